@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#include "figures.hpp"
+
+#include <algorithm>
+
+namespace bench {
+
+namespace {
+
+using number = std::optional<double>;
+
+class list {
+public:
+    explicit list(results const& all) : all_{all} {}
+
+    number get(std::string const& benchmark, std::string const& name = "ns") const {
+        return all_.median(benchmark, name);
+    }
+
+    void value(std::string what, number measured, char const* unit, double limit) {
+        rows_.push_back({.what = std::move(what), .unit = unit, .limit = limit, .measured = measured});
+    }
+
+    void value_at_least(std::string what, number measured, char const* unit, double limit) {
+        value(std::move(what), measured, unit, limit);
+        rows_.back().at_least = true;
+    }
+
+    /// One benchmark's time over another's.
+    void ratio(std::string what, std::string const& over, std::string const& under, double limit) {
+        auto const a = get(over), b = get(under);
+        value(std::move(what), a && b ? number{*a / *b} : number{}, "x", limit);
+        if (a && b) rows_.back().from = format("%.4g | %.4g ns", *a, *b);
+    }
+
+    void difference(std::string what, std::string const& more, std::string const& less, double limit) {
+        auto const a = get(more), b = get(less);
+        value(std::move(what), a && b ? number{*a - *b} : number{}, "ns", limit);
+        if (a && b) rows_.back().from = format("%.4g | %.4g ns", *a, *b);
+    }
+
+    /// How many objects two threads make in the time that one makes one.
+    void speedup(std::string what, std::string const& theme, double limit) {
+        auto const one = get(theme + "/threads:1"), two = get(theme + "/threads:2");
+        value_at_least(std::move(what), one && two ? number{*one / *two} : number{}, "x", limit);
+        if (one && two) rows_.back().from = format("%.4g | %.4g ns", *one, *two);
+    }
+
+    /// The calls, and by how much they make the two batches' ends longer, for one object kept.
+    void keep(std::string what, std::string const& benchmark, double limit) {
+        auto const call = get(benchmark), objects = get(benchmark, "objects");
+        auto const ends = get(benchmark, "ends_ns"), without = get(benchmark, "ends_without_ns");
+        if (!call || !objects || !ends || !without) return value(std::move(what), {}, "ns", limit);
+        auto const later = std::max(0.0, *ends - *without) / *objects;
+        value(std::move(what), *call + later, "ns", limit);
+        rows_.back().from = format("call %.3g + ends %.3g ns", *call, later);
+    }
+
+    std::vector<figure> take() { return std::move(rows_); }
+
+private:
+    results const&      all_;
+    std::vector<figure> rows_;
+};
+
+number scaled(number value, double by) { return value ? number{*value * by} : value; }
+
+}  // namespace
+
+std::vector<figure> figures(results const& all) {
+    list rows{all};
+
+    auto const thousand = [](char const* peer) { return std::string{"make_end/"} + peer + "/objects:1000"; };
+    rows.ratio("make + end, 1,000 a batch / pmr on new/delete", thousand("tenure"), thousand("pmr_new_delete"),
+               0.6);
+    rows.ratio("make + end, 1,000 a batch / pmr on a warm buffer", thousand("tenure"), thousand("pmr_warm"), 0.8);
+    rows.ratio("make + end, 1,000 a batch / bump pointer", thousand("tenure"), thousand("floor"), 2);
+
+    rows.ratio("make, 27,000,000 / pmr on a warm buffer", "huge/tenure", "huge/pmr_warm", 1.05);
+    rows.value("end of 27,000,000, memory retained", rows.get("huge/tenure", "end_ms"), "ms", 0.1);
+    rows.value("end of 27,000,000, memory returned", rows.get("huge/tenure", "returned_ms"), "ms", 10);
+    rows.value("memory of 27,000,000 / their own bytes", rows.get("huge/tenure", "memory"), "x", 1.02);
+
+    rows.value("open + end an empty batch", rows.get("make_end/tenure/objects:0"), "ns", 20);
+    rows.value("open + end with one object", rows.get("make_end/tenure/objects:1"), "ns", 28);
+    rows.ratio("8 nested batches of 100 / pmr on a warm buffer", "nested/tenure", "nested/pmr_warm", 0.9);
+
+    rows.ratio("100,000 std::string / new/delete", "strings/tenure", "strings/new_delete", 0.5);
+    rows.ratio("100,000 std::pmr::string / new/delete", "strings/tenure_pmr", "strings/new_delete", 0.12);
+
+    rows.ratio("16 to 4096 B, 1 % kept / pmr on a warm buffer", "mixed/tenure", "mixed/pmr_warm", 1.3);
+    rows.value_at_least("memory in use or usable after, small objects",
+                        rows.get("kept_memory/small_objects", "utilised"), "x", 0.9);
+    rows.value_at_least("memory in use or usable after, same sizes", rows.get("kept_memory/same_sizes", "utilised"),
+                        "x", 0.9);
+
+    rows.keep("keep every object", "keep/tenure/every:1", 15);
+    rows.keep("keep every 10th object", "keep/tenure/every:10", 15);
+    rows.keep("keep every 100th object", "keep/tenure/every:100", 15);
+    rows.keep("keep every object, as a range", "keep_range/tenure/every:1", 15);
+    rows.keep("keep every 10th object, as a range", "keep_range/tenure/every:10", 15);
+    rows.keep("keep every 100th object, as a range", "keep_range/tenure/every:100", 15);
+
+    for (std::string const in : {"L1", "L2", "L3", "memory"}) {
+        rows.ratio("dependent access in " + in + " / raw", "access/" + in + "/chain_handle",
+                   "access/" + in + "/chain_raw", 1.05);
+    }
+    for (std::string const in : {"L1", "L2"}) {
+        rows.difference("independent access in " + in + " - raw", "access/" + in + "/independent_handle",
+                        "access/" + in + "/independent_raw", 0.4);
+    }
+    for (std::string const in : {"L3", "memory"}) {
+        rows.ratio("independent access in " + in + " / raw", "access/" + in + "/independent_handle",
+                   "access/" + in + "/independent_raw", 2.3);
+    }
+
+    rows.speedup("two threads, lanes of one batch / one thread", "lanes/tenure", 1.95);
+    rows.speedup("two threads, a batch each of 1,000 / one thread", "batch_each/tenure/objects:1000", 1.95);
+    rows.speedup("two threads, a batch each of 100,000 / one thread", "batch_each/tenure/objects:100000", 1.95);
+    for (std::string const count : {"1000", "100000"}) {
+        auto const theme = "end_elsewhere/tenure/objects:" + count;
+        rows.ratio("end on another thread, " + count + " / on the same", theme + "/threads:2", theme + "/threads:1",
+                   1.1);
+    }
+
+    rows.value("#include <tenure/tenure.hpp>", scaled(rows.get("include/tenure/tenure.hpp"), 1e-9), "s", 0.7);
+    return rows.take();
+}
+
+}  // namespace bench

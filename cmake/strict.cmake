@@ -1,0 +1,24 @@
+# SPDX-FileCopyrightText: 2026 The tenure authors
+# SPDX-License-Identifier: BSL-1.0
+
+# Link to tenure_strict what this project builds itself. The presets turn the warnings into errors, not this file:
+# so a stranger's newer compiler can be told otherwise (cmake --compile-no-warning-as-error).
+add_library(tenure_strict INTERFACE)
+target_link_libraries(tenure_strict INTERFACE tenure)
+set(CMAKE_CXX_EXTENSIONS OFF)
+target_compile_options(tenure_strict INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
+
+# What opt-in headers include (json.hpp): for who includes them, and so not in tenure::tenure.
+find_package(nlohmann_json QUIET)
+if(NOT nlohmann_json_FOUND)
+    message(FATAL_ERROR "tenure: its own tests need nlohmann's json: apt install nlohmann-json3-dev")
+endif()
+target_link_libraries(tenure_strict INTERFACE nlohmann_json::nlohmann_json)
+
+set(TENURE_SANITIZE "" CACHE STRING "Sanitizers for the tests: address,undefined or thread")
+if(TENURE_SANITIZE)
+    # A report ends the program: a test must not pass over it.
+    target_compile_options(tenure_strict INTERFACE
+        -fsanitize=${TENURE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    target_link_options(tenure_strict INTERFACE -fsanitize=${TENURE_SANITIZE})
+endif()

@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <chrono>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+
+namespace tenure {
+
+/// Names a batch for ever: no id is given out twice in one process. A value of 0 names none.
+struct batch_id {
+    std::uint64_t value = 0;
+
+    explicit    operator bool() const noexcept { return value != 0; }
+    friend auto operator<=>(batch_id, batch_id) = default;
+};
+
+enum class batch_status : std::uint8_t {
+    active,    ///< objects can be made in it
+    ending,    ///< over; freed as soon as nothing depends on it (a child, a lane, another thread inside)
+    retained,  ///< over, with cleanup::manual: keeps what it owns until destroy_batch
+    done,      ///< everything it owned is freed
+};
+
+enum class cleanup : std::uint8_t {
+    on_exit,  ///< the end frees what the batch owns
+    manual,   ///< the end frees nothing; registry::destroy_batch(id) does
+};
+
+/// Bytes in use; a moment's figures.
+struct batch_usage {
+    std::size_t objects  = 0;  ///< live objects that have a handle
+    std::size_t bytes    = 0;  ///< in use by them and by what resource() gave out, headers and padding included
+    std::size_t retained = 0;  ///< held from the system for this batch, in whole 64 KiB units
+    std::size_t peak     = 0;  ///< the most that `bytes` has been
+
+    friend bool operator==(batch_usage const&, batch_usage const&) = default;
+};
+
+inline constexpr std::size_t no_limit = static_cast<std::size_t>(-1);
+
+/// Bytes in use by a batch and all batches below it. `make` that would pass `hard` fails with limit_exceeded.
+/// A make whose use passes `soft` calls `on_soft` once, on its own thread and with no lock held, before the object
+/// exists; again only after use has been below. What it throws leaves `make`.
+struct batch_limits {
+    std::size_t                                       soft = no_limit;
+    std::size_t                                       hard = no_limit;
+    std::function<void(batch_id, std::size_t in_use)> on_soft{};
+};
+
+struct batch_options {
+    std::string_view name{};  ///< copied; what exceeds 63 bytes is cut
+    tenure::cleanup  cleanup = tenure::cleanup::on_exit;
+    batch_limits     limits{};
+};
+
+/// What an end did. made + received = kept + freed, unless objects stay (manual, or still waited for).
+struct batch_report {
+    std::size_t              made     = 0;  ///< objects made in the batch
+    std::size_t              received = 0;  ///< objects kept or transferred into it
+    std::size_t              kept     = 0;  ///< objects kept or transferred out of it
+    std::size_t              freed    = 0;  ///< objects freed, early or at the end
+    std::size_t              bytes    = 0;  ///< freed at the end
+    std::size_t              peak     = 0;  ///< the most bytes in use at one time
+    std::chrono::nanoseconds duration{};    ///< from open to end, on the coarse clock: a few milliseconds of grain
+    batch_status             status = batch_status::done;
+};
+
+}  // namespace tenure
+
+template <>
+struct std::hash<tenure::batch_id> {
+    std::size_t operator()(tenure::batch_id id) const noexcept { return std::hash<std::uint64_t>{}(id.value); }
+};

@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include <tenure/detail/os.hpp>
+#include <tenure/detail/word.hpp>
+
+namespace tenure::detail {
+
+struct region;
+struct batch_record;
+
+#if defined(__x86_64__)
+inline constexpr unsigned address_bits = 47;
+#else
+inline constexpr unsigned address_bits = 48;
+#endif
+inline constexpr unsigned    region_shift    = 26;  ///< regions are multiples of 64 MiB, so aligned
+inline constexpr std::size_t region_grain    = std::size_t{1} << region_shift;
+inline constexpr std::size_t unit_count_max  = std::size_t{1} << (address_bits - unit_shift);
+inline constexpr unsigned    record_bits     = 26;
+inline constexpr std::size_t records_a_chunk = 64;
+
+/// Process-wide tables over the whole user address space, so that a slab may lie anywhere and a handle's pointer
+/// alone finds its generation: one load, no base, no bounds. They are address space (16 GiB on x86-64), not memory:
+/// only entries of units that were ever used are touched. They outlive every registry, which is what keeps a handle
+/// stale for ever: whoever maps an address next goes on counting where the last one stopped.
+struct address_space {
+    std::atomic<word_t>*        generations;  ///< a word a unit
+    std::atomic<region*>*       regions;      ///< a pointer a region grain
+    std::atomic<batch_record*>* records;      ///< a pointer a chunk of batch records
+};
+
+/// What a null handle is compared with: no handle's word is all ones.
+inline constinit std::atomic<word_t> no_unit{~word_t{0}};
+
+/// Written once, before main or by the first registry, whichever is first.
+inline constinit address_space tables{&no_unit, nullptr, nullptr};
+
+inline bool reserve_tables() noexcept {
+    static bool const reserved = [] {
+        std::size_t const generation_bytes = unit_count_max * sizeof(word_t);
+        std::size_t const region_bytes     = (std::size_t{1} << (address_bits - region_shift)) * sizeof(void*);
+        std::size_t const record_bytes     = (std::size_t{1} << record_bits) / records_a_chunk * sizeof(void*);
+
+        // Read-only until used: so it does not count against overcommit, even in the kernel's strict mode.
+        void* generations = reserve(generation_bytes, access::read);
+        auto* pointers    = static_cast<char*>(reserve(region_bytes + record_bytes, access::read_write));
+        if (!generations || !pointers || !make_writable(generations, sizeof(word_t))) {
+            if (generations) give_back(generations, generation_bytes);
+            if (pointers) give_back(pointers, region_bytes + record_bytes);
+            return false;
+        }
+        auto* words = static_cast<std::atomic<word_t>*>(generations);
+        words[0].store(~word_t{0}, std::memory_order_relaxed);
+        tables.regions     = reinterpret_cast<std::atomic<region*>*>(pointers);
+        tables.records     = reinterpret_cast<std::atomic<batch_record*>*>(pointers + region_bytes);
+        tables.generations = words;
+        return true;
+    }();
+    return reserved;
+}
+
+inline bool const reserved_at_start = reserve_tables();
+
+inline std::atomic<word_t>& table_word(std::uintptr_t address) noexcept {
+    return tables.generations[address >> unit_shift];
+}
+
+}  // namespace tenure::detail

@@ -1,0 +1,225 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory_resource>
+#include <source_location>
+
+#include <tenure/batch.hpp>
+#include <tenure/detail/finalizer.hpp>
+#include <tenure/detail/region.hpp>
+#include <tenure/detail/spin_lock.hpp>
+
+namespace tenure::detail {
+
+/// A handle without its type.
+struct raw_handle {
+    void const* pointer;
+    word_t      word;
+};
+
+struct registry_core;
+struct thread_context;
+struct batch_record;
+struct lane;
+
+/// The pmr face of a lane. It lies in the lane, whose memory is never given away, so a container that outlives its
+/// batch reaches a live object here, whatever it then does.
+class lane_resource final : public std::pmr::memory_resource {
+public:
+    explicit lane_resource(lane& l) noexcept : lane_(l) {}
+
+private:
+    void* do_allocate(std::size_t bytes, std::size_t alignment) override;
+    void  do_deallocate(void* p, std::size_t bytes, std::size_t alignment) override;
+    bool  do_is_equal(std::pmr::memory_resource const& other) const noexcept override { return this == &other; }
+
+    lane& lane_;
+};
+
+inline constexpr std::uint64_t cursor_address = (std::uint64_t{1} << 48) - 1;
+inline constexpr std::uint64_t one_object     = std::uint64_t{1} << 48;
+inline constexpr std::size_t window_bytes = 65'535 * 8;  ///< at most 65,535 objects, which is what a cursor counts
+
+/// One thread's place to make objects in one batch: a bump pointer into runs of its own.
+///
+/// `cursor` holds the next address and, above it, the objects made since the window began. One word, so that one
+/// relaxed store a make keeps both exact for a snapshot on another thread; only the lane's own thread writes it.
+/// `window_end` is also written by who asks the batch to stop: 0, and the next make comes to refill().
+struct alignas(64) lane {
+    std::atomic<std::uint64_t>   cursor{0};
+    std::atomic<std::uint64_t>   window_end{0};
+    word_t                       word    = 0;        ///< of handles into the current run
+    entry*                       entries = nullptr;  ///< what has an end to run, newest first
+    batch_record*                batch   = nullptr;
+    std::uint64_t                run_end = 0;      ///< 0: nothing was made here yet
+    std::atomic<thread_context*> thread{nullptr};  ///< who makes here now; null: nobody
+    std::atomic<std::uint64_t>   serial{0};        ///< a new one for each use of this lane
+
+    std::atomic<std::uint32_t> moving{0};  ///< odd while the four below change
+    std::atomic<std::uint64_t> window_begin{0};
+    std::atomic<std::uint64_t> bytes_before{0};  ///< made in windows before this one
+    std::atomic<std::uint64_t> objects_before{0};
+    std::atomic<std::uint64_t> units{0};        ///< in `runs`
+    std::uint64_t              window_top = 0;  ///< what window_end was set to
+    unit*                      runs       = nullptr;
+    std::atomic<entry*>        remote{nullptr};  ///< ended by other threads, still on `entries`
+
+    std::atomic<unit*> queue{nullptr};     ///< units with holes to fill; under the batch's lock
+    std::uintptr_t     holes     = 0;      ///< the unit whose holes are being filled
+    std::uint32_t      hole_line = 0;      ///< where to look for the next
+    bool               claimed   = false;  ///< idle, but some call's for the moment; under the batch's lock
+    bool               in_hole   = false;  ///< the current run is one of them
+    std::uint32_t      users     = 0;      ///< guards that entered through it; under the batch's lock
+    std::uint32_t      visits    = 0;      ///< of these, by set_current_batch; the thread's own
+    lane*              next      = nullptr;
+    lane_resource      resource{*this};
+};
+
+/// Flags of batch_record::state, above the count of holds and below the low half of the generation.
+///
+/// A hold is whatever must be over before the batch's memory can go: a child elsewhere, a lane, a thread inside.
+/// The record itself is free for another batch once it is both `done` and `released` by guard or registry.
+namespace batch_flags {
+inline constexpr std::uint64_t holds    = (1u << 24) - 1;
+inline constexpr std::uint64_t ended    = 1u << 24;  ///< the end was asked for
+inline constexpr std::uint64_t done     = 1u << 25;  ///< memory is freed
+inline constexpr std::uint64_t released = 1u << 26;  ///< no guard refers to the record
+inline constexpr std::uint64_t retained = 1u << 27;  ///< ended, cleanup::manual: waits for destroy
+inline constexpr std::uint64_t stopping = 1u << 28;  ///< another thread asked the guard to stop
+inline constexpr std::uint64_t closed   = ended | done | retained | stopping;  ///< nothing is made any more
+}  // namespace batch_flags
+
+/// Objects and bytes that went one way. The batch's own thread adds without a locked instruction.
+class tally {
+public:
+    void add(std::uint64_t n, std::uint64_t b, bool own) noexcept {
+        constexpr auto relaxed = std::memory_order_relaxed;
+        if (own) {
+            own_objects_.store(own_objects_.load(relaxed) + n, relaxed);
+            own_bytes_.store(own_bytes_.load(relaxed) + b, relaxed);
+        } else {
+            other_objects_.fetch_add(n, relaxed);
+            other_bytes_.fetch_add(b, relaxed);
+        }
+    }
+    std::uint64_t objects() const noexcept {
+        return own_objects_.load(std::memory_order_relaxed) + other_objects_.load(std::memory_order_relaxed);
+    }
+    std::uint64_t bytes() const noexcept {
+        return own_bytes_.load(std::memory_order_relaxed) + other_bytes_.load(std::memory_order_relaxed);
+    }
+    void reset() noexcept {
+        for (auto* a : {&own_objects_, &own_bytes_, &other_objects_, &other_bytes_})
+            a->store(0, std::memory_order_relaxed);
+    }
+
+private:
+    std::atomic<std::uint64_t> own_objects_{0}, own_bytes_{0};
+    std::atomic<std::uint64_t> other_objects_{0}, other_bytes_{0};
+};
+
+/// What came and went besides what the batch's own lane made. `used` is set by all that makes a batch more than one
+/// lane full of objects: most never are, and end by a shorter way.
+struct ledger {
+    tally                      given;     ///< kept or transferred out
+    tally                      received;  ///< and in
+    tally                      freed;     ///< before the end
+    tally                      large_made;
+    std::atomic<std::uint64_t> large_units{0};
+    std::atomic<std::uint64_t> shared_units{0};  ///< that nobody else counts
+    std::atomic<std::uint64_t> peak{0};          ///< of bytes in use, when last looked at
+    std::atomic<std::uint64_t> noted{0};         ///< the cursor then; 0: something was received since
+    std::atomic<bool>          used{false};
+
+    void touch() noexcept { used.store(true, std::memory_order_relaxed); }
+    void add(tally ledger::* to, std::uint64_t n, std::uint64_t b, bool own) noexcept {
+        touch();
+        (this->*to).add(n, b, own);
+    }
+    void reset() noexcept {
+        for (tally* t : {&given, &received, &freed, &large_made}) t->reset();
+        large_units.store(0, std::memory_order_relaxed);
+        peak.store(0, std::memory_order_relaxed);
+        noted.store(0, std::memory_order_relaxed);
+        used.store(false, std::memory_order_relaxed);
+    }
+};
+
+/// Handles that left a batch.
+struct kept_log {
+    kept_log*   next;
+    std::size_t room;
+    std::size_t count;
+    raw_handle  items[1];  ///< `room` of them
+};
+
+inline constexpr std::size_t name_words = 8;
+
+/// Everything there is to say of one batch. Records are never returned to the system, so a pointer to one can
+/// always be read, and is checked by `id`. Fields that others read are atomic, even where one thread alone writes
+/// them.
+struct batch_record {
+    batch_record() noexcept { primary.batch = this; }
+
+    lane primary;
+
+    std::atomic<std::uint64_t>  id{0};          ///< 0 while the record is between two batches
+    std::atomic<std::uint64_t>  generation{0};  ///< of the last id
+    std::atomic<std::uint64_t>  state{batch_flags::ended | batch_flags::done | batch_flags::released};
+    std::atomic<registry_core*> registry{nullptr};
+    std::atomic<batch_record*>  parent{nullptr};
+    batch_record*               limited      = nullptr;  ///< the nearest batch with limits, itself included
+    bool                        holds_parent = false;
+    std::atomic<bool>           detached{false};
+    bool                        doomed      = false;  ///< to be ended with one above it; where `older` is its own
+    batch_record*               next_doomed = nullptr;
+    bool                        in_chain    = false;
+    bool                        is_loose    = false;
+    std::atomic<bool> wandered{false};  ///< its guard was destroyed on another thread; its own has not seen it
+    tenure::cleanup   cleanup = tenure::cleanup::on_exit;
+
+    std::atomic<thread_context*> guard{nullptr};      ///< the thread whose chain of open guards it is in, or null
+    batch_record*                older    = nullptr;  ///< in that chain, or in its registry's list of loose batches
+    batch_record*                newer    = nullptr;
+    lane*                        previous = nullptr;  ///< what was current before
+    std::uint64_t                previous_serial = 0;
+    std::uint32_t                children        = 0;  ///< open guards of the same thread below this one
+
+    spin_lock         lock;             ///< the four below, and lanes' queues; taken inside a unit's lock
+    lane*             lanes = nullptr;  ///< besides `primary`
+    std::atomic<bool> has_lanes{false};
+    share*            shares = nullptr;
+    unit*             large  = nullptr;  ///< runs of one large object each
+    entry*            inbox  = nullptr;  ///< ends to run of objects that another thread gave, newest first
+
+    kept_log* kept_out = nullptr;  ///< what keep() gave away, newest first, for discard()
+    ledger    books;
+
+    batch_limits               limits;
+    std::atomic<std::uint64_t> charged{0};  ///< with limits: in use here and below
+    std::atomic<bool>          above_soft{false};
+    std::atomic<std::uint64_t> own_charge{0};  ///< what this batch has charged to `limited` and those above
+
+    std::atomic<std::uint64_t>        name[name_words]{};
+    std::atomic<std::uint64_t>        opened_ns{0};
+    std::atomic<std::source_location> where{};
+
+    batch_record* next_free = nullptr;
+    std::uint32_t index     = 0;
+
+    bool is_here() const noexcept;  ///< this thread opened it, or has entered its own lane
+    bool closed() const noexcept { return state.load(std::memory_order_acquire) & batch_flags::closed; }
+};
+
+inline constexpr unsigned generation_bits = 64 - record_bits;
+
+constexpr std::uint64_t make_id(std::uint64_t generation, std::uint32_t index) noexcept {
+    return generation << record_bits | index;
+}
+
+}  // namespace tenure::detail

@@ -1,0 +1,260 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+
+#include <tenure/detail/entering.hpp>
+
+namespace tenure::detail {
+
+/// What batch_scope, lane and registry are made of: calls on batches and raw handles, with a failure instead of an
+/// exception. Only on_soft callbacks and the user's own destructors run user code here.
+
+struct found {
+    batch_record* record = nullptr;  ///< null: not alive
+    bool          known  = false;    ///< the id was given out at some time
+};
+
+/// The batch of this registry with that id. What it says can be over the next moment, unless the caller knows
+/// better.
+inline found find_batch(registry_core const& r, std::uint64_t id) noexcept {
+    std::uint64_t const index  = id & ((std::uint64_t{1} << record_bits) - 1);
+    batch_record* const record = id ? record_at(index) : nullptr;
+    if (!record) return {};
+    if (record->id.load(std::memory_order_acquire) == id) {
+        bool const ours = record->registry.load(std::memory_order_relaxed) == &r;
+        return {ours ? record : nullptr, ours};
+    }
+    std::uint64_t const generation = id >> record_bits;
+    return {nullptr, generation != 0 && generation <= record->generation.load(std::memory_order_relaxed)};
+}
+
+/// The batch with that id, of whichever registry; null if it is over or never was.
+inline batch_record* find_anywhere(std::uint64_t id) noexcept {
+    batch_record* const b = id ? record_at(id & ((std::uint64_t{1} << record_bits) - 1)) : nullptr;
+    return b && b->id.load(std::memory_order_acquire) == id ? b : nullptr;
+}
+
+inline batch_status status_of(std::uint64_t state) noexcept {
+    if (state & batch_flags::done) return batch_status::done;
+    if (state & (batch_flags::ended | batch_flags::stopping)) return batch_status::ending;
+    return state & batch_flags::retained ? batch_status::retained : batch_status::active;
+}
+
+/// Holds a batch for the time of one call.
+class held_batch {
+public:
+    held_batch(batch_record& b, std::uint64_t id, std::uint64_t unless) noexcept
+        : batch_(is_root(b) || hold(b, id, unless) ? &b : nullptr) {}
+    ~held_batch() {
+        if (batch_ && !is_root(*batch_)) let_go(batch_);
+    }
+    held_batch(held_batch const&)            = delete;
+    held_batch& operator=(held_batch const&) = delete;
+
+    explicit operator bool() const noexcept { return batch_; }
+
+private:
+    batch_record* batch_;
+};
+
+/// The memory is still there, even if nothing can be made: so a batch that was ended with cleanup::manual counts.
+inline constexpr std::uint64_t unless_over = batch_flags::ended | batch_flags::done;
+
+/// Whether `b` or a batch above it is `owner`.
+inline bool is_or_above(batch_record const* owner, batch_record const* b) noexcept {
+    while (b && b != owner) b = b->parent.load(std::memory_order_relaxed);
+    return b != nullptr;
+}
+
+/// The usual keep: a small object without a destructor, of a batch that has kept something from this unit before,
+/// no limits, and room in the log. False: anything else, and nothing was done. `just_ask`: nothing is done in any
+/// case.
+inline bool keep_quickly(batch_record& from, raw_handle h, bool just_ask = false) noexcept {
+    batch_record* const to  = from.parent.load(std::memory_order_relaxed);
+    kept_log* const     log = from.kept_out;
+    if (!log || from.limited || to->limited || from.closed() || to->closed()) return false;
+    if (log->count == log->room && !just_ask) return false;
+    if (h.word & (header_flag | cell_flag) || !(h.word & extent_mask)) return false;
+
+    std::uintptr_t const begin = extent_begin(to_address(h.pointer), h.word);
+    std::size_t const    bytes = decode_extent(h.word);
+    if ((begin ^ (begin + bytes - 1)) >> unit_shift) return false;
+    if (((table_word(begin).load(std::memory_order_relaxed) ^ h.word) >> generation_shift) != 0) return false;
+    place const p = place_at(begin);
+    {
+        std::scoped_lock const guard(p.u->lock);
+        share* const           s = p.u->shares.load(std::memory_order_relaxed);
+        if (!p.u->tracked.load(std::memory_order_relaxed) || !s || s->owner != to || s->next_here) return false;
+        if (p.head()->home.load(std::memory_order_relaxed) != &from || test(s->objects, begin)) return false;
+        if (just_ask) return true;
+        set(*s, begin, begin + bytes);
+    }
+    note_peak(from);
+    from.books.add(&ledger::given, 1, bytes, true);
+    to->books.add(&ledger::received, 1, bytes, to->is_here());
+    to->books.noted.store(0, std::memory_order_relaxed);
+    (&log->items[0])[log->count++] = h;
+    return true;
+}
+
+/// One keep(): objects of `from`, a batch of this thread, go to its parent, all or none. `for_each(f)` calls f with
+/// each raw handle and stops when f returns false.
+template <class ForEach>
+failure keep_all(batch_record& from, ForEach for_each) {
+    if (from.closed()) return {errc::batch_ended, &from};
+    batch_record* const to = from.parent.load(std::memory_order_relaxed);
+    if (!to) return {errc::not_owner, &from};
+    if (to->closed()) return {errc::batch_ended, to};
+
+    lane_claim const       list(&to->primary);
+    idle_lanes_claim const lists(from);
+    giving                 g(from, *to);
+    failure                why;
+    std::size_t            moved = 0;
+    for_each([&](raw_handle h) {
+        if (keep_quickly(from, h, true)) {
+            ++moved;
+            return true;
+        }
+        h = resolve(h);
+        if (!is_alive(h)) {
+            why = {errc::stale_handle, &from};
+        } else if (batch_record const* const owner = owner_of(extent_of(h)); owner == &from) {
+            why = g.prepare(h);
+            ++moved;
+        } else if (!is_or_above(owner, to)) {
+            why = {errc::not_owner, &from};
+        }
+        return !why;
+    });
+    if (!why && moved) why = g.reserve_log(moved);
+    if (why || !moved) return why;
+    for_each([&](raw_handle h) {
+        h = resolve(h);
+        if (keep_quickly(from, h)) return true;
+        if (owner_of(extent_of(h)) == &from) {
+            g.commit(h);
+            g.log(h);
+        }
+        return true;
+    });
+    return {};
+}
+
+/// To any batch of the registry, from any thread.
+inline failure transfer_to(registry_core& r, raw_handle h, std::uint64_t to_id) {
+    found const to = find_batch(r, to_id);
+    if (!to.known) return {errc::no_such_batch};
+    if (!to.record) return {errc::batch_ended};
+    held_batch const target(*to.record, to_id, batch_flags::closed);
+    if (!target) return {errc::batch_ended, to.record};
+
+    h = resolve(h);
+    if (!is_alive(h)) return {errc::stale_handle};
+    extent const        x    = extent_of(h);
+    batch_record* const from = owner_of(x);
+    if (!from) return {errc::stale_handle};
+    if (from == to.record) return {};
+    std::uint64_t const from_id = from->id.load(std::memory_order_acquire);
+    held_batch const    source(*from, from_id, unless_over);
+    if (!is_alive(h) || owner_of(x) != from) return {errc::stale_handle};
+    if (!source) return {errc::batch_ended, from};
+    if (from->registry.load(std::memory_order_relaxed) != &r) return {errc::not_owner, from};
+
+    lane_claim const list(x.header ? lane_of(x, from) : nullptr);
+    lane_claim const other_list(&to.record->primary);
+    giving           g(*from, *to.record);
+    failure const    why = g.prepare(h);
+    if (!why) g.commit(h);
+    return why;
+}
+
+/// From any thread; `expected`: only if that batch owns it.
+inline failure free_one(registry_core& r, raw_handle h, batch_record const* expected = nullptr) {
+    h = resolve(h);
+    if (!is_alive(h)) return {errc::stale_handle};
+    extent const        x     = extent_of(h);
+    batch_record* const owner = owner_of(x);
+    if (!owner) return {errc::stale_handle};
+    if (expected && owner != expected) return {errc::not_owner, expected};
+    if (owner->registry.load(std::memory_order_relaxed) != &r) return {errc::not_owner, owner};
+    if (owner->is_here() && owner->guard.load(std::memory_order_relaxed)) {
+        if (owner->state.load(std::memory_order_relaxed) & unless_over) return {errc::batch_ended, owner};
+        return free_object(*owner, h) ? failure{} : failure{errc::stale_handle};
+    }
+    held_batch const held(*owner, owner->id.load(std::memory_order_acquire), unless_over);
+    if (!held) return {errc::batch_ended, owner};
+    if (!is_alive(h) || owner_of(x) != owner) return {errc::stale_handle};
+    lane_claim const list(x.header ? lane_of(x, owner) : nullptr);
+    return free_object(*owner, h) ? failure{} : failure{errc::stale_handle};
+}
+
+inline batch_report report_of(batch_record& b) noexcept {
+    batch_figures const f = figures_of(b);
+    batch_report        r;
+    r.bytes    = bytes_in_use(b, f);
+    r.made     = f.made_objects;
+    r.received = b.books.received.objects();
+    r.kept     = b.books.given.objects();
+    r.freed    = b.books.freed.objects();
+    r.peak     = std::max<std::size_t>(r.bytes, b.books.peak.load(std::memory_order_relaxed));
+    r.duration = std::chrono::nanoseconds(coarse_now() - b.opened_ns.load(std::memory_order_relaxed));
+    return r;
+}
+
+/// The end, with its report. The guard is this thread's.
+inline batch_report end_with_report(batch_record& b, std::uint64_t id) noexcept {
+    if (b.state.load(std::memory_order_acquire) & (batch_flags::ended | batch_flags::retained))
+        return {.status = status_of(b.state.load(std::memory_order_acquire))};
+    batch_report r = report_of(b);
+    end_record(b, id, false);
+    r.status = status_of(b.state.load(std::memory_order_acquire));
+    if (r.status == batch_status::done) r.freed = r.made + r.received - r.kept;
+    else r.bytes = 0;
+    return r;
+}
+
+/// Frees what keep() gave away from this batch and what is still alive of it, newest first.
+inline void discard_kept(batch_record& b) {
+    if (!b.kept_out) return;
+    registry_core& r = *b.registry.load(std::memory_order_relaxed);
+    for (kept_log* k = b.kept_out; k; k = k->next) {
+        while (k->count > 0) {
+            raw_handle const h = (&k->items[0])[--k->count];
+            if (is_alive(h)) free_one(r, h);
+        }
+    }
+}
+
+inline lane* lane_of_root(registry_core& r) {
+    thread_context& me = this_thread;
+    if (!me.root_lane) me.root_lane = enter_lane(*r.root, false);
+    return me.root_lane;
+}
+
+/// At the end of a thread: what set_current_batch left current is left.
+inline void leave_visited() noexcept {
+    lane* const l = std::exchange(this_thread.current, nullptr);
+    while (l && l->visits > 0) {
+        --l->visits;
+        leave_lane(l);
+    }
+}
+
+/// Makes `to` current on this thread instead of what is.
+inline void switch_to(lane* to) noexcept {
+    thread_context& me   = this_thread;
+    lane* const     from = me.current;
+    me.current           = to;
+    if (from && from->visits > 0) {
+        --from->visits;
+        leave_lane(from);
+    }
+}
+
+}  // namespace tenure::detail

@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <source_location>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include <tenure/detail/calls.hpp>
+#include <tenure/snapshot.hpp>
+
+namespace tenure::detail {
+
+/// Opening, looking over and closing a registry.
+
+/// Throws std::bad_alloc, memory_full.
+inline registry_core* open_registry(std::uint64_t decay_ns, std::source_location where) {
+    if (!reserve_tables())
+        throw error(errc::memory_full, "open a registry: the generation table needs 16 GiB of address space");
+    std::uint64_t uid = 0;
+    {
+        std::scoped_lock const guard(process.mutex);
+        uid = ++process.last_uid;
+    }
+    auto                core = std::make_unique<registry_core>(decay_ns, uid);
+    batch_options const named{.name = "root"};
+    core->root = open_batch(*core, nullptr, &named, false, where);
+    std::scoped_lock const guard(process.mutex);
+    core->next         = process.registries;
+    process.registries = core.get();
+    return core.release();
+}
+
+/// One batch as it is now; false if it was over before it was read.
+inline bool look_at(batch_record& b, registry_core const& r, batch_info& out) {
+    std::uint64_t const id    = b.id.load(std::memory_order_acquire);
+    std::uint64_t const state = b.state.load(std::memory_order_acquire);
+    if (id == 0 || !same_batch(state, id) || state & batch_flags::done) return false;
+    if (b.registry.load(std::memory_order_acquire) != &r) return false;
+
+    batch_record const* const parent = b.parent.load(std::memory_order_acquire);
+    out.id                           = {id};
+    out.parent                       = {parent ? parent->id.load(std::memory_order_acquire) : 0};
+    out.name                         = name_of(b);
+    out.status                       = status_of(state);
+    out.guarded                      = b.guard.load(std::memory_order_acquire) != nullptr;
+    out.age   = std::chrono::nanoseconds(coarse_now() - b.opened_ns.load(std::memory_order_acquire));
+    out.where = b.where.load(std::memory_order_acquire);
+    out.usage = usage_of(b);
+    return b.id.load(std::memory_order_acquire) == id;
+}
+
+inline registry_usage usage_of(registry_core const& r) noexcept {
+    depot::figures const f     = r.slabs.usage();
+    std::size_t          spare = 0;
+    for (run_cache const* c = r.caches.load(std::memory_order_acquire); c; c = c->next)
+        spare += c->units.load(std::memory_order_relaxed) << unit_shift;
+    return {f.held - std::min(spare, f.held), f.dirty + spare, f.mapped};
+}
+
+inline snapshot census(registry_core const& r) {
+    snapshot                s;
+    std::vector<batch_info> all;
+    for_records([&](batch_record& b) {
+        batch_info info;
+        if (look_at(b, r, info)) all.push_back(std::move(info));
+    });
+    s.memory       = usage_of(r);
+    s.foreign_ends = r.foreign_ends.load(std::memory_order_relaxed);
+
+    // Older first within a parent; a child whose parent ended meanwhile is shown at the top.
+    std::ranges::sort(all, {}, [](batch_info const& b) { return std::pair(-b.age.count(), b.id); });
+    std::unordered_map<std::uint64_t, std::vector<std::size_t>> below;
+    std::unordered_set<std::uint64_t>                           alive;
+    for (batch_info const& b : all) alive.insert(b.id.value);
+    for (std::size_t i = 0; i < all.size(); ++i)
+        below[alive.contains(all[i].parent.value) ? all[i].parent.value : 0].push_back(i);
+
+    std::vector<std::pair<std::size_t, std::size_t>> todo;  // index, depth
+    auto const                                       add = [&](std::uint64_t parent, std::size_t depth) {
+        auto const& children = below[parent];
+        for (auto i = children.rbegin(); i != children.rend(); ++i) todo.emplace_back(*i, depth);
+    };
+    for (add(0, 0); !todo.empty();) {
+        auto const [i, depth] = todo.back();
+        todo.pop_back();
+        all[i].depth           = depth;
+        std::uint64_t const id = all[i].id.value;
+        s.batches.push_back(std::move(all[i]));
+        add(id, depth + 1);
+    }
+    return s;
+}
+
+/// Frees everything, whatever holds it, and returns the memory.
+inline void close_registry(registry_core* r) noexcept {
+    // What this thread has of it: guards that others destroyed, and the current batch.
+    thread_context& me = this_thread;
+    for (batch_record *b = me.newest, *older; b; b = older) {
+        older = b->older;
+        if (b->registry.load(std::memory_order_relaxed) == r && b->wandered.load(std::memory_order_acquire))
+            close_wandered(*b);
+    }
+    if (me.current && me.current->batch->registry.load(std::memory_order_relaxed) == r && me.current->visits > 0)
+        me.current = me.newest ? &me.newest->primary : nullptr;
+
+    // Holds no longer count, for nobody is inside. What guards still refer to, or lanes held, first; then the rest,
+    // newest first, and so the root last.
+    auto const close = [&](batch_record& b) {
+        b.state.fetch_or(batch_flags::ended, std::memory_order_acq_rel);
+        if (me.root_lane && me.root_lane->batch == &b) {
+            if (me.current == me.root_lane) me.current = nullptr;
+            me.root_lane = nullptr;
+        }
+        release_memory(b);
+        if (b.guard.load(std::memory_order_relaxed) == &this_thread) leave_chain(b);
+        if (b.is_loose) leave_loose(b);
+        if (b.state.fetch_or(batch_flags::done, std::memory_order_acq_rel) & batch_flags::released) recycle(&b);
+    };
+    for_records([&](batch_record& b) {
+        bool const ours =
+            b.registry.load(std::memory_order_relaxed) == r && b.id.load(std::memory_order_relaxed) != 0;
+        if (ours && !b.is_loose && !(b.state.load(std::memory_order_relaxed) & batch_flags::done)) close(b);
+    });
+    while (r->loose) close(*r->loose);
+    {
+        std::scoped_lock const guard(process.mutex);
+        registry_core**        at = &process.registries;
+        while (*at != r) at = &(*at)->next;
+        *at = r->next;
+        if (this_thread.cache_uid == r->uid) {
+            this_thread.cache     = nullptr;
+            this_thread.cache_uid = 0;
+        }
+    }
+    while (run_cache* const c = r->caches.load(std::memory_order_relaxed)) {
+        r->caches.store(c->next, std::memory_order_relaxed);
+        delete c;
+    }
+    delete r;
+}
+
+inline std::size_t trim(registry_core& r) noexcept {
+    if (run_cache* const c = cache_of(r)) give_back_runs(r, *c);
+    return r.slabs.trim(static_cast<std::size_t>(-1));
+}
+
+}  // namespace tenure::detail

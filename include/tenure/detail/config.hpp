@@ -1,0 +1,20 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// What differs between compilers and builds, in one place.
+
+#if defined(__SANITIZE_ADDRESS__)
+#define TENURE_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define TENURE_ASAN 1
+#endif
+#endif
+#ifndef TENURE_ASAN
+#define TENURE_ASAN 0
+#endif
+
+/// TENURE_SLOW is called now and then, by code that must stay small; TENURE_COLD hardly ever.
+#define TENURE_SLOW [[gnu::noinline]]
+#define TENURE_COLD [[gnu::noinline, gnu::cold]]

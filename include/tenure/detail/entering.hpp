@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include <tenure/detail/lifecycle.hpp>
+
+namespace tenure::detail {
+
+/// Stands for the thread that a lane is meant for.
+inline constinit thread_context whoever_comes{};
+
+/// Who makes something in the lane next finds no window, and so comes to refill(), which notes its thread. Till
+/// then nobody takes the lane's list for its own.
+inline void await_thread(lane& l) noexcept {
+    close_window(l);
+    l.thread.store(&whoever_comes, std::memory_order_release);
+}
+
+/// The lane through which this thread makes objects in `b`: the batch's own where nobody uses it, else an idle one,
+/// else a new one. `exclusive`: not shared with other uses by this thread. The caller holds `b`. Throws
+/// std::bad_alloc.
+inline lane* enter_lane(batch_record& b, bool exclusive) {
+    thread_context* const me   = &this_thread;
+    auto const            fits = [&](lane const& l) {
+        thread_context const* const t = l.thread.load(std::memory_order_relaxed);
+        return exclusive ? l.users == 0 && t == nullptr : t == me || (t == nullptr && l.users == 0);
+    };
+    auto const take = [&](lane& l) {
+        ++l.users;
+        if (exclusive) await_thread(l);
+        else l.thread.store(me, std::memory_order_release);
+        return &l;
+    };
+    {
+        std::scoped_lock const guard(b.lock);
+        if (fits(b.primary)) return take(b.primary);
+        for (lane* l = b.lanes; l; l = l->next)
+            if (fits(*l)) return take(*l);
+    }
+    lane* const            l = take_lane();
+    std::scoped_lock const guard(b.lock);
+    l->batch   = &b;
+    l->entries = nullptr;
+    l->next    = b.lanes;
+    b.lanes    = l;
+    b.has_lanes.store(true, std::memory_order_release);
+    b.books.touch();
+    return take(*l);
+}
+
+/// As enter_lane(b, false), for a hold that goes with the lane, or back at once if there is none.
+inline lane* enter_held(batch_record& b, bool exclusive = false) {
+    struct guard {
+        batch_record* b;
+        ~guard() {
+            if (b && !is_root(*b)) let_go(b);
+        }
+    } undo{&b};
+    lane* const l = enter_lane(b, exclusive);
+    undo.b        = nullptr;
+    return l;
+}
+
+/// For the time of one call a lane that nobody uses is this thread's, so that its list can be changed.
+class lane_claim {
+public:
+    explicit lane_claim(lane* l) noexcept {
+        if (!l || l->thread.load(std::memory_order_relaxed)) return;
+        std::scoped_lock const guard(l->batch->lock);
+        if (l->thread.load(std::memory_order_relaxed)) return;
+        l->thread.store(&this_thread, std::memory_order_relaxed);
+        lane_ = l;
+    }
+    ~lane_claim() {
+        if (!lane_) return;
+        std::scoped_lock const guard(lane_->batch->lock);
+        lane_->thread.store(nullptr, std::memory_order_release);
+    }
+    lane_claim(lane_claim const&)            = delete;
+    lane_claim& operator=(lane_claim const&) = delete;
+
+private:
+    lane* lane_ = nullptr;
+};
+
+/// As lane_claim, for all lanes of a batch that nobody uses.
+class idle_lanes_claim {
+public:
+    explicit idle_lanes_claim(batch_record& b) noexcept
+        : batch_(b.has_lanes.load(std::memory_order_acquire) ? &b : nullptr) {
+        for_each([](lane& l) {
+            if (l.thread.load(std::memory_order_relaxed)) return;
+            l.claimed = true;
+            l.thread.store(&this_thread, std::memory_order_relaxed);
+        });
+    }
+    ~idle_lanes_claim() {
+        for_each([](lane& l) {
+            if (!l.claimed || l.thread.load(std::memory_order_relaxed) != &this_thread) return;
+            l.claimed = false;
+            l.thread.store(nullptr, std::memory_order_release);
+        });
+    }
+    idle_lanes_claim(idle_lanes_claim const&)            = delete;
+    idle_lanes_claim& operator=(idle_lanes_claim const&) = delete;
+
+private:
+    template <class F>
+    void for_each(F f) noexcept {
+        if (!batch_) return;
+        std::scoped_lock const guard(batch_->lock);
+        for (lane* l = batch_->lanes; l; l = l->next) f(*l);
+    }
+
+    batch_record* batch_;
+};
+
+}  // namespace tenure::detail

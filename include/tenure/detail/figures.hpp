@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include <tenure/batch.hpp>
+#include <tenure/detail/batch_record.hpp>
+#include <tenure/detail/window.hpp>
+
+namespace tenure::detail {
+
+/// What a batch has done so far, summed over its lanes. Exact for the batch's own thread; from another thread exact
+/// lane by lane.
+struct batch_figures {
+    std::uint64_t made_objects, made_bytes, units;
+};
+
+inline batch_figures figures_of(batch_record& b) noexcept {
+    lane_figures const own = b.is_here() ? own_figures_of(b.primary) : figures_of(b.primary);
+    batch_figures      sum{own.objects + b.books.large_made.objects(), own.bytes + b.books.large_made.bytes(),
+                      b.primary.units.load(std::memory_order_relaxed) +
+                          b.books.large_units.load(std::memory_order_relaxed) +
+                          b.books.shared_units.load(std::memory_order_relaxed)};
+    if (b.has_lanes.load(std::memory_order_acquire)) {
+        std::scoped_lock const guard(b.lock);
+        for (lane const* l = b.lanes; l; l = l->next) {
+            lane_figures const more = figures_of(*l);
+            sum.made_objects += more.objects;
+            sum.made_bytes += more.bytes;
+            sum.units += l->units.load(std::memory_order_relaxed);
+        }
+    }
+    return sum;
+}
+
+inline std::uint64_t bytes_in_use(batch_record const& b, batch_figures const& f) noexcept {
+    std::uint64_t const in  = f.made_bytes + b.books.received.bytes();
+    std::uint64_t const out = b.books.given.bytes() + b.books.freed.bytes();
+    return in > out ? in - out : 0;  // from another thread the parts are of different moments
+}
+
+/// Raises the peak if need be. Called before anything leaves, for only then can a maximum be missed; what leaves in
+/// a row with nothing made between needs one look.
+inline void note_peak(batch_record& b) noexcept {
+    std::uint64_t const cursor = b.primary.cursor.load(std::memory_order_relaxed);
+    if (cursor && cursor == b.books.noted.load(std::memory_order_relaxed)) return;
+    bool const alone = !b.has_lanes.load(std::memory_order_relaxed);
+    b.books.noted.store(alone ? cursor : 0, std::memory_order_relaxed);
+    std::uint64_t const now = bytes_in_use(b, figures_of(b));
+    std::uint64_t       old = b.books.peak.load(std::memory_order_relaxed);
+    while (now > old && !b.books.peak.compare_exchange_weak(old, now, std::memory_order_relaxed)) {}
+}
+
+inline batch_usage usage_of(batch_record& b) noexcept {
+    batch_figures const f   = figures_of(b);
+    std::uint64_t const now = bytes_in_use(b, f);
+    std::uint64_t const in  = f.made_objects + b.books.received.objects();
+    std::uint64_t const out = b.books.given.objects() + b.books.freed.objects();
+    return {in > out ? in - out : 0, now, f.units << unit_shift,
+            std::max(now, b.books.peak.load(std::memory_order_relaxed))};
+}
+
+inline void set_name(batch_record& b, std::string_view name) noexcept {
+    std::size_t const n = std::min(name.size(), name_words * 8 - 1);
+    for (std::size_t from = 0; from <= n; from += 8) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, name.data() + from, std::min<std::size_t>(8, n - from));
+        b.name[from / 8].store(word, std::memory_order_relaxed);
+    }
+}
+
+inline std::string name_of(batch_record const& b) {
+    std::string out;
+    for (auto const& word : b.name) {
+        auto const part = std::bit_cast<std::array<char, 8>>(word.load(std::memory_order_relaxed));
+        for (char c : part) {
+            if (c == 0) return out;
+            out += c;
+        }
+    }
+    return out;
+}
+
+inline std::string label_of(batch_record const& b) {
+    std::string const id  = std::to_string(b.id.load(std::memory_order_relaxed));
+    std::string       out = name_of(b);
+    if (out.empty()) return out.append(1, '#').append(id);
+    return out.insert(0, 1, '\'').append("' (#").append(id).append(1, ')');
+}
+
+/// `call` says what was tried, up to the batch's name.
+[[noreturn]] TENURE_COLD inline void throw_failure(failure const& why, std::string call) {
+    if (why.batch) call += label_of(*why.batch);
+    else if (call.ends_with(' ')) call.pop_back();
+    if (why.code == errc::limit_exceeded)
+        call += ": " + std::to_string(why.in_use) + " bytes in use, " + std::to_string(why.wanted) +
+                " more wanted, limit " + std::to_string(why.batch->limits.hard);
+    if (why.code == errc::memory_full) call += ": " + std::to_string(why.wanted) + " bytes wanted";
+    throw error(why.code, call);
+}
+
+}  // namespace tenure::detail

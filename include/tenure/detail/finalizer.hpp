@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace tenure::detail {
+
+struct entry;
+
+/// What ends an object: one constant a type.
+struct alignas(16) finalizer {
+    void (*destroy)(entry*) noexcept;
+};
+
+/// Stands right before every object that has something to do at its end, and threads it on the list of a lane of
+/// the batch that owns it, newest first. A lane's list is touched by the lane's thread only; `state` is for all:
+///   finalizer           alive, in the list of a lane (lane_of tells which)
+///   finalizer | inbox   alive, in the owner's `inbox`, which has a lock
+///   proxy | moved       alive; another thread gave it away, so its owner's inbox has a proxy for it, whose own
+///   state
+///                       is the object's finalizer | inbox | proxied
+///   dead                its end was run
+struct entry {
+    static constexpr std::uintptr_t moved = 1, dead = 2, inbox = 4, proxied = 8, flags = 15;
+
+    entry*                      next;
+    entry*                      prev;
+    std::atomic<std::uintptr_t> state;
+
+    bool is_dead() const noexcept { return state.load(std::memory_order_acquire) == dead; }
+};
+
+struct array_entry : entry {
+    std::size_t count;
+};
+
+struct proxy : entry {
+    entry* object;
+};
+
+inline finalizer const& finalizer_of(std::uintptr_t state) noexcept {
+    return *reinterpret_cast<finalizer const*>(state & ~entry::flags);
+}
+
+inline void link_front(entry*& list, entry* e) noexcept {
+    e->prev = nullptr;
+    e->next = list;
+    if (list) list->prev = e;
+    list = e;
+}
+
+inline void unlink(entry*& list, entry* e) noexcept {
+    if (e->next) e->next->prev = e->prev;
+    (e->prev ? e->prev->next : list) = e->next;
+}
+
+}  // namespace tenure::detail

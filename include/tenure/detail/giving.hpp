@@ -1,0 +1,190 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <new>
+
+#include <tenure/detail/slab.hpp>
+
+namespace tenure::detail {
+
+/// What is asked about: for what was adopted, the record in the slab that stands for it.
+inline raw_handle resolve(raw_handle h) noexcept {
+    if (!(h.word & cell_flag)) return h;
+    cell* const c = cells.find(h.word);
+    if (!c || !cell_alive(h.word)) return {};
+    return {c->record.load(std::memory_order_relaxed), c->record_word.load(std::memory_order_relaxed)};
+}
+
+inline batch_record* owner_of(extent const& x) noexcept {
+    return x.large ? x.large->home.load(std::memory_order_acquire) : owner_at(x.probe());
+}
+
+/// In whose list an entry stands that is neither in an inbox nor moved.
+inline lane* lane_of(extent const& x, batch_record* owner) noexcept {
+    unit const* const head = x.large ? x.large : place_at(x.begin).head();
+    return head->home.load(std::memory_order_relaxed) == owner ? head->maker.load(std::memory_order_relaxed)
+                                                               : &owner->primary;
+}
+
+inline bool is_mine(lane const* l) noexcept { return l->thread.load(std::memory_order_relaxed) == &this_thread; }
+
+/// Objects that change owner from one batch to another, in two steps: prepare() all, which may fail and then leaves
+/// everything as it was, then commit() all, which cannot. So a list is given whole or not at all.
+class giving {
+public:
+    giving(batch_record& from, batch_record& to) noexcept : from_(from), to_(to) {
+        for (common_ = to.limited; common_; common_ = limited_above(common_))
+            for (batch_record* b = from.limited; b; b = limited_above(b))
+                if (b == common_) return;
+    }
+    ~giving() {
+        while (entry* const e = spare_) {
+            spare_ = e->next;
+            delete static_cast<proxy*>(e);
+        }
+        if (pending_) {
+            refund(to_.limited, common_, pending_);
+            to_.own_charge.fetch_sub(pending_, std::memory_order_relaxed);
+        }
+    }
+    giving(giving const&)            = delete;
+    giving& operator=(giving const&) = delete;
+
+    /// `h` is alive and owned by `from`.
+    failure prepare(raw_handle h) noexcept {
+        extent const x = extent_of(h);
+        if (!x.large && !reserve_shares(x)) return {errc::memory_full, &to_, sizeof(share)};
+        if (x.header && needs_proxy(x)) {
+            if (x.large) return {errc::wrong_thread, &from_};  // its run could not outlive that thread's list
+            auto* const p = new (std::nothrow) proxy;
+            if (!p) return {errc::memory_full, &to_, sizeof(proxy)};
+            p->next = spare_;
+            spare_  = p;
+        }
+        if (to_.limited) {
+            if (failure const why = charge_exactly(to_, common_, x.bytes)) return why;
+            to_.own_charge.fetch_add(x.bytes, std::memory_order_relaxed);
+            pending_ += x.bytes;
+        }
+        return {};
+    }
+
+    /// For keep(): room to remember `n` of them in `from`. Not in its slabs: what it keeps is no use of its own.
+    failure reserve_log(std::size_t n) noexcept {
+        kept_log const* const newest = from_.kept_out;
+        if (newest && newest->room - newest->count >= n) return {};
+        std::size_t const room = std::max<std::size_t>(n, 30);
+        std::size_t const size = sizeof(kept_log) + (room - 1) * sizeof(raw_handle);
+        void* const       p    = ::operator new(size, std::nothrow);
+        if (!p) return {errc::memory_full, &from_, size};
+        from_.kept_out = ::new (p) kept_log{from_.kept_out, room, 0, {}};
+        return {};
+    }
+
+    void log(raw_handle h) noexcept {
+        kept_log& k              = *from_.kept_out;
+        (&k.items[0])[k.count++] = h;
+    }
+
+    void commit(raw_handle h) noexcept {
+        extent const x = extent_of(h);
+        if (owner_of(x) != &from_) return;  // named twice in one list
+        note_peak(from_);
+        lane* const l = x.header ? lane_of(x, &from_) : nullptr;
+        if (x.large) move_run(x.large);
+        else
+            for_units(x, [&](place p, std::uintptr_t begin, std::uintptr_t end) {
+                std::scoped_lock const guard(p.u->lock);
+                set(*find_share(p.u, &to_), begin, end);
+                if (share* const s = find_share(p.u, &from_)) clear(*s, begin, end);
+            });
+        if (x.header) move_entry(x, l);
+        from_.books.add(&ledger::given, 1, x.bytes, from_.is_here());
+        to_.books.add(&ledger::received, 1, x.bytes, to_.is_here());
+        to_.books.noted.store(0, std::memory_order_relaxed);
+        if (from_.limited) {
+            refund(from_.limited, common_, x.bytes);
+            from_.own_charge.fetch_sub(x.bytes, std::memory_order_relaxed);
+        }
+        if (to_.limited) pending_ -= x.bytes;
+    }
+
+private:
+    bool reserve_shares(extent const& x) noexcept {
+        bool all = true;
+        for_units(x, [&](place p, std::uintptr_t, std::uintptr_t) {
+            std::scoped_lock const guard(p.u->lock);
+            all = all && share_for(p, &to_);
+        });
+        return all;
+    }
+
+    /// Another thread may be working on the list that the entry is in: it stays there.
+    bool needs_proxy(extent const& x) const noexcept {
+        return !(x.header->state.load(std::memory_order_acquire) & (entry::moved | entry::inbox)) &&
+               !is_mine(lane_of(x, &from_));
+    }
+
+    void move_run(unit* u) noexcept {
+        unlink_large(from_, u);
+        u->home.store(&to_, std::memory_order_release);
+        u->maker.store(&to_.primary, std::memory_order_release);
+        to_.books.large_units.fetch_add(u->length, std::memory_order_relaxed);
+        std::scoped_lock const guard(to_.lock);
+        u->prev = nullptr;
+        u->next = to_.large;
+        if (u->next) u->next->prev = u;
+        to_.large = u;
+    }
+
+    void move_entry(extent const& x, lane* l) noexcept {
+        entry* const         e     = x.header;
+        std::uintptr_t const state = e->state.load(std::memory_order_acquire);
+        if (state & entry::moved) {
+            auto* const p = reinterpret_cast<proxy*>(state & ~entry::flags);
+            remove_from_inbox(from_, p);
+            put_in_inbox(p, p->state.load(std::memory_order_relaxed));
+            return;
+        }
+        if (state & entry::inbox) remove_from_inbox(from_, e);
+        else if (is_mine(l)) unlink(l->entries, e);
+        else {
+            auto* const p = static_cast<proxy*>(spare_);
+            spare_        = p->next;
+            p->object     = e;
+            put_in_inbox(p, state | entry::proxied);
+            e->state.store(reinterpret_cast<std::uintptr_t>(p) | entry::moved, std::memory_order_release);
+            return;
+        }
+        if (is_mine(&to_.primary)) {
+            e->state.store(state & ~entry::inbox, std::memory_order_release);
+            link_front(to_.primary.entries, e);
+        } else {
+            put_in_inbox(e, state);
+        }
+    }
+
+    static void remove_from_inbox(batch_record& b, entry* e) noexcept {
+        std::scoped_lock const guard(b.lock);
+        unlink(b.inbox, e);
+    }
+
+    void put_in_inbox(entry* e, std::uintptr_t state) noexcept {
+        std::scoped_lock const guard(to_.lock);
+        e->state.store(state | entry::inbox, std::memory_order_release);
+        link_front(to_.inbox, e);
+    }
+
+    batch_record& from_;
+    batch_record& to_;
+    batch_record* common_  = nullptr;  ///< the nearest batch with limits that has both below it
+    entry*        spare_   = nullptr;  ///< proxies not yet used
+    std::uint64_t pending_ = 0;        ///< charged to `to_` for what is not committed yet
+};
+
+}  // namespace tenure::detail

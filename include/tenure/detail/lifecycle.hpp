@@ -1,0 +1,474 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <source_location>
+
+#include <tenure/detail/reclaim.hpp>
+
+namespace tenure::detail {
+
+/// Opening and ending batches. `state` carries the low half of the generation, so that a thread that knows a batch
+/// by its id alone can never touch the next one that has the same record.
+
+inline std::uint64_t generation_tag(std::uint64_t id) noexcept { return id >> record_bits << 32; }
+
+inline bool same_batch(std::uint64_t state, std::uint64_t id) noexcept {
+    return state >> 32 == generation_tag(id) >> 32;
+}
+
+/// Sets a flag, unless the record is another batch's by now or has one of `unless`. Returns the state before.
+struct flag_set {
+    bool          done;
+    std::uint64_t before;
+};
+inline flag_set set_flag(batch_record& b, std::uint64_t id, std::uint64_t flag, std::uint64_t unless) noexcept {
+    std::uint64_t s = b.state.load(std::memory_order_acquire);
+    do {
+        if (!same_batch(s, id) || s & unless) return {false, s};
+    } while (!b.state.compare_exchange_weak(s, s | flag, std::memory_order_seq_cst));
+    return {true, s};
+}
+
+/// Keeps the batch's memory from going, whatever ends it. False: it is over.
+inline bool hold(batch_record& b, std::uint64_t id, std::uint64_t unless = batch_flags::closed) noexcept {
+    std::uint64_t s = b.state.load(std::memory_order_acquire);
+    do {
+        if (!same_batch(s, id) || s & unless) return false;
+    } while (!b.state.compare_exchange_weak(s, s + 1, std::memory_order_acq_rel));
+    return true;
+}
+
+inline void let_go(batch_record* b) noexcept;
+
+/// Stands where a guard has let go of its batch: everything is refused there, as in a batch that has ended.
+inline batch_record nobody{};
+
+inline bool is_root(batch_record const& b) noexcept {
+    return b.registry.load(std::memory_order_relaxed)->root == &b;
+}
+
+inline void set_options(batch_record& b, batch_options const& o) {
+    b.cleanup = o.cleanup;
+    if (!o.name.empty()) set_name(b, o.name);
+    if (o.limits.soft == no_limit && o.limits.hard == no_limit) return;
+    b.limits  = o.limits;
+    b.limited = &b;
+    b.charged.store(0, std::memory_order_relaxed);
+    b.above_soft.store(false, std::memory_order_relaxed);
+}
+
+/// Into the registry's list of batches without a guard, and out of it.
+inline void become_loose(registry_core& r, batch_record& b) noexcept {
+    std::scoped_lock const guard(r.loose_lock);
+    b.newer = nullptr;
+    b.older = r.loose;
+    if (r.loose) r.loose->newer = &b;
+    r.loose    = &b;
+    b.is_loose = true;
+}
+
+inline void leave_loose(batch_record& b) noexcept {
+    registry_core&         r = *b.registry.load(std::memory_order_relaxed);
+    std::scoped_lock const guard(r.loose_lock);
+    (b.newer ? b.newer->older : r.loose) = b.older;
+    if (b.older) b.older->newer = b.newer;
+    b.is_loose = b.doomed = false;
+}
+
+/// A new batch below `parent`, which the caller keeps from ending meanwhile. `guarded`: it belongs to a guard on
+/// this thread and becomes current. Throws std::bad_alloc, error{batch_ended}.
+inline batch_record* open_batch(registry_core& r, batch_record* parent, batch_options const* options, bool guarded,
+                                std::source_location where) {
+    thread_context& me    = this_thread;
+    batch_record*   b     = take_record();
+    bool const      local = parent && guarded && parent->guard.load(std::memory_order_relaxed) == &me;
+    bool            above = false;
+    if (parent && parent != r.root) {
+        std::uint64_t const id = parent->id.load(std::memory_order_relaxed);
+        if (local ? parent->closed() : !(above = hold(*parent, id))) {
+            give_record(b);
+            throw_failure({errc::batch_ended, parent}, "open a batch below ");
+        }
+    }
+    constexpr auto      relaxed    = std::memory_order_relaxed;
+    std::uint64_t const generation = b->generation.load(relaxed) + 1;
+    std::uint64_t const id         = make_id(generation, b->index);
+    b->generation.store(generation, relaxed);
+    b->registry.store(&r, relaxed);
+    b->parent.store(parent, relaxed);
+    b->holds_parent = above;
+    b->detached     = false;
+    b->cleanup      = tenure::cleanup::on_exit;
+    b->limited      = parent ? parent->limited : nullptr;
+    b->opened_ns.store(coarse_now(), relaxed);
+    b->where.store(where, relaxed);
+    b->name[0].store(0, relaxed);
+    if (options) set_options(*b, *options);
+    b->primary.serial.store(id, relaxed);
+    if (guarded) {
+        if (local) ++parent->children;
+        b->guard.store(&me, relaxed);
+        b->primary.thread.store(&me, relaxed);
+        b->children        = 0;
+        b->previous        = me.current;
+        b->previous_serial = me.current ? me.current->serial.load(relaxed) : 0;
+        b->newer           = nullptr;
+        b->older           = me.newest;
+        b->in_chain        = true;
+        if (me.newest) me.newest->newer = b;
+        me.newest  = b;
+        me.current = &b->primary;
+    } else {
+        b->guard.store(nullptr, relaxed);
+    }
+    b->state.store(generation << 32 | (guarded ? 0 : batch_flags::released), std::memory_order_release);
+    b->id.store(id, std::memory_order_release);
+    if (!guarded) become_loose(r, *b);
+    return b;
+}
+
+/// Both guard and memory are gone.
+inline void recycle(batch_record* b) noexcept {
+    if (b->is_loose) leave_loose(*b);
+    b->id.store(0, std::memory_order_release);
+    b->primary.serial.store(0, std::memory_order_relaxed);
+    if (b->limited == b) b->limits.on_soft = nullptr;
+    if (b->books.used.load(std::memory_order_relaxed)) b->books.reset();
+    give_record(b);
+}
+
+/// Frees what an ended batch without holds owns. Returns the parent if it was holding that.
+inline batch_record* reclaim(batch_record* b) noexcept {
+    batch_record* const held = b->holds_parent ? b->parent.load(std::memory_order_relaxed) : nullptr;
+    release_memory(*b);
+    std::uint64_t const before = b->state.fetch_or(batch_flags::done, std::memory_order_acq_rel);
+    if (before & batch_flags::released) recycle(b);
+    return held;
+}
+
+inline void retain(batch_record& b) noexcept;
+
+/// Gives a hold back. With the last one, a batch that is retained leaves its parent. True: it is over and can be
+/// freed.
+inline bool drop_hold(batch_record* b) noexcept {
+    std::uint64_t s = b->state.load(std::memory_order_acquire);
+    do {
+        bool const last = (s & batch_flags::holds) == 1;
+        if (last && s & batch_flags::retained && !(s & batch_flags::ended)) retain(*b);
+    } while (!b->state.compare_exchange_weak(s, s - 1, std::memory_order_acq_rel));
+    return (s & batch_flags::holds) == 1 && s & batch_flags::ended;
+}
+
+inline void reclaim_upwards(batch_record* b) noexcept {
+    while (b) {
+        b = reclaim(b);
+        if (b && !drop_hold(b)) b = nullptr;
+    }
+}
+
+inline void let_go(batch_record* b) noexcept {
+    if (drop_hold(b)) reclaim_upwards(b);
+}
+
+/// The batch's state says that it is over; from the return of this call on, every make finds out.
+inline void stop_lanes(batch_record& b) noexcept {
+    b.primary.window_end.store(0, std::memory_order_seq_cst);
+    std::scoped_lock const guard(b.lock);
+    for (lane* l = b.lanes; l; l = l->next) l->window_end.store(0, std::memory_order_seq_cst);
+}
+
+template <class F>
+void for_records(F f) {
+    for (std::uint64_t i = 0;; i += records_a_chunk) {
+        batch_record* const chunk = i >> record_bits ? nullptr : record_at(i);
+        if (!chunk) return;
+        for (std::size_t k = 0; k < records_a_chunk; ++k) f(chunk[k]);
+    }
+}
+
+/// Whether `b` ends when `top` does: it is below it, and nothing between was detached.
+inline bool governs(batch_record const& top, batch_record const* b) noexcept {
+    while (b && b != &top && !b->detached.load(std::memory_order_relaxed))
+        b = b->parent.load(std::memory_order_acquire);
+    return b == &top;
+}
+
+void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept;
+
+/// The flag that an end sets. Where something holds the batch, and for `always`, so does the caller from here on.
+struct end_claim {
+    bool mine, held;
+};
+inline end_claim claim_end(batch_record& b, std::uint64_t id, bool manual, bool always) noexcept {
+    std::uint64_t s = b.state.load(std::memory_order_acquire), next = 0;
+    bool          held = false;
+    do {
+        if (!same_batch(s, id) || s & (batch_flags::ended | (manual ? batch_flags::retained : 0))) return {};
+        held = always || s & batch_flags::holds;
+        next = (s | (manual ? batch_flags::retained : batch_flags::ended)) + held;
+    } while (!b.state.compare_exchange_weak(s, next, std::memory_order_seq_cst));
+    return {true, held};
+}
+
+/// Ends the loose batches that `top` governs, newest first. All are claimed first, in one pass from old to new,
+/// where a batch's parent always comes before it; so this is linear, and needs neither memory nor recursion.
+inline void end_loose_descendants(batch_record& top) noexcept {
+    registry_core& r      = *top.registry.load(std::memory_order_relaxed);
+    batch_record*  doomed = nullptr;
+    {
+        std::scoped_lock const guard(r.loose_lock);
+        for (batch_record* b = r.root; b; b = b->newer) {
+            batch_record const* up = b->parent.load(std::memory_order_relaxed);
+            while (up && up != &top && up->guard.load(std::memory_order_relaxed) && !up->detached)
+                up = up->parent.load(std::memory_order_relaxed);
+            b->doomed         = up && !b->detached && (up == &top || (up->is_loose && up->doomed));
+            bool const manual = b->cleanup == tenure::cleanup::manual;
+            if (!b->doomed || !claim_end(*b, b->id.load(std::memory_order_relaxed), manual, true).mine) continue;
+            b->next_doomed = doomed;
+            doomed         = b;
+        }
+    }
+    while (batch_record* const b = doomed) {
+        doomed = b->next_doomed;
+        stop_lanes(*b);
+        let_go(b);
+    }
+}
+
+/// The batch is over but held: open guards of this thread below it end, newest first, then batches without a guard;
+/// guards of other threads are asked to stop. Detached batches go on: who holds the id ends them. Costs a pass over
+/// the registry's loose batches, and over all records if other threads are inside.
+TENURE_COLD inline void end_descendants(batch_record& top) noexcept {
+    for (batch_record *c = this_thread.newest, *older; c; c = older) {
+        older = c->older;
+        if (c != &top && governs(top, c) && !c->closed())
+            end_record(*c, c->id.load(std::memory_order_relaxed), false);
+    }
+    end_loose_descendants(top);
+    if ((top.state.load(std::memory_order_acquire) & batch_flags::holds) <= 1) return;  // the caller's own
+    for_records([&](batch_record& b) {
+        std::uint64_t const s = b.state.load(std::memory_order_acquire);
+        std::uint64_t const n = b.id.load(std::memory_order_acquire);
+        if (n == 0 || s & batch_flags::closed || !same_batch(s, n) || &b == &top) return;
+        if (b.guard.load(std::memory_order_relaxed) && governs(top, &b) &&
+            set_flag(b, n, batch_flags::stopping, batch_flags::closed).done)
+            stop_lanes(b);
+    });
+}
+
+/// Where this thread goes on when what was current ends: in `l`, which was current before it. If that is over as
+/// well, in what was current before that, as long as its record can tell; else in the newest guard that is open.
+inline lane* current_again(lane* l, std::uint64_t serial, lane const* leaving = nullptr) noexcept {
+    thread_context const& me = this_thread;
+    while (l && l->serial.load(std::memory_order_relaxed) == serial) {
+        batch_record const& b      = *l->batch;
+        bool const          inside = (l == &b.primary && b.in_chain) || l->users > (l == leaving);
+        if (inside && l->thread.load(std::memory_order_relaxed) == &me) return l;
+        if (l != &b.primary) break;
+        l      = b.previous;
+        serial = b.previous_serial;
+    }
+    return l && me.newest ? &me.newest->primary : nullptr;
+}
+
+/// The thread is through with the lane; its objects stay, and the next thread goes on where it stopped.
+inline void leave_lane(lane* l) noexcept {
+    batch_record& b = *l->batch;
+    {
+        std::scoped_lock const guard(b.lock);
+        if (--l->users == 0 && !(l == &b.primary && b.in_chain))
+            l->thread.store(nullptr, std::memory_order_release);
+    }
+    if (!is_root(b)) let_go(&b);
+}
+
+/// The guard is no longer among the open ones of its thread, which goes on in what was current before.
+inline void leave_chain(batch_record& b) noexcept {
+    thread_context& me = this_thread;
+    if (!b.in_chain) return;
+    b.in_chain = false;
+    if (b.newer) b.newer->older = b.older;
+    else me.newest = b.older;
+    if (b.older) b.older->newer = b.newer;
+    if (b.primary.users > 0) return;  // a guard of enter() keeps it current
+    if (me.current == &b.primary) {
+        me.current = current_again(b.previous, b.previous_serial);
+    } else if (b.newer && b.newer->previous == &b.primary) {
+        b.newer->previous        = b.previous;
+        b.newer->previous_serial = b.previous_serial;
+    }
+}
+
+/// Nobody makes in the primary lane of a batch that has left its thread's chain, unless somebody is inside.
+inline void release_primary(batch_record& b) noexcept {
+    std::scoped_lock const guard(b.lock);
+    if (b.primary.users == 0) b.primary.thread.store(nullptr, std::memory_order_release);
+}
+
+/// What a child's parent is told when the child no longer counts, or must be waited for.
+inline void leave_parent_locally(batch_record& b, bool wait) noexcept {
+    batch_record* const up = b.parent.load(std::memory_order_relaxed);
+    if (b.holds_parent || !up || is_root(*up)) return;
+    --up->children;
+    if (wait) {
+        up->state.fetch_add(1, std::memory_order_acq_rel);
+        b.holds_parent = true;
+    }
+}
+
+inline void close_guard(batch_record& b, std::uint64_t id) noexcept;
+
+/// A guard of this thread that another one destroyed is closed where it should have been.
+TENURE_COLD inline void close_wandered(batch_record& b) noexcept {
+    b.wandered.store(false, std::memory_order_relaxed);
+    if (b.state.load(std::memory_order_acquire) & batch_flags::done) {
+        leave_parent_locally(b, false);
+        leave_chain(b);
+    }
+    close_guard(b, b.id.load(std::memory_order_relaxed));
+}
+
+inline void close_wandered() noexcept {
+    while (batch_record* const b = this_thread.newest) {
+        if (!b->wandered.load(std::memory_order_acquire)) [[likely]]
+            return;
+        close_wandered(*b);
+    }
+}
+
+/// Ends the open guards of this thread that are below `b`, newest first. No recursion: they are found along the
+/// thread's chain, where children are always newer than their parents.
+inline void end_local_children(batch_record& b) noexcept {
+    for (batch_record* c = b.newer; c; c = c->newer) {
+        batch_record* const up = c->parent.load(std::memory_order_relaxed);
+        c->doomed              = !c->holds_parent && up && (up == &b || up->doomed);
+    }
+    for (batch_record *c = this_thread.newest, *older; c != &b; c = older) {
+        older = c->older;
+        if (!c->doomed) continue;
+        c->doomed = false;
+        if (c->wandered.load(std::memory_order_acquire)) close_wandered(*c);
+        else end_record(*c, c->id.load(std::memory_order_relaxed), false);
+    }
+}
+
+/// An ended batch with cleanup::manual on which nothing depends is nobody's child any more: the registry has it
+/// until destroy_batch.
+inline void retain(batch_record& b) noexcept {
+    batch_record* const up = b.parent.load(std::memory_order_relaxed);
+    if (b.limited && b.limited != &b) {
+        refund(b.limited, nullptr, b.own_charge.exchange(0, std::memory_order_relaxed));
+        b.limited = nullptr;
+    } else if (b.limited) {
+        refund(limited_above(&b), nullptr, b.own_charge.load(std::memory_order_relaxed));
+    }
+    bool const held = b.holds_parent;
+    b.holds_parent  = false;
+    b.parent.store(b.registry.load(std::memory_order_relaxed)->root, std::memory_order_release);
+    if (held) let_go(up);
+}
+
+/// The end of a batch, from any thread that knows its id: done at once by the thread of its guard, or by any where
+/// it has no guard; a guard of another thread is asked to stop. Idempotent.
+inline void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept {
+    thread_context* const guard = b.guard.load(std::memory_order_acquire);
+    if (guard && guard != &this_thread && !(b.state.load() & batch_flags::retained)) {
+        if (!hold(b, id)) return;
+        set_flag(b, id, batch_flags::stopping, 0);
+        stop_lanes(b);
+        end_descendants(b);
+        let_go(&b);
+        return;
+    }
+    if (guard && b.children) end_local_children(b);
+
+    bool const manual       = b.cleanup == tenure::cleanup::manual && !destroy;
+    auto const [mine, held] = claim_end(b, id, manual, false);
+    if (!mine) return;
+
+    if (b.in_chain) leave_parent_locally(b, held);
+    if (held || manual) stop_lanes(b);
+    if (held) end_descendants(b);
+    if (manual && !held) retain(b);
+    if (b.in_chain && (held || manual)) {
+        leave_chain(b);
+        release_primary(b);
+    }
+    if (held) let_go(&b);
+    else if (!manual) {
+        bool const chained = b.in_chain;
+        if (!chained) return reclaim_upwards(&b);
+        release_memory(b);  // the guard still has the record; destructors still find the batch current, and over
+        leave_chain(b);
+        b.state.fetch_or(batch_flags::done, std::memory_order_acq_rel);
+        if (b.holds_parent) let_go(b.parent.load(std::memory_order_relaxed));
+    }
+}
+
+/// The guard is destroyed on a thread that did not open it. What the batch owns goes now, unless there are children
+/// in the opener's chain; the record stays until the opener comes by, so that its chain is whole.
+TENURE_COLD inline void close_foreign_guard(batch_record& b, std::uint64_t id) noexcept {
+    b.registry.load(std::memory_order_relaxed)->foreign_ends.fetch_add(1, std::memory_order_relaxed);
+    if (!b.in_chain) {  // the opener has ended it, or is gone
+        b.guard.store(nullptr, std::memory_order_release);
+        end_record(b, id, false);
+        if (b.state.fetch_or(batch_flags::released, std::memory_order_acq_rel) & batch_flags::done) recycle(&b);
+        return;
+    }
+    if (b.children == 0 && set_flag(b, id, batch_flags::ended, batch_flags::closed | batch_flags::holds).done) {
+        release_memory(b);
+        b.state.fetch_or(batch_flags::done, std::memory_order_acq_rel);
+        if (b.holds_parent) let_go(b.parent.load(std::memory_order_relaxed));
+    } else {
+        end_record(b, id, false);  // asks it to stop
+    }
+    b.wandered.store(true, std::memory_order_release);
+}
+
+/// The guard goes. The common case costs one locked instruction.
+inline void close_guard(batch_record& b, std::uint64_t id) noexcept {
+    if (b.guard.load(std::memory_order_relaxed) != &this_thread) [[unlikely]]
+        return close_foreign_guard(b, id);
+    std::uint64_t           s = b.state.load(std::memory_order_relaxed);
+    constexpr std::uint64_t special =
+        batch_flags::holds | batch_flags::ended | batch_flags::done | batch_flags::retained;
+    if (!(s & special) && b.cleanup == tenure::cleanup::on_exit && b.children == 0 &&
+        b.state.compare_exchange_strong(s, s | batch_flags::ended, std::memory_order_seq_cst)) [[likely]] {
+        batch_record* const up   = b.parent.load(std::memory_order_relaxed);
+        bool const          held = b.holds_parent;
+        leave_parent_locally(b, false);
+        if (!release_plainly(b)) release_memory(b);
+        leave_chain(b);
+        b.state.store(s | batch_flags::ended | batch_flags::done | batch_flags::released,
+                      std::memory_order_release);
+        recycle(&b);
+        if (held) let_go(up);
+        return close_wandered();
+    }
+    end_record(b, id, false);
+    b.guard.store(nullptr, std::memory_order_release);
+    if (b.state.fetch_or(batch_flags::released, std::memory_order_acq_rel) & batch_flags::done) recycle(&b);
+}
+
+/// The guard lets go; the batch lives on under its id, and holds its parent.
+inline void detach_guard(batch_record& b) noexcept {
+    b.detached = true;
+    leave_parent_locally(b, true);
+    for (batch_record* c = b.newer; c; c = c->newer) {
+        if (c->holds_parent || c->parent.load(std::memory_order_relaxed) != &b) continue;
+        b.state.fetch_add(1, std::memory_order_acq_rel);
+        c->holds_parent = true;
+    }
+    b.children = 0;
+    leave_chain(b);
+    release_primary(b);
+    become_loose(*b.registry.load(std::memory_order_relaxed), b);
+    b.guard.store(nullptr, std::memory_order_release);
+    b.state.fetch_or(batch_flags::released, std::memory_order_acq_rel);
+}
+
+}  // namespace tenure::detail

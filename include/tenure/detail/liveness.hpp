@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include <tenure/detail/batch_record.hpp>
+#include <tenure/detail/cells.hpp>
+#include <tenure/detail/config.hpp>
+
+namespace tenure::detail {
+
+/// The bytes an object occupies: its entry, if it has one, then itself.
+struct extent {
+    std::uintptr_t begin;
+    std::size_t    bytes;
+    unit*          large;  ///< the run of a large object, else null
+    entry*         header;
+
+    /// A granule that is surely the object's: its entry can outlive it (see transfer.hpp).
+    std::uintptr_t probe() const noexcept { return begin + (header ? sizeof(entry) : 0); }
+};
+
+/// Of a handle into a slab that was alive a moment ago.
+inline extent extent_of(raw_handle h) noexcept {
+    std::uintptr_t const inside = to_address(h.pointer);
+    extent               x{};
+    if (h.word & extent_mask) {
+        x.begin = extent_begin(inside, h.word);
+        x.bytes = decode_extent(h.word);
+    } else {
+        x.large = unit_at(inside)->head.load(std::memory_order_relaxed);
+        x.begin = x.large->address + x.large->large_offset;
+        x.bytes = x.large->large_bytes;
+    }
+    if (h.word & header_flag) x.header = reinterpret_cast<entry*>(x.begin);
+    return x;
+}
+
+inline std::size_t   line_of(std::uintptr_t a) noexcept { return (a & (unit_bytes - 1)) >> (granule_shift + 5); }
+inline std::uint32_t bit_of(std::uintptr_t a) noexcept { return std::uint32_t{1} << (a >> granule_shift & 31); }
+
+inline bool test(granule_bits const& bits, std::uintptr_t a) noexcept {
+    return bits[line_of(a)].load(std::memory_order_acquire) & bit_of(a);
+}
+
+/// The table no longer vouches for all handles of this unit: ask the unit. Read twice around the unit's own answer:
+/// a unit that changes hands changes its word first.
+TENURE_COLD inline bool alive_guarded(raw_handle h) noexcept {
+    if (h.word == 0) return false;
+    if (h.word & cell_flag) return cell_alive(h.word);
+    std::uintptr_t const inside = to_address(h.pointer);
+    bool const           large  = !(h.word & extent_mask);
+    std::uintptr_t const begin  = large ? inside : extent_begin(inside, h.word);
+    std::uintptr_t const probe  = large || !(h.word & header_flag) ? begin : begin + sizeof(entry);
+    auto&                word   = table_word(probe);
+    for (;;) {
+        word_t const  seen  = word.load(std::memory_order_acquire);
+        word_t const  above = generation_of(h.word) - generation_of(seen);
+        region* const r     = region_of(probe);
+        if (seen == 0 || above > 255 || !r) return false;
+        unit* const u     = r->at(probe);
+        bool        alive = above == 0;
+        if (!large && u->tracked.load(std::memory_order_acquire)) {
+            tracking const& t = *r->track(u);
+            alive = t.pass[line_of(probe)].load(std::memory_order_acquire) == above && !test(t.dead, probe);
+        }
+        if (alive && h.word & header_flag) {
+            std::uintptr_t const header = large ? extent_of(h).begin : begin;
+            alive                       = !reinterpret_cast<entry const*>(header)->is_dead();
+        }
+        if (word.load(std::memory_order_acquire) == seen) return alive;
+    }
+}
+
+/// The check of every access: one hot load and a compare. Thread-safe; what it says holds as long as nobody frees
+/// the object meanwhile.
+[[gnu::always_inline]] inline bool is_alive(raw_handle h) noexcept {
+    word_t const seen = table_word(to_address(h.pointer)).load(std::memory_order_relaxed);
+    if ((seen ^ h.word) >> generation_shift == 0) [[likely]]
+        return true;
+    return alive_guarded(h);
+}
+
+}  // namespace tenure::detail

@@ -1,0 +1,232 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include <tenure/detail/slab.hpp>
+#include <tenure/only_memory.hpp>
+
+namespace tenure::detail {
+
+/// How a T lies in a slab: behind an entry if it has an end to run.
+template <class T, bool Entry = !std::is_trivially_destructible_v<T>>
+struct layout {
+    static constexpr bool        has_entry = Entry;
+    static constexpr std::size_t before    = has_entry ? sizeof(entry) : 0;
+    static constexpr std::size_t alignment = alignof(T) < 8 ? 8 : alignof(T);
+    static constexpr std::size_t bytes     = round_extent(before + sizeof(T));
+};
+
+template <class T>
+T* object_after(entry* e) noexcept {
+    return std::launder(reinterpret_cast<T*>(reinterpret_cast<std::byte*>(e) + sizeof(entry)));
+}
+
+template <class T>
+T* elements_after(entry* e) noexcept {
+    return std::launder(reinterpret_cast<T*>(reinterpret_cast<std::byte*>(e) + sizeof(array_entry)));
+}
+
+template <class T>
+void destroy_object(entry* e) noexcept {
+    std::destroy_at(object_after<T>(e));
+}
+
+template <class T>
+void destroy_array(entry* e) noexcept {
+    std::size_t n     = static_cast<array_entry*>(e)->count;
+    T* const    first = elements_after<T>(e);
+    while (n > 0) std::destroy_at(first + --n);
+}
+
+template <class T>
+inline constexpr finalizer object_finalizer{&destroy_object<T>};
+template <class T>
+inline constexpr finalizer array_finalizer{&destroy_array<T>};
+
+/// An array's size is known at run time only, an object's when it is compiled.
+struct space {
+    void*  pointer = nullptr;  ///< behind the entry
+    word_t word    = 0;
+    unit*  large   = nullptr;
+};
+
+inline void register_entry(lane& l, void* object, std::size_t before, finalizer const& f) noexcept {
+    auto* const e = reinterpret_cast<entry*>(static_cast<std::byte*>(object) - before);
+    e->state.store(reinterpret_cast<std::uintptr_t>(&f), std::memory_order_relaxed);
+    link_front(l.entries, e);
+}
+
+[[gnu::always_inline]] inline word_t small_word(lane const& l, void const* object, std::size_t before,
+                                                std::size_t bytes) noexcept {
+    return l.word | (before ? header_flag : 0) | encode_start(to_address(object) - before) | encode_extent(bytes);
+}
+
+inline space allocate_large(lane& l, std::size_t before, std::size_t bytes, std::size_t alignment, failure& why) {
+    unit* const u = take_large(*l.batch, l, before, bytes, alignment, 1, why);
+    if (!u) return {};
+    std::uintptr_t const begin = u->address + u->large_offset;
+    unpoison(to_pointer(begin), bytes);
+    word_t const generation = generation_of(table_word(u->address).load(std::memory_order_relaxed));
+    return {to_pointer(begin + before), whole_word(generation) | (before ? header_flag : 0), u};
+}
+
+/// Takes back an object whose constructor threw.
+TENURE_COLD inline void forget(lane& l, space const& s, std::size_t before, std::size_t bytes) noexcept {
+    if (s.large) {
+        batch_record& b = *l.batch;
+        unlink_large(b, s.large);
+        b.books.large_made.add(~std::uint64_t{0}, ~std::uint64_t{bytes} + 1, false);  // it was never made
+        refund_use(b, bytes);
+        give_large(*b.registry.load(std::memory_order_relaxed), s.large);
+        return;
+    }
+    std::uintptr_t const begin  = to_address(s.pointer) - before;
+    std::uint64_t const  cursor = l.cursor.load(std::memory_order_relaxed);
+    poison(to_pointer(begin), bytes);
+    if ((cursor & cursor_address) == begin + bytes && cursor >= one_object) {
+        l.cursor.store(cursor - bytes - one_object, std::memory_order_relaxed);
+        return;
+    }
+    moving_guard const moving(l);  // the constructor made other objects: its bytes stay padding until the end
+    add_relaxed<std::uint64_t>(l.objects_before, ~std::uint64_t{0});
+}
+
+inline space allocate_large(lane& l, std::size_t before, std::size_t bytes, std::size_t alignment,
+                            report_to refusal) {
+    return allocate_large(l, before, bytes, alignment, refusal.why);
+}
+inline space allocate_large(lane& l, std::size_t before, std::size_t bytes, std::size_t alignment, throw_it) {
+    failure     why;
+    space const s = allocate_large(l, before, bytes, alignment, why);
+    if (why) throw_failure(why, "make in batch ");
+    return s;
+}
+
+/// Makes one U at a place of layout L. Null pointer: refused and reported. What the constructor throws passes, and
+/// nothing is registered.
+template <class U, class L, class Refusal, class... Args>
+[[gnu::always_inline]] inline std::pair<U*, word_t> make_laid_out(lane& l, Refusal refusal, Args&&... args) {
+    space s;
+    if constexpr (L::bytes + L::alignment <= largest_small) {
+        s.pointer = bump_or<one_object>(l, L::before, L::bytes, L::alignment, refusal);
+        if (!s.pointer) [[unlikely]]
+            return {};
+        s.word = small_word(l, s.pointer, L::before, L::bytes);
+        unpoison(static_cast<std::byte*>(s.pointer) - L::before, L::bytes);
+    } else {
+        s = allocate_large(l, L::before, L::bytes, L::alignment, refusal);
+        if (!s.pointer) [[unlikely]]
+            return {};
+    }
+    U* object = nullptr;
+    if constexpr (std::is_nothrow_constructible_v<U, Args...>) {
+        object = ::new (s.pointer) U(std::forward<Args>(args)...);
+    } else {
+        struct guard {
+            lane*        l;
+            space const& s;
+            ~guard() {
+                if (l) forget(*l, s, L::before, L::bytes);
+            }
+        } undo{&l, s};
+        object = ::new (s.pointer) U(std::forward<Args>(args)...);
+        undo.l = nullptr;
+    }
+    if constexpr (L::has_entry) register_entry(l, s.pointer, L::before, object_finalizer<U>);
+    return {object, s.word};
+}
+
+template <class T>
+T const& last_of(T const& last) noexcept {
+    return last;
+}
+template <class T, class... More>
+auto const& last_of(T const&, More const&... more) noexcept {
+    return last_of(more...);
+}
+
+/// Whether the last argument is the lane's own resource, or an allocator of it.
+template <class... Args>
+bool takes_resource_of(lane const& l, Args const&... args) noexcept {
+    if constexpr (sizeof...(Args) > 0) {
+        auto const& last = last_of(args...);
+        if constexpr (std::is_convertible_v<decltype(last), std::pmr::polymorphic_allocator<>>)
+            return std::pmr::polymorphic_allocator<>(last).resource() == &l.resource;
+    }
+    return false;
+}
+
+/// As make_laid_out, in the layout that T needs.
+template <class T, class Refusal, class... Args>
+[[gnu::always_inline]] inline std::pair<T*, word_t> make_object(lane& l, Refusal refusal, Args&&... args) {
+    using U = std::remove_cv_t<T>;
+    if constexpr (only_memory<U> && !std::is_trivially_destructible_v<U>) {
+        if (takes_resource_of(l, args...))
+            return make_laid_out<U, layout<U, false>>(l, refusal, std::forward<Args>(args)...);
+    }
+    return make_laid_out<U, layout<U>>(l, refusal, std::forward<Args>(args)...);
+}
+
+/// Makes `n` value-initialised elements. As make_object.
+template <class T, class Refusal>
+std::pair<T*, word_t> make_array(lane& l, Refusal refusal, std::size_t n) {
+    using U                         = std::remove_cv_t<T>;
+    constexpr bool        ends      = !std::is_trivially_destructible_v<U>;
+    constexpr std::size_t before    = ends ? sizeof(array_entry) : 0;
+    constexpr std::size_t alignment = alignof(U) < 8 ? 8 : alignof(U);
+    constexpr std::size_t most      = std::size_t{1} << 46;  // more than there are addresses: refused as such
+    std::size_t const     bytes     = n > most / sizeof(U) ? most * 2 : round_extent(before + n * sizeof(U));
+    space                 s;
+    if (bytes + alignment <= largest_small) {
+        s.pointer = bump_or<one_object>(l, before, bytes, alignment, refusal);
+        if (!s.pointer) return {};
+        s.word = small_word(l, s.pointer, before, bytes);
+        unpoison(static_cast<std::byte*>(s.pointer) - before, bytes);
+    } else {
+        s = allocate_large(l, before, bytes, alignment, refusal);
+        if (!s.pointer) return {};
+    }
+    auto* const first = static_cast<U*>(s.pointer);
+    struct guard {
+        lane*        l;
+        space const& s;
+        std::size_t  bytes;
+        ~guard() {
+            if (l) forget(*l, s, before, bytes);
+        }
+    } undo{&l, s, bytes};
+    std::uninitialized_value_construct_n(first, n);
+    undo.l = nullptr;
+    if constexpr (ends) {
+        reinterpret_cast<array_entry*>(static_cast<std::byte*>(s.pointer) - before)->count = n;
+        register_entry(l, s.pointer, before, array_finalizer<U>);
+    }
+    return {first, s.word};
+}
+
+/// Stands in the slab for something made elsewhere, and for a deferred call.
+template <class T, class Deleter>
+struct adopted {
+    T*                            pointer;
+    [[no_unique_address]] Deleter deleter;
+    cell*                         place;
+
+    ~adopted() {
+        give_cell(*place);
+        deleter(pointer);
+    }
+};
+
+template <class F>
+struct deferred {
+    [[no_unique_address]] F call;
+    ~deferred() { call(); }
+};
+
+}  // namespace tenure::detail

@@ -1,0 +1,206 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include <tenure/detail/freeing.hpp>
+
+namespace tenure::detail {
+
+/// The memory of a batch that is over. Everything here runs on one thread, once, when nothing holds the batch any
+/// more; nothing allocates, and user code (destructors) runs with no lock held.
+
+template <class F>
+void for_lanes(batch_record& b, F f) {
+    f(b.primary);
+    for (lane *l = b.lanes, *next; l; l = next) {
+        next = l->next;
+        f(*l);
+    }
+}
+
+inline void guard_run(unit const* u) noexcept {
+    std::atomic<word_t>* const words = &table_word(u->address);
+    for (std::size_t i = 0; i < u->length; ++i)
+        words[i].store(words[i].load(std::memory_order_relaxed) & ~whole_flag, std::memory_order_release);
+}
+
+/// While destructors run, newest object first, handles to what is already gone must be stale: so every access asks.
+inline void guard_all(batch_record& b) noexcept {
+    for_lanes(b, [](lane& l) {
+        for (unit* u = l.runs; u; u = u->next) guard_run(u);
+    });
+    for (unit* u = b.large; u; u = u->next) guard_run(u);
+    for (share* s = b.shares; s; s = s->next_owned) {
+        std::scoped_lock const guard(s->where->lock);
+        guard_word({region_of(s->base), s->where, s->base});
+    }
+}
+
+/// `e` is in no list any more, and nobody else can be at it: a call on one of the batch's objects holds the batch.
+inline void run_entry(entry* e) noexcept {
+    std::uintptr_t const state = e->state.load(std::memory_order_acquire);
+    e->state.store(entry::dead, std::memory_order_release);
+    if (state & entry::proxied) {
+        auto* const  p      = static_cast<proxy*>(e);
+        entry* const object = p->object;
+        delete p;
+        object->state.store(entry::dead, std::memory_order_release);
+        leave_to_home(object);
+        finalizer_of(state).destroy(object);
+    } else if (state != entry::dead) {
+        finalizer_of(state).destroy(e);
+    }
+}
+
+inline void run_inbox(batch_record& b) noexcept {
+    for (;;) {
+        entry* e = nullptr;
+        {
+            std::scoped_lock const guard(b.lock);
+            if (!b.inbox) return;
+            e = b.inbox;
+            unlink(b.inbox, e);
+        }
+        run_entry(e);
+    }
+}
+
+inline void run_entries(lane& l) noexcept {
+    while (entry* const e = l.entries) {
+        l.entries = e->next;
+        if (!(e->state.load(std::memory_order_acquire) & entry::moved)) run_entry(e);
+    }
+}
+
+/// A run in which some units are tracked: those that others have shares in stay, the rest goes back piece by piece.
+TENURE_COLD inline void release_guarded(registry_core& r, unit* first, std::size_t n) noexcept {
+    // From the last to the first: others find the home of a unit through the head, which must not say null before.
+    std::uintptr_t const base  = first->address;
+    std::size_t          end   = n;
+    auto const           flush = [&](std::size_t begin) {
+        if (begin == end) return;
+        unit* const u = first + begin;
+        u->address    = base + (begin << unit_shift);
+        u->length     = static_cast<std::uint32_t>(end - begin);
+        for (std::size_t i = begin; i < end; ++i) first[i].head.store(u, std::memory_order_relaxed);
+        u->guarded.store(0, std::memory_order_relaxed);
+        give_part(r, u, end - begin, generation_of(table_word(u->address).load(std::memory_order_relaxed)) + 1);
+    };
+    for (std::size_t i = n; i-- > 0;) {
+        unit* const u = first + i;
+        if (!u->tracked.load(std::memory_order_acquire)) continue;
+        flush(i + 1);
+        end                          = i;
+        std::uintptr_t const at      = base + (i << unit_shift);
+        word_t               fresh   = 0;
+        bool                 retired = false;
+        {
+            std::scoped_lock const guard(u->lock);
+            retired = orphan({region_of(at), u, at}, fresh);
+        }
+        if (retired) give_part(r, u, 1, fresh);
+    }
+    flush(0);
+}
+
+inline void release_runs(registry_core& r, lane& l) noexcept {
+    while (unit* const u = l.runs) {
+        l.runs              = u->next;
+        std::size_t const n = u->length;
+        if (u->guarded.load(std::memory_order_relaxed)) release_guarded(r, u, n);
+        else give_run(r, u, n, generation_of(table_word(u->address).load(std::memory_order_relaxed)) + 1);
+    }
+}
+
+inline void reset(lane& l) noexcept {
+    moving_guard const moving(l);
+    l.cursor.store(0, std::memory_order_release);
+    l.window_begin.store(0, std::memory_order_release);
+    l.bytes_before.store(0, std::memory_order_release);
+    l.objects_before.store(0, std::memory_order_release);
+    l.units.store(0, std::memory_order_release);
+    l.window_end.store(0, std::memory_order_relaxed);
+    l.window_top = l.run_end = 0;
+    l.word                   = 0;
+    l.holes                  = 0;
+    l.hole_line              = 0;
+    l.in_hole                = false;
+    l.queue.store(nullptr, std::memory_order_relaxed);
+    l.remote.store(nullptr, std::memory_order_relaxed);
+    l.thread.store(nullptr, std::memory_order_relaxed);
+    l.users = l.visits = 0;
+}
+
+/// A batch with one lane full of objects without destructors, which is the usual one. False: it is another.
+inline bool release_plainly(batch_record& b) noexcept {
+    lane& l = b.primary;
+    if (b.books.used.load(std::memory_order_relaxed) || l.entries || b.limited) return false;
+    l.window_end.store(0, std::memory_order_relaxed);
+    if (l.run_end) {
+        registry_core& r = *b.registry.load(std::memory_order_relaxed);
+        unit* const    u = l.runs;
+        if (!u->next && u->length == 1 && !u->guarded.load(std::memory_order_relaxed)) [[likely]] {
+            l.runs = nullptr;
+            give_run(r, u, 1, generation_of(table_word(u->address).load(std::memory_order_relaxed)) + 1);
+        } else {
+            release_runs(r, l);
+        }
+        reset(l);
+    } else {
+        l.thread.store(nullptr, std::memory_order_relaxed);
+    }
+    return true;
+}
+
+/// Ends all that the batch owns and returns its memory.
+inline void release_memory(batch_record& b) noexcept {
+    registry_core& r    = *b.registry.load(std::memory_order_relaxed);
+    bool           ends = b.inbox != nullptr;
+    for_lanes(b, [&](lane& l) {
+        close_window(l);
+        ends = ends || l.entries;
+    });
+    if (ends) {
+        guard_all(b);
+        run_inbox(b);
+        for_lanes(b, [](lane& l) { run_entries(l); });
+    }
+    while (share* const s = b.shares) {
+        place const p{region_of(s->base), s->where, s->base};
+        word_t      fresh   = 0;
+        bool        retired = false;
+        {
+            std::scoped_lock const guard(p.u->lock);
+            retired = close_share(p, s, fresh);
+        }
+        if (retired) give_part(r, p.u, 1, fresh);
+    }
+    while (unit* const u = b.large) {
+        b.large = u->next;
+        give_large(r, u);
+    }
+    for_lanes(b, [&](lane& l) {
+        release_runs(r, l);
+        reset(l);
+    });
+    while (kept_log* const k = b.kept_out) {
+        b.kept_out = k->next;
+        ::operator delete(k);
+    }
+    while (b.lanes) {
+        b.lock.lock();  // a snapshot may be walking
+        lane* const l = b.lanes;
+        b.lanes       = l->next;
+        b.lock.unlock();
+        l->batch = nullptr;
+        give_lane(l);
+    }
+    b.has_lanes.store(false, std::memory_order_relaxed);
+    if (b.limited) refund(b.limited, nullptr, b.own_charge.exchange(0, std::memory_order_relaxed));
+}
+
+}  // namespace tenure::detail

@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include <tenure/detail/address_space.hpp>
+#include <tenure/detail/config.hpp>
+#include <tenure/detail/poison.hpp>
+#include <tenure/detail/spin_lock.hpp>
+
+namespace tenure::detail {
+
+inline constexpr std::size_t granules_a_line = 32;  ///< 256 bytes: what is recycled between kept objects
+inline constexpr std::size_t lines_a_unit    = unit_bytes / (granules_a_line << granule_shift);
+
+/// One bit a granule, one word a line.
+using granule_bits = std::atomic<std::uint32_t>[lines_a_unit];
+
+struct unit;
+struct lane;
+
+/// Batch `owner` owns some objects of a unit whose memory is not its own. A unit has one for each such batch.
+struct share {
+    batch_record*  owner;
+    unit*          where;
+    share*         next_here;   ///< in the unit, under its lock
+    share*         next_owned;  ///< in the owner, under the owner's lock
+    share*         prev_owned;
+    std::uintptr_t base;      ///< address of `where`
+    std::uint32_t  granules;  ///< how many bits of `objects` are set
+    bool           embedded;  ///< in `tracking`, not from the heap
+    granule_bits   objects;
+};
+
+/// What a unit needs to know once its objects no longer live and die together. It has its place in the region from
+/// the start, so that free() and the end of a batch never allocate; it is memory only once touched. Under the
+/// unit's lock; `dead` and `pass` are also read without it, by accesses (see liveness.hpp).
+struct tracking {
+    granule_bits              dead;
+    std::atomic<std::uint8_t> pass[lines_a_unit];  ///< generation of the line, above the unit's
+    share                     own[2];              ///< most units never have more
+};
+
+enum class unit_state : std::uint8_t { unused, free, owned };
+
+/// One 64 KiB unit of slab memory. A run is one or more units in a row with one generation and one home; `head` is
+/// its first, and fields so marked count there only.
+struct unit {
+    std::uintptr_t             address;  ///< head
+    std::atomic<unit*>         head;
+    std::atomic<batch_record*> home;     ///< head: whose memory it is; null once only shares hold it
+    std::atomic<lane*>         maker;    ///< head: the lane whose list has the entries made here
+    unit*                      next;     ///< head: in its lane, cache or free list
+    unit*                      prev;     ///< head: where that list is doubly linked
+    std::uint32_t              length;   ///< head, and last unit of a free run
+    std::atomic<std::uint32_t> guarded;  ///< head: how many of the run's units are tracked
+    unit_state                 state;    ///< under the depot's lock
+    bool                       dirty;    ///< touched since its pages were last dropped
+    bool                       huge;     ///< huge pages were asked for
+    spin_lock                  lock;     ///< what follows
+    std::atomic<bool>          tracked;  ///< `tracking` is in use
+    bool                       filling;  ///< a lane makes objects in its holes now
+    std::uint16_t              passes;   ///< how often holes were filled in this generation
+    std::atomic<share*>        shares;
+    std::uint32_t              live;          ///< without a home: granules that are not dead
+    std::uint32_t              large_offset;  ///< head: where a large object's extent begins
+    std::size_t                large_bytes;   ///< head: its length, else 0
+    std::uintptr_t             self;          ///< its address, while tracked
+    std::uint32_t              deaths;        ///< granules freed since its holes were last looked at
+    batch_record*              counted_by;    ///< without a home: whose `retained` it is part of
+    std::atomic<lane*>         queue;         ///< in whose list of units with holes it is; under its batch's lock
+    unit*                      next_hole;     ///< likewise
+    unit*                      prev_hole;
+};
+
+/// A stretch of slab memory, mapped at once, with the descriptors of its units beside it.
+struct region {
+    std::uintptr_t base;
+    std::size_t    count;
+    unit*          units;  ///< with an unused one before the first and after the last, for the depot to bump into
+    tracking*      tracks;
+    region*        next;
+    std::size_t    own_bytes;  ///< of this block of descriptors
+
+    unit*     at(std::uintptr_t address) noexcept { return units + ((address - base) >> unit_shift); }
+    tracking* track(unit const* u) noexcept { return tracks + (u - units); }
+};
+
+inline region* region_of(std::uintptr_t address) noexcept {
+    return tables.regions[address >> region_shift].load(std::memory_order_acquire);
+}
+
+/// A unit with all that belongs to it.
+struct place {
+    region*        where;
+    unit*          u;
+    std::uintptr_t base;
+
+    tracking&            track() const noexcept { return *where->track(u); }
+    unit*                head() const noexcept { return u->head.load(std::memory_order_relaxed); }
+    std::atomic<word_t>& word() const noexcept { return table_word(base); }
+};
+
+inline place place_at(std::uintptr_t address) noexcept {
+    region* const r = region_of(address);
+    return {r, r->at(address), address & ~(unit_bytes - 1)};
+}
+
+inline unit*          unit_at(std::uintptr_t address) noexcept { return region_of(address)->at(address); }
+inline void*          to_pointer(std::uintptr_t address) noexcept { return reinterpret_cast<void*>(address); }
+inline std::uintptr_t to_address(void const* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
+
+/// Maps a region of at least `bytes`. Null when the system refuses; then nothing is held.
+TENURE_COLD inline region* map_region(std::size_t bytes) noexcept {
+    bytes = (bytes + region_grain - 1) & ~(region_grain - 1);
+
+    std::size_t const count    = bytes >> unit_shift;
+    std::size_t const own      = sizeof(region) + count * (sizeof(unit) + sizeof(tracking)) + 2 * sizeof(unit);
+    void*             slab     = reserve_aligned(bytes, region_grain);
+    void*             metadata = slab ? reserve(own, access::read_write) : nullptr;
+    auto const        base     = reinterpret_cast<std::uintptr_t>(slab);
+    if (!metadata || base + bytes > (std::uintptr_t{1} << address_bits) ||
+        !make_writable(&table_word(base), count * sizeof(word_t))) {
+        if (slab) give_back(slab, bytes);
+        if (metadata) give_back(metadata, own);
+        return nullptr;
+    }
+    run_given_back(slab, bytes);
+    auto* r      = static_cast<region*>(metadata);  // zero-filled, and all of these types are fine with that
+    r->base      = base;
+    r->count     = count;
+    r->own_bytes = own;
+    r->units     = reinterpret_cast<unit*>(r + 1) + 1;
+    r->tracks    = reinterpret_cast<tracking*>(r->units + count + 1);
+    for (std::size_t i = 0; i < count; ++i) {
+        auto& word = table_word(base + (i << unit_shift));
+        if (word.load(std::memory_order_relaxed) == 0) word.store(whole_word(1), std::memory_order_relaxed);
+    }
+    for (std::uintptr_t a = base; a < base + bytes; a += region_grain)
+        tables.regions[a >> region_shift].store(r, std::memory_order_release);
+    return r;
+}
+
+/// The generations stay in the table; every handle into the region must be stale by now.
+inline void unmap_region(region* r) noexcept {
+    std::size_t const    bytes = r->count << unit_shift;
+    std::uintptr_t const base  = r->base;
+    for (std::uintptr_t a = base; a < base + bytes; a += region_grain)
+        tables.regions[a >> region_shift].store(nullptr, std::memory_order_release);
+    unpoison(reinterpret_cast<void*>(base), bytes);  // whoever maps these addresses next knows nothing of us
+    give_back(r, r->own_bytes);
+    give_back(reinterpret_cast<void*>(base), bytes);
+}
+
+}  // namespace tenure::detail

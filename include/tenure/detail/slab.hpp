@@ -1,0 +1,220 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <mutex>
+
+#include <tenure/detail/figures.hpp>
+#include <tenure/detail/holes.hpp>
+#include <tenure/detail/process.hpp>
+
+namespace tenure::detail {
+
+/// A lane's next run: half of what it has, so that a batch's memory is at most 1.5 times its objects while it is
+/// small and 1 % more once it is large (runs stop growing at 16 MiB).
+inline std::size_t next_run_units(lane const& l, std::size_t needed) noexcept {
+    auto const        have   = static_cast<std::size_t>(l.units.load(std::memory_order_relaxed));
+    std::size_t const grown  = have < 4 ? 1 : std::min<std::size_t>(std::bit_floor(have / 2), 256);
+    std::size_t const at_all = needed > unit_bytes / 4 ? 4 : 1;  // else a run's end is often too short for them
+    return std::max(grown, at_all);
+}
+
+inline bool aim_at_new_run(lane& l, std::size_t needed) noexcept {
+    registry_core&    r     = *l.batch->registry.load(std::memory_order_relaxed);
+    std::size_t       n     = next_run_units(l, needed);
+    std::size_t const least = needed > unit_bytes / 4 ? 2 : 1;
+    unit*             u     = take_run(r, n, least);
+    if (!u && n > least) u = take_run(r, least, least);
+    if (!u) return false;
+    n = u->length;
+    own_run(u, *l.batch, l);
+    u->next = l.runs;
+    l.runs  = u;
+    add_relaxed<std::uint64_t>(l.units, n);
+    aim(l, u->address, u->address + (n << unit_shift), generation_of(table_word(u->address).load()));
+    return true;
+}
+
+/// Opens a window for the maker, unless another thread asked it to stop meanwhile. The exchange keeps the store
+/// before the look at the state: stop_lanes() does the two the other way round, so one of the two sees the other.
+inline void open_window(lane& l, std::uint64_t top) noexcept {
+    l.window_top = top;
+    l.window_end.exchange(top, std::memory_order_seq_cst);
+    if (l.batch->state.load(std::memory_order_seq_cst) & batch_flags::closed)
+        l.window_end.store(0, std::memory_order_relaxed);
+}
+
+/// The first run of a lane, from this thread's stock: what most batches need, and all that small ones do. False:
+/// the lane has a run, the stock is empty, or there is more to consider.
+inline bool aim_at_first_run(lane& l, std::size_t needed) noexcept {
+    batch_record& b = *l.batch;
+    if (l.run_end != 0 || l.queue.load(std::memory_order_relaxed) || b.limited || b.closed()) return false;
+    if (needed > unit_bytes / 4) return false;
+    run_cache* const c = cache_of(*b.registry.load(std::memory_order_relaxed));
+    unit* const      u = c ? c->runs[0] : nullptr;
+    if (!u) return false;
+    c->runs[0] = u->next;
+    c->units.store(c->units.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+    own_run(u, b, l);
+    u->next = nullptr;
+    l.runs  = u;
+    l.thread.store(&this_thread, std::memory_order_relaxed);
+    l.word = table_word(u->address).load(std::memory_order_relaxed);
+    l.units.store(1, std::memory_order_relaxed);
+    l.run_end = u->address + unit_bytes;
+    {
+        moving_guard const moving(l);
+        l.window_begin.store(u->address, std::memory_order_relaxed);
+        l.cursor.store(u->address, std::memory_order_release);
+    }
+    open_window(l, l.run_end);
+    return true;
+}
+
+/// Makes room for `needed` bytes at the lane's cursor; the lane's own thread. Errors: batch_ended, memory_full,
+/// limit_exceeded. May call on_soft, whose exceptions pass.
+TENURE_SLOW inline failure refill(lane& l, std::size_t needed) {
+    batch_record& b = *l.batch;
+    if (b.closed()) [[unlikely]]
+        return {errc::batch_ended, &b};  // before anything that its reclaimer may be changing
+    l.thread.store(&this_thread, std::memory_order_relaxed);
+    close_window(l);
+
+    std::uint64_t at = l.cursor.load(std::memory_order_relaxed) & cursor_address;
+    if (l.run_end - at < needed) {
+        bool const any_holes =
+            l.holes || l.queue.load(std::memory_order_relaxed) || l.remote.load(std::memory_order_relaxed);
+        if (!any_holes || !aim_at_hole(l, needed)) {
+            leave_hole(l);
+            if (!aim_at_new_run(l, needed)) return {errc::memory_full, &b, needed};
+        }
+        at = l.cursor.load(std::memory_order_relaxed) & cursor_address;
+    }
+    std::uint64_t size = std::min<std::uint64_t>(l.run_end - at, window_bytes);
+    if (b.limited) {
+        std::uint64_t const offered = size;
+        size                        = charge_ahead(b.limited, needed, offered);
+        if (would_pass(b.limited, size)) {
+            settle_windows();
+            size = charge_ahead(b.limited, needed, offered);
+        }
+        failure const why = charge(b.limited, nullptr, size);
+        if (why) return why;
+        b.own_charge.fetch_add(size, std::memory_order_relaxed);
+    }
+    open_window(l, at + size);
+    if (b.limited) tell_soft_limits(b.limited);
+    return {};
+}
+
+/// `bytes` from the window, of which `before` lie before an address that is a multiple of `alignment` and is
+/// returned. `Count` is one_object or 0. Null: there is no room.
+template <std::uint64_t Count>
+[[gnu::always_inline]] inline void* bump(lane& l, std::size_t before, std::size_t bytes,
+                                         std::size_t alignment) noexcept {
+    std::uint64_t const cursor = l.cursor.load(std::memory_order_relaxed);
+    std::uint64_t const at     = cursor & cursor_address;
+    std::uint64_t const place =
+        alignment <= 8 ? at + before : (at + before + alignment - 1) & ~std::uint64_t{alignment - 1};
+    std::uint64_t const end = place + bytes - before;
+    if (end > l.window_end.load(std::memory_order_relaxed)) [[unlikely]]
+        return nullptr;
+    l.cursor.store(cursor + (end - at) + Count, std::memory_order_relaxed);
+    return reinterpret_cast<void*>(place);
+}
+
+/// What becomes of a refusal: a caller's failure to fill, or an exception.
+struct report_to {
+    failure& why;
+
+    bool refill(lane& l, std::size_t needed) const { return !(why = detail::refill(l, needed)); }
+};
+struct throw_it {
+    bool refill(lane& l, std::size_t needed) const {
+        if (failure const why = detail::refill(l, needed)) throw_failure(why, "make in batch ");
+        return true;
+    }
+};
+
+template <std::uint64_t Count, class Refusal>
+TENURE_SLOW void* bump_after_refill(lane& l, std::size_t before, std::size_t bytes, std::size_t alignment,
+                                    Refusal refusal) {
+    std::size_t const needed = bytes + (alignment <= 8 ? 0 : alignment - 8);
+    if (aim_at_first_run(l, needed)) [[likely]] {
+        if (void* const p = bump<Count>(l, before, bytes, alignment)) [[likely]]
+            return p;
+    }
+    while (refusal.refill(l, needed))
+        if (void* const p = bump<Count>(l, before, bytes, alignment)) return p;
+    return nullptr;
+}
+
+/// As bump, refilling the window. Null: refused and reported.
+template <std::uint64_t Count, class Refusal>
+[[gnu::always_inline]] inline void* bump_or(lane& l, std::size_t before, std::size_t bytes, std::size_t alignment,
+                                            Refusal refusal) {
+    if (void* const p = bump<Count>(l, before, bytes, alignment)) [[likely]]
+        return p;
+    return bump_after_refill<Count>(l, before, bytes, alignment, refusal);
+}
+
+/// Bytes without a handle. Null: refused, see `why`.
+inline void* allocate_bytes(lane& l, std::size_t bytes, std::size_t alignment, failure& why) {
+    std::size_t const rounded = (bytes + 7) & ~std::size_t{7};
+    void*             p       = nullptr;
+    if (rounded + alignment > largest_small || rounded < bytes) {
+        if (unit* const u = take_large(*l.batch, l, 0, std::max(rounded, bytes), alignment, 0, why))
+            p = to_pointer(u->address + u->large_offset);
+    } else {
+        p = bump_or<0>(l, 0, rounded, alignment, report_to{why});
+    }
+    if (p) unpoison(p, bytes);
+    return p;
+}
+
+TENURE_SLOW inline void* allocate_or_throw(lane& l, std::size_t bytes, std::size_t alignment) {
+    failure     why;
+    void* const p = allocate_bytes(l, bytes, alignment, why);
+    if (!p) throw_failure(why, "allocate from resource() of batch ");
+    return p;
+}
+
+inline void* lane_resource::do_allocate(std::size_t bytes, std::size_t alignment) {
+    std::size_t const rounded = (bytes + 7) & ~std::size_t{7};
+    if (bytes <= largest_small - 64 && alignment <= 64) [[likely]] {
+        if (void* const p = bump<0>(lane_, 0, rounded, alignment)) [[likely]] {
+            unpoison(p, bytes);
+            return p;
+        }
+    }
+    return allocate_or_throw(lane_, bytes, alignment);
+}
+
+/// What was allocated last, and large pieces, go back at once; the rest with the batch.
+inline void lane_resource::do_deallocate(void* p, std::size_t bytes, std::size_t alignment) {
+    std::size_t const    rounded = (bytes + 7) & ~std::size_t{7};
+    std::uint64_t const  cursor  = lane_.cursor.load(std::memory_order_relaxed);
+    std::uintptr_t const at      = to_address(p);
+    if (rounded + alignment > largest_small) {
+        batch_record& b = *lane_.batch;
+        region* const r = region_of(at);
+        unit* const   u = r ? r->at(at)->head.load(std::memory_order_relaxed) : nullptr;
+        if (!u || u->home.load(std::memory_order_relaxed) != &b) return;  // the batch was over before its container
+        note_peak(b);
+        unlink_large(b, u);
+        b.books.add(&ledger::freed, 0, rounded, b.is_here());
+        refund_use(b, rounded);
+        give_large(*b.registry.load(std::memory_order_relaxed), u);
+        return;
+    }
+    poison(p, bytes);
+    if ((cursor & cursor_address) != at + rounded || lane_.window_begin.load(std::memory_order_relaxed) > at)
+        return;
+    note_peak(*lane_.batch);
+    lane_.cursor.store(cursor - rounded, std::memory_order_relaxed);
+}
+
+}  // namespace tenure::detail

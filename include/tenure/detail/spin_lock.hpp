@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+
+#include <sched.h>
+
+namespace tenure::detail {
+
+/// Guards a few dozen instructions, never a system call. One byte, so that every unit and batch can have its own;
+/// a std::mutex is 40. Test and test-and-set; after a while it yields, for the holder may have lost its core.
+class spin_lock {
+public:
+    void lock() noexcept {
+        while (held_.exchange(true, std::memory_order_acquire)) wait();
+    }
+    void unlock() noexcept { held_.store(false, std::memory_order_release); }
+
+private:
+    [[gnu::noinline, gnu::cold]] void wait() noexcept {
+        for (int spins = 0; held_.load(std::memory_order_relaxed); ++spins) {
+            if (spins < 64) {
+#if defined(__x86_64__)
+                __builtin_ia32_pause();
+#endif
+            } else {
+                ::sched_yield();
+            }
+        }
+    }
+
+    std::atomic<bool> held_{false};
+};
+
+}  // namespace tenure::detail

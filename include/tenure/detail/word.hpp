@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace tenure::detail {
+
+/// The word beside the pointer in a handle, and its counterpart in the generation table.
+///
+///   handle into a slab   0 1 [generation 37] [header 1] [start 13] [extent 11]
+///   handle to a cell     1 0 [generation 37] [cell index 25]
+///   null handle          all zero
+///   table, unit whole    0 1 [generation 37] 0
+///   table, unit guarded  0 0 [generation 37] 0        some handles of this generation are stale: ask the unit
+///   table, no unit       0
+///
+/// A checked access compares all above bit 25 of the two. `start` (the object's first granule in its unit) and
+/// `extent` travel along so that a handle<Base> still knows what its whole object covers: slab memory has no
+/// directory.
+using word_t = std::uint64_t;
+
+inline constexpr unsigned    granule_shift = 3;  ///< objects start and end at multiples of 8 bytes
+inline constexpr unsigned    unit_shift    = 16;
+inline constexpr std::size_t unit_bytes    = std::size_t{1} << unit_shift;
+
+inline constexpr unsigned start_shift      = 11;
+inline constexpr unsigned generation_shift = 25;
+inline constexpr word_t   extent_mask      = (word_t{1} << start_shift) - 1;
+inline constexpr word_t   header_flag      = word_t{1} << 24;
+inline constexpr word_t   cell_flag        = word_t{1} << 63;
+inline constexpr word_t   whole_flag       = word_t{1} << 62;
+inline constexpr word_t   generation_mask  = (word_t{1} << 37) - 1;
+inline constexpr word_t   last_generation  = generation_mask - 512;  ///< a unit that gets here is retired
+inline constexpr word_t   cell_index_mask  = (word_t{1} << generation_shift) - 1;
+
+constexpr word_t generation_of(word_t w) noexcept { return (w >> generation_shift) & generation_mask; }
+constexpr word_t whole_word(word_t generation) noexcept { return whole_flag | generation << generation_shift; }
+
+/// Extents up to 8184 bytes count granules of 8; above, steps of 128 bytes, up to a whole unit. 0 is a large
+/// object.
+inline constexpr std::size_t fine_extent   = 1023 * 8;
+inline constexpr std::size_t largest_small = unit_bytes;
+
+constexpr std::size_t round_extent(std::size_t bytes) noexcept {
+    if (bytes == 0) bytes = 1;
+    return bytes <= fine_extent ? (bytes + 7) & ~std::size_t{7} : (bytes + 127) & ~std::size_t{127};
+}
+
+constexpr word_t encode_extent(std::size_t rounded) noexcept {
+    return rounded <= fine_extent ? rounded >> granule_shift : 1024 | rounded >> 7;
+}
+
+constexpr std::size_t decode_extent(word_t w) noexcept {
+    word_t const e = w & extent_mask;
+    return e < 1024 ? e << granule_shift : (e & 1023) << 7;
+}
+
+constexpr word_t encode_start(std::uintptr_t address) noexcept {
+    return (address >> granule_shift & 8191) << start_shift;
+}
+
+/// Where the extent of a small object begins, given any address inside it. Extents are at most one unit long, so
+/// the nearest matching granule at or below `inside` is it.
+constexpr std::uintptr_t extent_begin(std::uintptr_t inside, word_t w) noexcept {
+    std::uintptr_t const start = (w >> start_shift & 8191) << granule_shift;
+    std::uintptr_t const here  = inside & (unit_bytes - 1);
+    return inside - here + start - (start > here ? unit_bytes : 0);
+}
+
+}  // namespace tenure::detail

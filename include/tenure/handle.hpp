@@ -1,0 +1,181 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <type_traits>
+
+#include <tenure/batch.hpp>
+#include <tenure/detail/giving.hpp>
+#include <tenure/error.hpp>
+
+namespace tenure {
+
+template <class T>
+class handle;
+
+namespace detail {
+
+template <class T, class Element>
+class handle_base;
+
+struct handle_access {
+    template <class T>
+    static handle<T> make(T* p, word_t w) noexcept {
+        handle<T> h;
+        h.pointer_ = p;
+        h.word_    = w;
+        return h;
+    }
+    template <class T>
+    static handle<T[]> make(T* p, word_t w, std::size_t n) noexcept {
+        handle<T[]> h;
+        h.pointer_ = p;
+        h.word_    = w;
+        h.size_    = n;
+        return h;
+    }
+    template <class T>
+    static raw_handle raw(handle<T> const& h) noexcept {
+        return {h.pointer_, h.word_};
+    }
+};
+
+[[noreturn]] TENURE_COLD inline void throw_stale(raw_handle h) {
+    throw error(errc::stale_handle, h.word == 0 ? "access through a null handle" : "access through a handle");
+}
+
+[[noreturn]] TENURE_COLD inline void throw_out_of_range(std::size_t i, std::size_t n) {
+    throw error(errc::out_of_range, "element " + std::to_string(i) + " of an array of " + std::to_string(n));
+}
+
+inline batch_id owner_id(raw_handle h) {
+    raw_handle const r = resolve(h);
+    if (!is_alive(r)) throw_stale(h);
+    batch_record const* const owner = owner_of(extent_of(r));
+    if (!owner) throw_stale(h);
+    return {owner->id.load(std::memory_order_relaxed)};
+}
+
+}  // namespace detail
+
+/// Refers to one object without owning it: 16 bytes, trivially copyable; T may be incomplete, const or polymorphic.
+/// Valid until the object is freed, through any number of keeps and transfers; from then on stale, for ever,
+/// however often the memory was used again, and whichever thread asks.
+///
+/// Any thread may use any copy. A check says that the object was alive at that moment: who frees an object while
+/// another thread uses it races, as with any pointer.
+template <class T>
+class handle {
+public:
+    using element_type = T;
+
+    handle() noexcept = default;  ///< null: stale from the start
+
+    template <class U>
+        requires(!std::is_array_v<U> && std::is_convertible_v<U*, T*>)
+    handle(handle<U> const& other) noexcept : pointer_(other.pointer_), word_(other.word_) {}
+
+    /// Throws stale_handle. One hot load and a compare.
+    [[gnu::always_inline]] T& operator*() const { return *operator->(); }
+    [[gnu::always_inline]] T* operator->() const {
+        if (!alive()) [[unlikely]]
+            detail::throw_stale({pointer_, word_});
+        return pointer_;
+    }
+
+    T*   get() const noexcept { return alive() ? pointer_ : nullptr; }  ///< null when stale
+    bool alive() const noexcept { return detail::is_alive({pointer_, word_}); }
+
+    /// The pointer without any check: dangling once the object is freed.
+    T* unchecked() const noexcept { return pointer_; }
+
+    /// The batch that would free it. Throws stale_handle.
+    batch_id owner() const { return detail::owner_id({pointer_, word_}); }
+
+    friend bool operator==(handle const&, handle const&) noexcept  = default;
+    friend auto operator<=>(handle const&, handle const&) noexcept = default;
+
+private:
+    template <class>
+    friend class handle;
+    friend detail::handle_access;
+    friend std::hash<handle>;
+
+    T*             pointer_ = nullptr;
+    detail::word_t word_    = 0;
+};
+
+/// Refers to an array whose length was chosen when it was made: 24 bytes, for the length travels along. As
+/// handle<T>.
+template <class T>
+class handle<T[]> {
+public:
+    using element_type = T;
+
+    handle() noexcept = default;
+
+    template <class U>
+        requires std::is_convertible_v<U (*)[], T (*)[]>
+    handle(handle<U[]> const& other) noexcept : pointer_(other.pointer_), word_(other.word_), size_(other.size_) {}
+
+    /// Throws stale_handle, out_of_range.
+    [[gnu::always_inline]] T& operator[](std::size_t i) const {
+        if (!alive()) [[unlikely]]
+            detail::throw_stale({pointer_, word_});
+        if (i >= size_) [[unlikely]]
+            detail::throw_out_of_range(i, size_);
+        return pointer_[i];
+    }
+
+    /// Throws stale_handle. The span is as unchecked as a pointer.
+    [[gnu::always_inline]] std::span<T> span() const {
+        if (!alive()) [[unlikely]]
+            detail::throw_stale({pointer_, word_});
+        return {pointer_, size_};
+    }
+
+    std::size_t size() const noexcept { return size_; }
+    T*          get() const noexcept { return alive() ? pointer_ : nullptr; }
+    bool        alive() const noexcept { return detail::is_alive({pointer_, word_}); }
+    T*          unchecked() const noexcept { return pointer_; }
+    batch_id    owner() const { return detail::owner_id({pointer_, word_}); }
+
+    friend bool operator==(handle const&, handle const&) noexcept  = default;
+    friend auto operator<=>(handle const&, handle const&) noexcept = default;
+
+private:
+    template <class>
+    friend class handle;
+    friend detail::handle_access;
+    friend std::hash<handle>;
+
+    T*             pointer_ = nullptr;
+    detail::word_t word_    = 0;
+    std::size_t    size_    = 0;
+};
+
+static_assert(sizeof(handle<int>) == 16 && std::is_trivially_copyable_v<handle<int>>);
+
+namespace detail {
+
+template <class T>
+inline constexpr bool is_handle = false;
+template <class T>
+inline constexpr bool is_handle<handle<T>> = true;
+
+}  // namespace detail
+
+}  // namespace tenure
+
+template <class T>
+struct std::hash<tenure::handle<T>> {
+    std::size_t operator()(tenure::handle<T> const& h) const noexcept {
+        // One object of a unit and generation differs from the next in these bits alone.
+        return std::hash<std::uint64_t>{}(reinterpret_cast<std::uintptr_t>(h.pointer_) ^ h.word_ << 7);
+    }
+};

@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// Opt-in: snapshot::to_json(), by nlohmann-json (Debian: nlohmann-json3-dev).
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include <tenure/snapshot.hpp>
+
+namespace tenure {
+
+struct json_writer {
+    static std::string write(snapshot const& s) {
+        nlohmann::ordered_json batches = nlohmann::ordered_json::array();
+        for (batch_info const& b : s.batches) {
+            batches.push_back(
+                {{"id", b.id.value},
+                 {"parent", b.parent.value},
+                 {"depth", b.depth},
+                 {"name", b.name},
+                 {"status", detail::to_string(b.status)},
+                 {"guarded", b.guarded},
+                 {"age_ns", b.age.count()},
+                 {"opened",
+                  {{"file", b.where.file_name()}, {"line", b.where.line()}, {"function", b.where.function_name()}}},
+                 {"objects", b.usage.objects},
+                 {"bytes", b.usage.bytes},
+                 {"retained", b.usage.retained},
+                 {"peak", b.usage.peak}});
+        }
+        nlohmann::ordered_json const out{
+            {"memory", {{"held", s.memory.held}, {"cached", s.memory.cached}, {"mapped", s.memory.mapped}}},
+            {"foreign_ends", s.foreign_ends},
+            {"batches", std::move(batches)}};
+        // A name is any bytes: what is not UTF-8 is replaced rather than refused.
+        return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+    }
+};
+
+}  // namespace tenure

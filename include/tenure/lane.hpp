@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <memory_resource>
+#include <type_traits>
+#include <utility>
+
+#include <tenure/detail/calls.hpp>
+#include <tenure/detail/objects.hpp>
+#include <tenure/handle.hpp>
+
+namespace tenure {
+
+namespace detail {
+
+template <class T, class Refusal, class... Args>
+[[gnu::always_inline]] inline handle<T> make_or(lane& l, Refusal refusal, Args&&... args) {
+    static_assert(!std::is_bounded_array_v<T>, "make<T[]>(n) makes arrays");
+    if constexpr (std::is_unbounded_array_v<T>) {
+        static_assert(sizeof...(Args) == 1, "make<T[]>(n) takes the number of elements");
+        using E              = std::remove_extent_t<T>;
+        auto const n         = (static_cast<std::size_t>(args), ...);
+        auto const [p, word] = make_array<E>(l, refusal, n);
+        return handle_access::make(static_cast<E*>(p), word, p ? n : 0);
+    } else {
+        auto const [p, word] = make_object<T>(l, refusal, std::forward<Args>(args)...);
+        return handle_access::make(static_cast<T*>(p), word);
+    }
+}
+
+template <class T, class... Args>
+[[gnu::always_inline]] inline handle<T> make_in(lane& l, Args&&... args) {
+    return make_or<T>(l, throw_it{}, std::forward<Args>(args)...);
+}
+
+template <class T, class... Args>
+result<handle<T>> try_make_in(lane& l, Args&&... args) {
+    failure         why;
+    handle<T> const h = make_or<T>(l, report_to{why}, std::forward<Args>(args)...);
+    if (why) return make_error_code(why.code);
+    return h;
+}
+
+}  // namespace detail
+
+/// One other thread's way to make objects in a batch: with memory of its own, so without waiting for anybody. The
+/// batch, if it ends meanwhile, is `ending` until the lane is closed; then what the lane made goes with it. For one
+/// thread at a time; what was made through it belongs to the batch like everything else.
+class lane {
+public:
+    /// To the thread that uses it from now on.
+    lane(lane&& other) noexcept : lane_(std::exchange(other.lane_, nullptr)) {
+        if (lane_) detail::await_thread(*lane_);
+    }
+    lane& operator=(lane&&) = delete;
+    ~lane() {
+        if (lane_) detail::leave_lane(lane_);
+    }
+
+    /// As batch_scope::make and try_make.
+    template <class T, class... Args>
+    handle<T> make(Args&&... args) {
+        return detail::make_in<T>(*lane_, std::forward<Args>(args)...);
+    }
+    template <class T, class... Args>
+    result<handle<T>> try_make(Args&&... args) {
+        return detail::try_make_in<T>(*lane_, std::forward<Args>(args)...);
+    }
+
+    /// For containers of this thread; valid while the batch is.
+    std::pmr::memory_resource* resource() noexcept { return &lane_->resource; }
+
+private:
+    friend class batch_scope;
+    explicit lane(detail::lane* l) noexcept : lane_(l) {}
+
+    detail::lane* lane_;
+};
+
+/// While it lives, the batch is current on the thread that called enter(): the free functions act on it there.
+class entered {
+public:
+    entered(entered const&)            = delete;
+    entered& operator=(entered const&) = delete;
+    ~entered() {
+        detail::thread_context& me = detail::this_thread;
+        if (me.current == lane_) me.current = detail::current_again(previous_, serial_, lane_);
+        detail::leave_lane(lane_);
+    }
+
+private:
+    friend class batch_scope;
+    explicit entered(detail::lane* l) noexcept
+        : lane_(l),
+          previous_(std::exchange(detail::this_thread.current, l)),
+          serial_(previous_ ? previous_->serial.load(std::memory_order_relaxed) : 0) {}
+
+    detail::lane* lane_;
+    detail::lane* previous_;
+    std::uint64_t serial_;
+};
+
+}  // namespace tenure

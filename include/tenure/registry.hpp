@@ -1,0 +1,245 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <iterator>
+#include <mutex>
+#include <new>
+#include <ranges>
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <tenure/batch.hpp>
+#include <tenure/detail/census.hpp>
+#include <tenure/error.hpp>
+#include <tenure/handle.hpp>
+#include <tenure/snapshot.hpp>
+
+namespace tenure {
+
+namespace detail {
+lane& current_lane();
+}
+
+struct registry_options {
+    /// Free memory that stays free this long goes back to the system, a few MiB at a time, as batches come and go.
+    std::chrono::nanoseconds decay = std::chrono::seconds(5);
+
+    /// Called by the destructor with what leak_report() says, unless that is empty.
+    std::function<void(std::string const&)> on_leak = [](std::string const& report) {
+        std::fputs(report.c_str(), stderr);
+    };
+};
+
+/// Owns a tree of batches and all their memory. Thread-safe, but for construction and destruction. Most programs
+/// need only registry::global().
+class registry {
+public:
+    /// Throws std::bad_alloc, memory_full where the process may not have 16 GiB of address space.
+    explicit registry(registry_options options = {});
+
+    /// Reports what detached and manual batches still hold, then frees everything. Nobody may be inside.
+    ~registry();
+
+    registry(registry const&)            = delete;
+    registry& operator=(registry const&) = delete;
+
+    /// Opened by the first use, closed at exit.
+    static registry& global();
+
+    /// A batch without a guard, active until end_batch(id) or the end of its parent. Throws batch_ended,
+    /// no_such_batch.
+    batch_id new_batch(batch_options const& options = {}, batch_id parent = {},
+                       std::source_location where = std::source_location::current());
+
+    batch_id root() const noexcept { return {core_->root->id.load(std::memory_order_relaxed)}; }
+
+    /// What the free functions act on in this thread; the root where nothing else is. Another registry's batch
+    /// counts.
+    static batch_id current_batch() noexcept;
+
+    /// Makes a batch current on this thread and returns what was, which may be another registry's and is put back
+    /// by the same call. The batch cannot be freed before the thread leaves it by another call. Throws batch_ended,
+    /// no_such_batch.
+    batch_id set_current_batch(batch_id id);
+
+    /// The closing brace, from any thread. No-op if it is over. Throws no_such_batch. A guard of another thread is
+    /// asked to stop: its make fails from then on, and the batch is `ending` until that guard closes.
+    void end_batch(batch_id id) { end(id, false); }
+
+    /// As end_batch, and frees what cleanup::manual retained.
+    void destroy_batch(batch_id id) { end(id, true); }
+
+    /// Any thread. Throws stale_handle, batch_ended, no_such_batch, not_owner (another registry's), limit_exceeded,
+    /// memory_full, wrong_thread (a large object with a destructor, while another thread is inside its batch).
+    template <class T>
+    handle<T> transfer_ownership(handle<T> h, batch_id to) {
+        auto const why = detail::transfer_to(*core_, detail::handle_access::raw(h), to.value);
+        if (why) detail::throw_failure(why, "transfer ownership ");
+        return h;
+    }
+    template <class T>
+    result<handle<T>> try_transfer_ownership(handle<T> h, batch_id to) {
+        auto const why = detail::transfer_to(*core_, detail::handle_access::raw(h), to.value);
+        if (why) return make_error_code(why.code);
+        return h;
+    }
+
+    /// Frees one object now, whoever owns it; any thread. Throws stale_handle, batch_ended, not_owner (another
+    /// registry's).
+    template <class T>
+    void free(handle<T> h) {
+        auto const why = detail::free_one(*core_, detail::handle_access::raw(h));
+        if (why) detail::throw_failure(why, "free ");
+    }
+    template <class T>
+    result<void> try_free(handle<T> h) {
+        auto const why = detail::free_one(*core_, detail::handle_access::raw(h));
+        if (why) return make_error_code(why.code);
+        return {};
+    }
+
+    /// Frees all; throws stale_handle before any is freed if one is stale. One that is named twice is freed once.
+    template <std::ranges::forward_range R>
+        requires detail::is_handle<std::ranges::range_value_t<R>>
+    void free(R const& handles) {
+        for (auto const& h : handles)
+            if (!h.alive()) detail::throw_stale(detail::handle_access::raw(h));
+        for (auto const& h : handles)
+            if (h.alive()) free(h);
+    }
+
+    /// `done` for whatever is over. Throws no_such_batch.
+    batch_status status(batch_id id) const;
+
+    /// Throws no_such_batch; zero for what is over.
+    batch_usage usage(batch_id id) const;
+
+    registry_usage usage() const noexcept;
+
+    /// The live batches at this moment, with figures that are exact for batches at rest. Takes no lock that a make,
+    /// open or end would wait for. Cost: a look at every batch of the process.
+    tenure::snapshot snapshot() const;
+
+    /// What batches without a guard hold; empty where there are none.
+    std::string leak_report() const;
+
+    /// Gives free memory back to the system now, whole 2 MiB ranges of what this thread and the registry keep for
+    /// later. Returns the bytes given.
+    std::size_t trim() noexcept;
+
+private:
+    friend class batch_scope;
+    friend detail::lane& detail::current_lane();
+
+    detail::lane& root_lane() { return *detail::lane_of_root(*core_); }
+    detail::found find(batch_id id, char const* call) const;
+    void          end(batch_id id, bool destroy);
+
+    detail::registry_core* core_;
+    registry_options       options_;
+};
+
+inline registry::registry(registry_options options)
+    : core_(detail::open_registry(static_cast<std::uint64_t>(options.decay.count()),
+                                  std::source_location::current())),
+      options_(std::move(options)) {}
+
+inline registry::~registry() {
+    if (options_.on_leak) try {
+            std::string const report = leak_report();
+            if (!report.empty()) options_.on_leak(report);
+        } catch (std::bad_alloc const&) {
+            std::fputs("tenure: no memory left to tell which batches nobody ended\n", stderr);
+        }
+    detail::close_registry(core_);
+}
+
+inline registry& registry::global() {
+    static registry instance;
+    return instance;
+}
+
+inline detail::found registry::find(batch_id id, char const* call) const {
+    detail::found const f = detail::find_batch(*core_, id.value);
+    if (!f.known) throw error(errc::no_such_batch, call + ("#" + std::to_string(id.value)));
+    return f;
+}
+
+inline batch_id registry::new_batch(batch_options const& options, batch_id parent, std::source_location where) {
+    detail::batch_record* up = core_->root;
+    if (parent) {
+        up = find(parent, "open a batch below ").record;
+        if (!up) throw error(errc::batch_ended, "open a batch below #" + std::to_string(parent.value));
+    }
+    return {detail::open_batch(*core_, up, &options, false, where)->id.load(std::memory_order_relaxed)};
+}
+
+inline batch_id registry::current_batch() noexcept {
+    detail::lane const* const l = detail::this_thread.current;
+    return l ? batch_id{l->batch->id.load(std::memory_order_relaxed)} : global().root();
+}
+
+inline batch_id registry::set_current_batch(batch_id id) {
+    batch_id const        previous = current_batch();
+    detail::batch_record* b        = detail::find_anywhere(id.value);
+    if (!b) {
+        find(id, "make current: batch ");
+        throw error(errc::batch_ended, "make current: batch #" + std::to_string(id.value));
+    }
+    detail::lane* to = nullptr;
+    if (b == global().core_->root) {
+        // null stands for it
+    } else if (b->guard.load(std::memory_order_acquire) == &detail::this_thread) {
+        if (b->closed()) throw error(errc::batch_ended, "make current: batch #" + std::to_string(id.value));
+        to = &b->primary;
+    } else {
+        if (!detail::is_root(*b) && !detail::hold(*b, id.value))
+            throw error(errc::batch_ended, "make current: batch #" + std::to_string(id.value));
+        to = detail::enter_held(*b);
+        ++to->visits;
+        detail::this_thread.leave_visited = &detail::leave_visited;
+    }
+    detail::switch_to(to);
+    return previous;
+}
+
+inline void registry::end(batch_id id, bool destroy) {
+    detail::found const f = find(id, destroy ? "destroy batch " : "end batch ");
+    if (f.record == core_->root) throw error(errc::not_owner, "end the root: it ends with its registry");
+    if (f.record) detail::end_record(*f.record, id.value, destroy);
+}
+
+inline batch_status registry::status(batch_id id) const {
+    detail::found const f = find(id, "status of batch ");
+    if (!f.record) return batch_status::done;
+    std::uint64_t const s = f.record->state.load(std::memory_order_acquire);
+    return detail::same_batch(s, id.value) ? detail::status_of(s) : batch_status::done;
+}
+
+inline batch_usage registry::usage(batch_id id) const {
+    detail::found const f = find(id, "usage of batch ");
+    return f.record ? detail::usage_of(*f.record) : batch_usage{};
+}
+
+inline registry_usage registry::usage() const noexcept { return detail::usage_of(*core_); }
+
+inline tenure::snapshot registry::snapshot() const { return detail::census(*core_); }
+
+inline std::string registry::leak_report() const {
+    std::string out;
+    for (batch_info const& b : snapshot().batches)
+        if (!b.guarded && b.id != root()) out += "  " + detail::describe(b);
+    return out.empty() ? out : "tenure: batches that nobody ended:\n" + out;
+}
+
+inline std::size_t registry::trim() noexcept { return detail::trim(*core_); }
+
+}  // namespace tenure

@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <source_location>
+#include <string>
+#include <vector>
+
+#include <tenure/batch.hpp>
+
+namespace tenure {
+
+/// Bytes of one registry. held = the sum of `retained` over its batches; held + cached = what was taken from the
+/// system and not given back.
+struct registry_usage {
+    std::size_t held   = 0;  ///< in the slabs of batches
+    std::size_t cached = 0;  ///< free, ready for the next batch
+    std::size_t mapped = 0;  ///< address space
+};
+
+struct batch_info {
+    batch_id                 id;
+    batch_id                 parent;  ///< 0: the root
+    std::string              name;
+    batch_status             status  = batch_status::active;
+    bool                     guarded = false;  ///< a batch_scope has it; else somebody must end it by its id
+    std::chrono::nanoseconds age{};
+    std::source_location     where;  ///< it was opened
+    std::size_t              depth = 0;
+    batch_usage              usage;
+};
+
+struct json_writer;  // <tenure/json.hpp>
+
+/// A moment's picture of a registry: its live batches, parents before children, older before newer.
+struct snapshot {
+    registry_usage          memory;
+    std::uint64_t           foreign_ends = 0;  ///< guards destroyed on a thread that did not open them
+    std::vector<batch_info> batches;
+
+    /// A tree that a person can read, a line a batch.
+    std::string to_text() const;
+
+    /// The same as JSON. Defined in <tenure/json.hpp>, which needs nlohmann-json.
+    template <class Json = json_writer>
+    std::string to_json() const {
+        static_assert(requires { sizeof(Json); }, "include <tenure/json.hpp> for snapshot::to_json()");
+        return Json::write(*this);
+    }
+};
+
+namespace detail {
+
+inline char const* to_string(batch_status s) noexcept {
+    switch (s) {
+    case batch_status::active: return "active";
+    case batch_status::ending: return "ending";
+    case batch_status::retained: return "retained";
+    case batch_status::done: return "done";
+    }
+    return "";
+}
+
+inline std::string human_bytes(std::size_t n) {
+    static constexpr char const* unit[]{"B", "KiB", "MiB", "GiB", "TiB"};
+    std::size_t                  u = 0, tenths = n * 10;
+    if (n > static_cast<std::size_t>(-1) / 10) tenths = static_cast<std::size_t>(-1);
+    for (; tenths >= 10240 && u < 4; ++u) tenths /= 1024;
+    std::string out = std::to_string(tenths / 10);
+    if (u > 0) out += "." + std::to_string(tenths % 10);
+    return out + " " + unit[u];
+}
+
+inline std::string describe(batch_info const& b) {
+    std::string out = b.name.empty() ? "(no name)" : b.name;
+    out += " #" + std::to_string(b.id.value) + " " + to_string(b.status);
+    out += ", " + std::to_string(b.usage.objects) + " objects, " + human_bytes(b.usage.bytes) + " in use, ";
+    out += human_bytes(b.usage.retained) + " retained, peak " + human_bytes(b.usage.peak);
+    out += ", age " + std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(b.age).count()) + " ms";
+    return out + ", opened at " + b.where.file_name() + ":" + std::to_string(b.where.line()) + " in " +
+           b.where.function_name() + "\n";
+}
+
+}  // namespace detail
+
+inline std::string snapshot::to_text() const {
+    std::string out = "held " + detail::human_bytes(memory.held) + ", cached " +
+                      detail::human_bytes(memory.cached) + ", mapped " + detail::human_bytes(memory.mapped) + "\n";
+    for (batch_info const& b : batches) {
+        constexpr std::size_t deepest =
+            32;  // indented all the way, a chain of 100,000 batches would be 10 GB of blanks
+        out += std::string(std::min(b.depth, deepest) * 2, ' ');
+        if (b.depth > deepest) out += "(depth " + std::to_string(b.depth) + ") ";
+        out += detail::describe(b);
+    }
+    if (foreign_ends)
+        out +=
+            "warning: " + std::to_string(foreign_ends) +
+            " guards were destroyed on a thread that did not open them; detach() and end_batch(id) cross threads\n";
+    return out;
+}
+
+}  // namespace tenure

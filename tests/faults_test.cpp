@@ -1,0 +1,534 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+
+// Failure at the 1st, 2nd, 3rd ... allocation, mapping and constructor of a scenario that uses most of the API,
+// until a run has none: after each, nothing is leaked, destroyed twice or half kept, and the books are right. (The
+// manner is SQLite's, and boost.unordered's exception tests'.)
+//
+// Each run has a process of its own, forked before tenure was first used: else what an earlier run has warmed up
+// would not fail in a later one.
+
+#include "failing.hpp"
+
+// The first mappings are made before main.
+inline bool const armed_before_main = [] {
+    if (char const* const n = std::getenv("TENURE_TEST_FAIL_MAPPING")) failing::arm(failing::mapping, std::atol(n));
+    return true;
+}();
+
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <memory_resource>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <doctest/doctest.h>
+
+#include <tenure/tenure.hpp>
+
+#include "accounting.hpp"
+
+#if TENURE_ASAN
+#include <sanitizer/lsan_interface.h>
+#endif
+
+namespace {
+
+using tenure::batch_id;
+using tenure::batch_info;
+using tenure::batch_scope;
+using tenure::batch_status;
+using tenure::cleanup;
+using tenure::errc;
+using tenure::handle;
+using tenure::registry;
+
+/// Ends the child process that a run is.
+[[noreturn]] void broken(char const* what, int line) {
+    std::fprintf(stderr, "faults_test.cpp:%d: %s\n", line, what);
+    std::_Exit(1);
+}
+#define HOLDS(...) ((__VA_ARGS__) ? void() : broken(#__VA_ARGS__, __LINE__))
+
+struct refused : std::runtime_error {
+    refused() : std::runtime_error("constructor") {}
+};
+
+/// Counts constructions and destructions of each of a run's objects.
+class item {
+public:
+    static constexpr int most = 1024;
+
+    item() : number_(next++) {
+        if (number_ >= most) broken("more items than expected", __LINE__);
+        if (failing::due(failing::constructor)) throw refused();
+        ++made[number_];
+    }
+    explicit item(std::size_t) : item() {}
+    item(item const&)            = delete;
+    item& operator=(item const&) = delete;
+    ~item() {
+        if (++ended[number_] != made[number_]) broken("destroyed twice, or never made", __LINE__);
+    }
+
+    static bool none_left() {
+        for (int i = 0; i < most; ++i)
+            if (made[i] != ended[i]) return false;
+        return true;
+    }
+
+    static inline std::atomic<int> next = 0;
+    static inline int              made[most]{};
+    static inline int              ended[most]{};
+
+private:
+    int  number_;
+    char filling_[100]{};
+};
+
+/// A step may fail, by what was injected and by nothing else; the scenario goes on.
+template <class F>
+bool attempt(F f) {
+    try {
+        f();
+        return true;
+    } catch (std::bad_alloc const&) {
+        HOLDS(failing::now.failed);
+    } catch (refused const&) {
+        HOLDS(failing::now.failed);
+    } catch (tenure::error const& e) {
+        if (e.code() != errc::memory_full) broken(e.what(), __LINE__);
+        HOLDS(failing::now.failed);
+    }
+    return false;
+}
+
+void check_books(registry const& r) {
+    failing::disarm();
+    std::string const wrong = books_error(r.snapshot());
+    if (!wrong.empty()) broken(wrong.c_str(), __LINE__);
+    for (batch_info const& b : r.snapshot().batches) {
+        HOLDS(b.usage.peak >= b.usage.bytes);
+        HOLDS(b.usage.objects > 0 || b.usage.bytes == 0 || b.usage.retained > 0);
+    }
+}
+
+/// Most of the API, a step at a time.
+class scenario {
+public:
+    explicit scenario(unsigned kinds, long nth) { failing::arm(kinds, nth); }
+
+    void run() {
+        attempt([] { registry::global(); });
+        std::optional<registry> r;
+        attempt([&] { r.emplace(tenure::registry_options{.on_leak = [](std::string const&) {}}); });
+        if (!r) return;
+        attempt([&] { nested(*r); });
+        attempt([&] { kept_and_freed(*r); });
+        attempt([&] { lists(*r); });
+        attempt([&] { adopted(*r); });
+        attempt([&] { large(*r); });
+        attempt([&] { resource(*r); });
+        attempt([&] { by_id(*r); });
+        attempt([&] { lanes(*r); });
+        attempt([&] { limited(*r); });
+        attempt([&] { crowd(*r); });
+        attempt([&] { looked_at(*r); });
+        left_behind(*r);
+    }
+
+private:
+    static void nested(registry& r) {
+        batch_scope top{r, {.name = "top"}};
+        batch_scope middle;
+        batch_scope inner;
+        for (int i = 0; i < 12; ++i) {
+            tenure::make<item>();
+            middle.make<std::array<char, 12'000>>();
+            top.make<item[]>(3);
+        }
+        inner.end();
+        tenure::make<std::string>("a text that is longer than a string holds within");
+    }
+
+    static void kept_and_freed(registry& r) {
+        batch_scope outer{r};
+        batch_scope inner;
+        for (int i = 0; i < 24; ++i) {
+            std::size_t const before = outer.usage().objects, mine = inner.usage().objects;
+            handle<item>      h;
+            if (!attempt([&] { h = inner.make<item>(); })) {
+                HOLDS(inner.usage().objects == mine);
+                continue;
+            }
+            if (i % 3 == 0) {
+                bool const kept = attempt([&] { inner.keep(h); });
+                HOLDS(h.alive());
+                HOLDS(h.owner() == (kept ? outer : inner).id());
+                HOLDS(outer.usage().objects == before + kept);
+                HOLDS(inner.usage().objects == mine + !kept);
+            } else if (i % 3 == 1) {
+                inner.free(h);
+                HOLDS(!h.alive());
+                HOLDS(inner.usage().objects == mine);
+            }
+        }
+    }
+
+    /// A list is kept whole or not at all.
+    static void lists(registry& r) {
+        batch_scope               outer{r};
+        std::vector<handle<item>> all;
+        std::array<batch_id, 4>   beside{};
+        all.reserve(16);
+        for (batch_id& id : beside) id = r.new_batch();
+        struct finally {
+            registry&                r;
+            std::array<batch_id, 4>& ids;
+            ~finally() {
+                for (batch_id const id : ids) r.end_batch(id);
+            }
+        } const at_end{r, beside};
+        {
+            batch_scope inner;
+            for (int i = 0; i < 16; ++i) all.push_back(inner.make<item>());
+            // Some go elsewhere, so that their slab has many owners: more than it has room for by itself.
+            for (std::size_t i = 0; i < 8; ++i) {
+                batch_id const to    = beside[i % 4];
+                bool const     moved = attempt([&] { r.transfer_ownership(all[i], to); });
+                HOLDS(all[i].owner() == (moved ? to : inner.id()));
+            }
+            std::vector<handle<item>> mine;
+            mine.reserve(all.size());
+            for (auto const& h : all)
+                if (h.owner() == inner.id()) mine.push_back(h);
+            bool const kept = attempt([&] { inner.keep(mine); });
+            for (auto const& h : mine) HOLDS(h.owner() == (kept ? outer : inner).id());
+            HOLDS(outer.usage().objects == (kept ? mine.size() : 0));
+            if (kept) attempt([&] { inner.discard(); });
+            for (auto const& h : mine) HOLDS(h.alive() == !kept);
+        }
+    }
+
+    /// A deleter is moved into the batch, and that may fail.
+    struct picky {
+        picky() = default;
+        picky(picky const&) {
+            if (failing::due(failing::constructor)) throw refused();
+        }
+        void operator()(item* p) const { delete p; }
+    };
+
+    static void adopted(registry& r) {
+        batch_scope outer{r};
+        batch_scope inner;
+        for (int i = 0; i < 5; ++i) {
+            std::unique_ptr<item, picky> owned(new item);
+            auto                         h     = handle<item>{};
+            bool const                   taken = attempt([&] { h = inner.adopt(std::move(owned)); });
+            HOLDS(taken == !owned);  // on failure the caller keeps it
+            HOLDS(h.alive() == taken);
+            if (taken && i % 2) attempt([&] { inner.keep(h); });
+        }
+        int        ran      = 0;
+        bool const deferred = attempt([&] { inner.defer([&ran] { ++ran; }); });
+        inner.end();
+        HOLDS(ran == deferred);
+    }
+
+    static void large(registry& r) {
+        batch_scope outer{r};
+        batch_scope inner;
+        struct big : item {
+            char more[200'000]{};
+        };
+        struct untouched {
+            untouched() {}  // more address space than a region has, and no memory
+            char bytes[80'000'000];
+        };
+        for (int i = 0; i < 3; ++i) {
+            handle<untouched> h;
+            handle<big>       g;
+            std::size_t const before = inner.usage().objects;
+            if (attempt([&] { h = inner.make<untouched>(); })) attempt([&] { inner.keep(h); });
+            if (attempt([&] { g = inner.make<big>(); }) && i) inner.free(g);
+            HOLDS(inner.usage().objects <= before + 2);
+        }
+        inner.end();
+        outer.end();
+        r.trim();
+    }
+
+    static void resource(registry& r) {
+        batch_scope b{r};
+        attempt([&] { std::pmr::vector<item>(5, b.resource()); });
+        attempt([&] { std::pmr::string(100'000, 'x', b.resource()); });
+        std::pmr::vector<std::pmr::string> words{b.resource()};
+        attempt([&] {
+            for (int i = 0; i < 100; ++i) words.emplace_back("a word that is longer than a string holds within");
+        });
+    }
+
+    static void by_id(registry& r) {
+        batch_id id, below, manual;
+        attempt([&] { id = r.new_batch({.name = "by id"}); });
+        attempt([&] { below = r.new_batch({}, id); });
+        attempt([&] { manual = r.new_batch({.cleanup = cleanup::manual}); });
+        for (batch_id const current : {id, below, manual}) {
+            if (!current) continue;
+            batch_id const before = tenure::current_batch();
+            if (!attempt([&] { r.set_current_batch(current); })) {
+                HOLDS(tenure::current_batch() == before);
+                continue;
+            }
+            attempt([] {
+                for (int i = 0; i < 3; ++i) tenure::make<item>();
+            });
+            failing_off([&] { registry::global().set_current_batch(before); });
+        }
+        if (id) r.end_batch(id);
+        if (below) HOLDS(r.status(below) == batch_status::done || !id);
+        if (below && !id) r.end_batch(below);
+        if (manual) {
+            r.end_batch(manual);
+            HOLDS(r.status(manual) == batch_status::retained);
+            r.destroy_batch(manual);
+        }
+    }
+
+    static void lanes(registry& r) {
+        batch_scope               outer{r};
+        batch_scope               b;
+        std::vector<handle<item>> theirs;
+        theirs.reserve(100);
+        attempt([&] {
+            auto l = b.lane();
+            for (int i = 0; i < 6; ++i) theirs.push_back(l.make<item>());
+            tenure::lane second = b.lane();
+            second.make<item[]>(4);
+        });
+        attempt([&] {
+            auto const guard = b.enter();
+            for (int i = 0; i < 6; ++i) theirs.push_back(tenure::make<item>());
+        });
+        // Another thread makes, and this one gives away and frees what it made.
+        attempt([&] {
+            auto l = b.lane();
+            theirs.clear();
+            std::thread worker([&] {
+                attempt([&] {
+                    for (int i = 0; i < 6; ++i) theirs.push_back(l.make<item>());
+                });
+            });
+            worker.join();
+            if (theirs.empty()) return;
+            auto const freed = theirs.back();
+            b.free(freed);
+            HOLDS(!freed.alive());
+            theirs.pop_back();
+            bool const kept = attempt([&] { b.keep(theirs); });
+            for (auto const& h : theirs) HOLDS(h.owner() == (kept ? outer : b).id());
+        });
+    }
+
+    static void limited(registry& r) {
+        int         calls = 0;
+        batch_scope b{
+            r, {.limits = {.soft = 1000, .hard = 100'000, .on_soft = [&](batch_id, std::size_t) { ++calls; }}}};
+        for (int i = 0; i < 12; ++i) {
+            auto const h = b.try_make<item>();
+            if (!h) HOLDS(h.error() == errc::memory_full && failing::now.failed);
+        }
+        HOLDS(b.usage().bytes <= 100'000);
+    }
+
+    /// More batches at once than there are records in stock.
+    static void crowd(registry& r) {
+        batch_id const before = tenure::current_batch();
+        attempt([&] { nest(r, 200); });
+        HOLDS(tenure::current_batch() == before);
+    }
+    static void nest(registry& r, int more) {
+        batch_scope b{r};
+        attempt([] { tenure::make<int>(1); });
+        if (more) attempt([&] { nest(r, more - 1); });
+    }
+
+    static void looked_at(registry& r) {
+        batch_scope b{r, {.name = "looked at"}};
+        b.make<item>();
+        std::string const text = r.snapshot().to_text();
+        HOLDS(text.find("looked at") != text.npos);
+        HOLDS(r.leak_report().empty());
+    }
+
+    /// The registry's destructor has something to say and to free, and cannot throw.
+    static void left_behind(registry& r) {
+        attempt([&] {
+            batch_scope b{r, {.name = "left behind"}};
+            b.make<item>();
+            b.detach();
+        });
+    }
+
+    template <class F>
+    static void failing_off(F f) {
+        unsigned const kinds = failing::now.kinds.exchange(0);
+        f();
+        failing::now.kinds = kinds;
+    }
+};
+
+/// What a run tells its parent.
+struct verdict {
+    bool failed;  ///< something was made to fail
+    long blocks;  ///< of the heap, left after a clean run
+    long mapped;  ///< bytes, likewise
+    long in_stock;
+};
+
+/// What tenure keeps for ever, because handles and ids refer to it for ever, it must find again.
+long in_stock() {
+    namespace detail = tenure::detail;
+    long n           = 0;
+    for (auto* c = detail::cells.free; c; c = c->next_free) ++n;
+    for (auto* l = detail::process.free_lanes; l; l = l->next) ++n;
+    for (auto* b : {detail::process.free_records, detail::this_thread.records})
+        for (; b; b = b->next_free) ++n;
+    return n;
+}
+
+/// A child process: one run with the nth of these kinds failing, then a clean one, which must find all in order.
+verdict child(unsigned kinds, long nth) {
+    long const blocks = failing::now.blocks, mapped = failing::now.mapped;
+    scenario(kinds, nth).run();
+    failing::disarm();
+    verdict v{failing::now.failed, 0, 0, 0};
+    HOLDS(item::none_left());
+    HOLDS(tenure::current_batch() == registry::global().root());
+    check_books(registry::global());
+    for (int i = 0; i < 2; ++i) scenario(0, 0).run();
+    HOLDS(item::none_left());
+    v.blocks   = failing::now.blocks - blocks;
+    v.mapped   = failing::now.mapped - mapped;
+    v.in_stock = in_stock();
+    return v;
+}
+
+struct outcome {
+    bool    ok;
+    verdict v;
+};
+
+outcome in_a_process(unsigned kinds, long nth) {
+    int ends[2];
+    REQUIRE(::pipe(ends) == 0);
+    ::pid_t const pid = ::fork();
+    REQUIRE(pid >= 0);
+    if (pid == 0) {
+        for (int const s : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGTERM}) std::signal(s, SIG_DFL);  // doctest's own
+        ::close(ends[0]);
+        verdict const v = child(kinds, nth);
+#if TENURE_ASAN
+        if (__lsan_do_recoverable_leak_check()) broken("leaked", __LINE__);
+#endif
+        std::_Exit(::write(ends[1], &v, sizeof v) == sizeof v ? 0 : 1);
+    }
+    ::close(ends[1]);
+    outcome    out{};
+    bool const said = ::read(ends[0], &out.v, sizeof out.v) == sizeof out.v;
+    ::close(ends[0]);
+    int status = 0;
+    REQUIRE(::waitpid(pid, &status, 0) == pid);
+    out.ok = said && status == 0;
+    return out;
+}
+
+void check_all(unsigned kinds) {
+    outcome const clean = in_a_process(0, 0);
+    REQUIRE(clean.ok);
+    REQUIRE_FALSE(clean.v.failed);
+    long n = 0;
+    for (;;) {
+        CAPTURE(n + 1);
+        outcome const o = in_a_process(kinds, n + 1);
+        CHECK(o.ok);
+        if (!o.ok) {
+            ++n;
+            continue;
+        }
+        CHECK(o.v.blocks == clean.v.blocks);
+        CHECK(o.v.mapped == clean.v.mapped);
+        CHECK(o.v.in_stock == clean.v.in_stock);
+        if (!o.v.failed) break;
+        ++n;
+    }
+    MESSAGE(n << " places to fail");
+    CHECK(n > 5);
+}
+
+}  // namespace
+
+TEST_SUITE("before main") {
+    TEST_CASE("no address space, in this process" * doctest::skip()) {
+        REQUIRE(failing::now.failed);
+        CHECK_FALSE(handle<int>{}.alive());
+        auto const refuses = [](auto f) {
+            try {
+                f();
+            } catch (tenure::error const& e) {
+                CHECK(e.code() == errc::memory_full);
+                CHECK(std::string(e.what()).find("address space") != std::string::npos);
+                return;
+            }
+            FAIL_CHECK("nothing was thrown");
+        };
+        refuses([] { registry r; });
+        refuses([] { registry::global(); });
+        refuses([] { batch_scope b; });
+        refuses([] { tenure::make<int>(1); });
+        CHECK(failing::now.mapped == 0);
+    }
+
+    TEST_CASE("no address space") {
+        for (char const* const nth : {"1", "2", "3"}) {
+            CAPTURE(nth);
+            ::pid_t const pid = ::fork();
+            REQUIRE(pid >= 0);
+            if (pid == 0) {
+                ::setenv("TENURE_TEST_FAIL_MAPPING", nth, 1);
+                ::execl("/proc/self/exe", "faults_test", "--no-skip", "--minimal", "--test-case=*in this process",
+                        nullptr);
+                std::_Exit(2);
+            }
+            int status = 0;
+            REQUIRE(::waitpid(pid, &status, 0) == pid);
+            CHECK(status == 0);
+        }
+    }
+}
+
+TEST_SUITE("failure at each") {
+#if FAILING_ALLOCATIONS
+    TEST_CASE("allocation") { check_all(failing::allocation); }
+#else
+    TEST_CASE("allocation") { MESSAGE("skipped: ThreadSanitizer's operator new cannot be replaced"); }
+#endif
+    TEST_CASE("mapping") { check_all(failing::mapping); }
+    TEST_CASE("constructor") { check_all(failing::constructor); }
+}

@@ -1,0 +1,288 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+
+#include <array>
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tenure/tenure.hpp>
+
+#include "accounting.hpp"
+#include "journal.hpp"
+#include "throws.hpp"
+
+namespace {
+
+using tenure::batch_id;
+using tenure::batch_scope;
+using tenure::errc;
+using tenure::handle;
+using tenure::registry;
+
+/// Makes T until the limit says no; how many it were.
+template <class T>
+std::size_t fill(batch_scope& b) {
+    std::size_t n = 0;
+    while (b.try_make<T>()) ++n;
+    return n;
+}
+
+/// Calls of on_soft.
+struct crossings {
+    std::vector<std::pair<batch_id, std::size_t>> calls;
+
+    auto note() {
+        return [this](batch_id id, std::size_t in_use) { calls.emplace_back(id, in_use); };
+    }
+};
+
+}  // namespace
+
+TEST_SUITE("hard limit") {
+    TEST_CASE_FIXTURE(accounting, "is met to the byte") {
+        for (std::size_t const hard : {0u, 7u, 8u, 1000u, 65'536u, 65'544u, 1'000'000u, 5'000'001u}) {
+            CAPTURE(hard);
+            batch_scope b{{.limits = {.hard = hard}}};
+            CHECK(fill<std::array<char, 8>>(b) == hard / 8);
+            CHECK(b.usage().bytes == hard / 8 * 8);
+        }
+    }
+
+    TEST_CASE_FIXTURE(accounting, "for large objects and arrays, too") {
+        batch_scope b{{.limits = {.hard = 1'000'000}}};
+        b.make<char[]>(800'000);
+        CHECK(b.try_make<char[]>(200'001).error() == errc::limit_exceeded);
+        CHECK(b.try_make<char[]>(100'000).has_value());
+        CHECK(b.usage().bytes <= 1'000'000);
+        std::size_t const left = 1'000'000 - b.usage().bytes;
+        CHECK(fill<std::array<char, 8>>(b) == left / 8);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "says the batch, its use and its limit, and what to do") {
+        batch_scope b{{.name = "small", .limits = {.hard = 1000}}};
+        b.make<std::array<char, 600>>();
+        std::string const id = std::to_string(b.id().value);
+        check_throws(errc::limit_exceeded,
+                     {"'small'", id, "600 bytes in use", "504 more wanted", "limit 1000", "raise"},
+                     [&] { b.make<std::array<char, 500>>(); });
+        CHECK(b.usage().objects == 1);  // and nothing was half made
+        CHECK(b.usage().bytes == 600);
+        b.make<std::array<char, 400>>();
+    }
+
+    TEST_CASE_FIXTURE(accounting, "what is freed can be used again") {
+        batch_scope b{{.limits = {.hard = 10'000}}};
+        for (int round = 0; round < 100; ++round) {
+            std::vector<handle<std::array<char, 1000>>> all;
+            while (auto h = b.try_make<std::array<char, 1000>>()) all.push_back(*h);
+            CHECK(all.size() == 10);
+            for (auto const& h : all) b.free(h);
+        }
+        auto const large = b.make<char[]>(9000);
+        b.free(large);
+        b.make<char[]>(9000);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "resource() counts") {
+        batch_scope b{{.limits = {.hard = 100'000}}};
+        void* const p = b.resource()->allocate(90'000);
+        CHECK(b.try_make<char[]>(20'000).error() == errc::limit_exceeded);
+        b.resource()->deallocate(p, 90'000);
+        CHECK(b.try_make<char[]>(20'000).has_value());
+    }
+
+    TEST_CASE_FIXTURE(accounting, "a throwing constructor uses nothing up") {
+        struct refuses {
+            refuses() { throw std::runtime_error("no"); }
+            char bytes[500];
+        };
+        batch_scope b{{.limits = {.hard = 1000}}};
+        for (int i = 0; i < 100; ++i) CHECK_THROWS_AS(b.make<refuses>(), std::runtime_error);
+        CHECK(b.usage().bytes == 0);
+        CHECK(fill<std::array<char, 8>>(b) == 125);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "children count against it, until they end") {
+        batch_scope outer{{.name = "outer", .limits = {.hard = 10'000}}};
+        outer.make<std::array<char, 1000>>();
+        {
+            batch_scope middle;
+            middle.make<std::array<char, 2000>>();
+            batch_scope inner{{.name = "inner", .limits = {.hard = 100'000}}};
+            inner.make<std::array<char, 3000>>();
+            check_throws(errc::limit_exceeded, {"'outer'", "6000 bytes in use", "limit 10000"},
+                         [&] { inner.make<std::array<char, 4008>>(); });
+            CHECK(fill<std::array<char, 8>>(inner) == 500);
+            CHECK(middle.try_make<int>().error() == errc::limit_exceeded);
+            CHECK(outer.try_make<int>().error() == errc::limit_exceeded);
+            inner.end();
+            CHECK(fill<std::array<char, 8>>(middle) == 875);
+        }
+        CHECK(fill<std::array<char, 8>>(outer) == 1125);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "is met to the byte by several open batches together") {
+        batch_scope outer{{.limits = {.hard = 1'000'000}}};
+        outer.make<std::array<char, 8>>();
+        batch_scope middle;
+        middle.make<std::array<char, 8>>();
+        batch_scope inner;
+        CHECK(fill<std::array<char, 8>>(inner) == 124'998);
+        CHECK(middle.try_make<int>().error() == errc::limit_exceeded);
+        CHECK(outer.try_make<int>().error() == errc::limit_exceeded);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "the nearer limit is told first") {
+        batch_scope outer{{.name = "outer", .limits = {.hard = 1000}}};
+        batch_scope inner{{.name = "inner", .limits = {.hard = 500}}};
+        check_throws(errc::limit_exceeded, {"'inner'", "limit 500"}, [&] { inner.make<std::array<char, 2000>>(); });
+        CHECK(fill<std::array<char, 8>>(inner) == 62);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "what is kept goes on counting, once") {
+        batch_scope outer{{.limits = {.hard = 10'000}}};
+        {
+            batch_scope inner;
+            inner.keep(inner.make<std::array<char, 4000>>(), inner.make<std::array<char, 4000>>());
+        }
+        CHECK(fill<std::array<char, 1000>>(outer) == 2);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "transfer into a full batch is refused, and changes nothing") {
+        batch_scope    source{{.name = "source"}};
+        auto const     h    = source.make<std::array<char, 600>>();
+        batch_id const full = registry::global().new_batch({.name = "full", .limits = {.hard = 1000}});
+        auto const     g    = source.make<std::array<char, 600>>();
+        tenure::transfer_ownership(h, full);
+        check_throws(errc::limit_exceeded, {"'full'", "limit 1000"}, [&] { tenure::transfer_ownership(g, full); });
+        CHECK(g.owner() == source.id());
+        CHECK(registry::global().usage(full).bytes == 600);
+        registry::global().free(h);
+        tenure::transfer_ownership(g, full);
+        CHECK(g.owner() == full);
+        registry::global().end_batch(full);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "threads together do not pass it") {
+        batch_scope outer{{.limits = {.hard = 4'000'000}}};
+        auto const  work = [&] {
+            batch_scope mine{outer};
+            while (mine.try_make<std::array<char, 64>>()) {}
+            CHECK(outer.usage().bytes + mine.usage().bytes <= 4'000'000);
+        };
+        std::thread other(work);
+        work();
+        other.join();
+        CHECK(fill<std::array<char, 8>>(outer) == 500'000);
+    }
+}
+
+TEST_SUITE("soft limit") {
+    TEST_CASE_FIXTURE(accounting, "tells once a crossing") {
+        crossings   c;
+        batch_scope b{{.limits = {.soft = 1000, .on_soft = c.note()}}};
+        for (int i = 0; i < 125; ++i) b.make<std::array<char, 8>>();
+        CHECK(c.calls.empty());  // it is reached, not passed
+        b.make<std::array<char, 8>>();
+        REQUIRE(c.calls.size() == 1);
+        CHECK(c.calls[0].first == b.id());
+        CHECK(c.calls[0].second >= 1008);
+        for (int i = 0; i < 100'000; ++i) b.make<std::array<char, 8>>();
+        CHECK(c.calls.size() == 1);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "and again once use has been below") {
+        crossings   c;
+        batch_scope b{{.limits = {.soft = 1000, .on_soft = c.note()}}};
+        for (std::size_t round = 1; round <= 3; ++round) {
+            std::vector<handle<std::array<char, 100>>> all;
+            for (int i = 0; i < 12; ++i) all.push_back(b.make<std::array<char, 100>>());
+            CHECK(c.calls.size() == round);
+            for (auto const& h : all) b.free(h);
+            CHECK(b.usage().bytes == 0);
+        }
+    }
+
+    TEST_CASE_FIXTURE(accounting, "a child's use counts, and its end takes it back") {
+        crossings   c;
+        batch_scope outer{{.limits = {.soft = 10'000, .on_soft = c.note()}}};
+        for (std::size_t round = 1; round <= 3; ++round) {
+            batch_scope inner;
+            inner.make<std::array<char, 9000>>();
+            CHECK(c.calls.size() == round - 1);
+            inner.make<std::array<char, 2000>>();
+            CHECK(c.calls.size() == round);
+            CHECK(c.calls.back().first == outer.id());
+        }
+    }
+
+    TEST_CASE_FIXTURE(accounting, "not before several open batches together have passed it") {
+        crossings   c;
+        batch_scope outer{{.limits = {.soft = 100'000, .on_soft = c.note()}}};
+        outer.make<int>();
+        batch_scope middle;
+        middle.make<int>();
+        batch_scope inner;
+        inner.make<std::array<char, 8000>>();
+        CHECK(c.calls.empty());
+        middle.make<char[]>(92'000);
+        CHECK(c.calls.size() == 1);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "of each batch on the way up") {
+        crossings   low, high;
+        batch_scope outer{{.limits = {.soft = 2000, .on_soft = high.note()}}};
+        batch_scope inner{{.limits = {.soft = 1000, .on_soft = low.note()}}};
+        inner.make<std::array<char, 1500>>();
+        CHECK(low.calls.size() == 1);
+        CHECK(high.calls.empty());
+        inner.make<std::array<char, 1500>>();
+        CHECK(low.calls.size() == 1);
+        CHECK(high.calls.size() == 1);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "for large objects and resource(), too") {
+        crossings   c;
+        batch_scope b{{.limits = {.soft = 100'000, .on_soft = c.note()}}};
+        auto const  h = b.make<char[]>(200'000);
+        CHECK(c.calls.size() == 1);
+        b.free(h);
+        (void)b.resource()->allocate(150'000);
+        CHECK(c.calls.size() == 2);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "the callback may do anything: make, free and end batches") {
+        std::vector<handle<std::array<char, 100>>> cache;
+        batch_scope*                               self  = nullptr;
+        int                                        calls = 0;
+        batch_scope b{{.limits = {.soft = 1000, .hard = 2000, .on_soft = [&](batch_id, std::size_t) {
+                                      ++calls;
+                                      for (auto const& h : cache) self->free(h);
+                                      cache.clear();
+                                      batch_scope inner;
+                                      inner.make<std::string>("made in the callback, and gone with it");
+                                  }}}};
+        self = &b;
+        for (int i = 0; i < 1000; ++i) cache.push_back(b.make<std::array<char, 100>>());
+        CHECK(calls >= 90);
+        CHECK(b.usage().peak <= 2000);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "what the callback throws leaves make, before the object exists") {
+        journal     log;
+        batch_scope b{{.limits = {.soft    = 100,
+                                  .on_soft = [](batch_id, std::size_t) { throw std::runtime_error("enough"); }}}};
+        b.make<std::array<char, 96>>();
+        CHECK_THROWS_WITH(b.make<traced>(log, 1), "enough");
+        CHECK(log.alive == 0);
+        CHECK(b.usage().objects == 1);
+        b.make<traced>(log, 2);  // one call a crossing
+        CHECK(log.alive == 1);
+    }
+}

@@ -1,0 +1,671 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+
+// What callers do wrong: each has its errc and a message that says what to do, and harms nothing.
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <new>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tenure/tenure.hpp>
+
+#include "accounting.hpp"
+#include "journal.hpp"
+#include "throws.hpp"
+
+namespace {
+
+using tenure::batch_id;
+using tenure::batch_scope;
+using tenure::batch_status;
+using tenure::cleanup;
+using tenure::errc;
+using tenure::handle;
+using tenure::registry;
+
+/// Calls `f` from its destructor.
+class at_end {
+public:
+    explicit at_end(std::function<void()> f) : call_(std::move(f)) {}
+    at_end(at_end const&)            = delete;
+    at_end& operator=(at_end const&) = delete;
+    ~at_end() { call_(); }
+
+private:
+    std::function<void()> call_;
+};
+
+std::string number(batch_scope const& b) { return "#" + std::to_string(b.id().value); }
+
+/// A batch's id, as the message names it.
+batch_id ended_id() {
+    batch_scope b;
+    return b.id();
+}
+
+/// Opens `n` batches, each below the one before.
+std::vector<std::unique_ptr<batch_scope>> nested(std::size_t n, journal& log) {
+    std::vector<std::unique_ptr<batch_scope>> open;
+    open.reserve(n);
+    for (std::size_t i = 0; i < n; ++i) {
+        open.push_back(std::make_unique<batch_scope>());
+        if (i % 1000 == 0) open.back()->make<traced>(log, static_cast<int>(i / 1000));
+        else open.back()->make<int>(1);
+    }
+    return open;
+}
+
+}  // namespace
+
+TEST_SUITE("misuse") {
+    TEST_CASE_FIXTURE(accounting, "a stale handle") {
+        handle<std::string> h;
+        {
+            batch_scope b;
+            h = b.make<std::string>("gone");
+        }
+        check_throws(errc::stale_handle, {"the object was freed", "keep() it", "alive()"},
+                     [&] { (void)h->size(); });
+        batch_scope b{{.name = "other"}};
+        check_throws(errc::stale_handle, {"'other'", "keep() it"}, [&] { b.keep(h); });
+        check_throws(errc::stale_handle, {"free"}, [&] { b.free(h); });
+        check_throws(errc::stale_handle, {"free: stale"}, [&] { registry::global().free(h); });
+        check_throws(errc::stale_handle, {"transfer ownership: stale"},
+                     [&] { tenure::transfer_ownership(h, b.id()); });
+        check_throws(errc::stale_handle, {}, [&] { tenure::keep(h); });
+    }
+
+    TEST_CASE_FIXTURE(accounting, "keep by a stranger") {
+        batch_scope outer;
+        batch_scope owner{outer, {.name = "owner"}};
+        auto const  h = owner.make<int>(1);
+        batch_scope stranger{outer, {.name = "stranger"}};
+        auto const  own = stranger.make<int>(2);
+        check_throws(errc::not_owner, {"'stranger'", number(stranger), "owner()"}, [&] { stranger.keep(h); });
+        check_throws(errc::not_owner, {"'stranger'"}, [&] { stranger.keep(own, h); });
+        check_throws(errc::not_owner, {"'stranger'"}, [&] { tenure::keep(h); });
+        CHECK(stranger.try_keep(h).error() == errc::not_owner);
+        CHECK(h.owner() == owner.id());
+        CHECK(own.owner() == stranger.id());
+    }
+
+    TEST_CASE_FIXTURE(accounting, "keep by a parent of what is its child's") {
+        batch_scope outer;
+        batch_scope middle;
+        batch_scope inner;
+        auto const  h = inner.make<int>(1);
+        check_throws(errc::not_owner, {number(middle)}, [&] { middle.keep(h); });
+        CHECK(h.owner() == inner.id());
+    }
+
+    TEST_CASE_FIXTURE(accounting, "free by a stranger") {
+        batch_scope owner;
+        auto const  h = owner.make<int>(1);
+        batch_scope stranger{{.name = "stranger"}};
+        check_throws(errc::not_owner, {"'stranger'", "owner()"}, [&] { stranger.free(h); });
+        CHECK(*h == 1);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "objects of another registry") {
+        registry    r;
+        batch_scope b{r};
+        batch_scope elsewhere{registry::global()};
+        auto const  h = elsewhere.make<int>(1);
+        check_throws(errc::not_owner, {}, [&] { b.keep(h); });
+        check_throws(errc::not_owner, {}, [&] { b.free(h); });
+        check_throws(errc::not_owner, {}, [&] { r.free(h); });
+        check_throws(errc::not_owner, {}, [&] { r.transfer_ownership(h, b.id()); });
+        check_throws(errc::no_such_batch, {}, [&] { registry::global().transfer_ownership(h, b.id()); });
+        CHECK(h.owner() == elsewhere.id());
+    }
+
+    TEST_CASE_FIXTURE(accounting, "keep of a half-stale list keeps nothing") {
+        journal     log;
+        batch_scope outer;
+        batch_scope b{{.name = "half"}};
+        auto const  first = b.make<traced>(log, 1);
+        auto const  gone  = b.make<traced>(log, 2);
+        auto const  last  = b.make<int>(3);
+        b.free(gone);
+        auto const usage = b.usage();
+        check_throws(errc::stale_handle, {"'half'", "keep() it"}, [&] { b.keep(first, gone, last); });
+        check_throws(errc::stale_handle, {"'half'"}, [&] { b.keep(std::vector{first, gone}); });
+        check_throws(errc::stale_handle, {"'half'"}, [&] { b.keep(std::vector{gone, first}); });
+        check_throws(errc::stale_handle, {"'half'"}, [&] { b.keep(std::array{first, handle<traced>{}}); });
+        check_throws(errc::stale_handle, {"'half'"}, [&] {
+            tenure::with_batch(b.name().empty() ? tenure::batch_options{} : tenure::batch_options{.name = "half"},
+                               [&](batch_scope&) { return std::tuple(gone); });
+        });
+        CHECK(first.owner() == b.id());
+        CHECK(last.owner() == b.id());
+        CHECK(b.usage() == usage);
+        CHECK(outer.usage().objects == 0);
+        CHECK(b.end().kept == 0);
+        CHECK(log.ended == std::vector{2, 1});
+    }
+
+    TEST_CASE_FIXTURE(accounting, "ids that never existed") {
+        registry&   r = registry::global();
+        batch_scope b;
+        auto const  h = b.make<int>(1);
+        for (batch_id const id : {batch_id{}, batch_id{1}, batch_id{b.id().value + (std::uint64_t{1} << 40)},
+                                  batch_id{~std::uint64_t{0}}, batch_id{std::uint64_t{1} << 25}}) {
+            std::string const name = "#" + std::to_string(id.value);
+            CAPTURE(name);
+            check_throws(errc::no_such_batch, {name, "pass an id from"}, [&] { r.end_batch(id); });
+            check_throws(errc::no_such_batch, {name}, [&] { r.destroy_batch(id); });
+            check_throws(errc::no_such_batch, {name}, [&] { (void)r.status(id); });
+            check_throws(errc::no_such_batch, {name}, [&] { (void)r.usage(id); });
+            check_throws(errc::no_such_batch, {name}, [&] { r.set_current_batch(id); });
+            check_throws(errc::no_such_batch, {"pass an id from"}, [&] { r.transfer_ownership(h, id); });
+            if (id) check_throws(errc::no_such_batch, {name}, [&] { r.new_batch({}, id); });
+        }
+        CHECK(h.owner() == b.id());
+        CHECK(tenure::current_batch() == b.id());
+    }
+
+    TEST_CASE_FIXTURE(accounting, "make in an ended batch") {
+        batch_scope b{{.name = "over"}};
+        b.make<int>(1);
+        b.end();
+        check_throws(errc::batch_ended, {"'over'", number(b), "still active"}, [&] { b.make<int>(1); });
+        check_throws(errc::batch_ended, {"'over'"}, [&] { b.make<int[]>(1); });
+        check_throws(errc::batch_ended, {"'over'"}, [&] { b.make<char[]>(1'000'000); });
+        check_throws(errc::batch_ended, {"'over'"}, [&] { b.make<std::string>("text"); });
+        int elsewhere = 1;
+        check_throws(errc::batch_ended, {"'over'"}, [&] { b.adopt(&elsewhere, [](int*) {}); });
+        check_throws(errc::batch_ended, {"'over'"}, [&] { b.defer([] {}); });
+        check_throws(errc::batch_ended, {"'over'"}, [&] { (void)b.lane(); });
+        check_throws(errc::batch_ended, {"'over'"}, [&] { (void)b.enter(); });
+        check_throws(errc::batch_ended, {"'over'"}, [&] { (void)b.detach(); });
+        check_throws(errc::batch_ended, {"'over'"}, [&] { batch_scope below{b}; });
+        check_throws(errc::batch_ended, {"'over'"}, [&] { registry::global().new_batch({}, b.id()); });
+        CHECK(b.usage().objects == 0);
+        CHECK(tenure::current_batch() == registry::global().root());
+    }
+
+    TEST_CASE_FIXTURE(accounting, "keep and transfer to an ended batch") {
+        batch_scope inner;
+        auto const  h = inner.make<int>(1);
+        check_throws(errc::batch_ended, {"still active"}, [&] { tenure::transfer_ownership(h, ended_id()); });
+        CHECK(h.owner() == inner.id());
+
+        // A guard on another thread is asked to stop; what it has made stays until it closes.
+        batch_id const id = registry::global().new_batch({.name = "parent"});
+        std::thread([&] {
+            batch_id const before = registry::global().set_current_batch(id);
+            {
+                batch_scope below;
+                auto const  g = below.make<int>(2);
+                std::thread([&] { registry::global().end_batch(id); }).join();
+                check_throws(errc::batch_ended, {"still active"}, [&] { below.keep(g); });
+                check_throws(errc::batch_ended, {"still active"}, [&] { below.make<int>(3); });
+                CHECK(*g == 2);
+            }
+            registry::global().set_current_batch(before);
+        }).join();
+        CHECK(registry::global().status(id) == batch_status::done);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "double end") {
+        journal     log;
+        batch_scope outer;
+        {
+            batch_scope b;
+            b.make<traced>(log, 1);
+            b.end();
+            b.end();
+            b.discard();
+            registry::global().end_batch(b.id());
+            registry::global().destroy_batch(b.id());
+            CHECK(tenure::current_batch() == outer.id());
+        }
+        registry::global().end_batch(ended_id());
+        CHECK(log.ended == std::vector{1});
+        CHECK(tenure::current_batch() == outer.id());
+    }
+
+    TEST_CASE_FIXTURE(accounting, "double free") {
+        journal     log;
+        batch_scope b;
+        auto const  with_end = b.make<traced>(log, 1);
+        auto const  plain    = b.make<int>(2);
+        auto const  array    = b.make<std::string[]>(3);
+        auto const  large    = b.make<char[]>(100'000);
+        auto const  adopted  = b.adopt(new int(3));
+        auto const  again    = [&](auto const& h) {
+            b.free(h);
+            check_throws(errc::stale_handle, {"the object was freed"}, [&] { b.free(h); });
+            check_throws(errc::stale_handle, {"the object was freed"}, [&] { registry::global().free(h); });
+            check_throws(errc::stale_handle, {}, [&] { registry::global().free(std::vector{h}); });
+        };
+        again(with_end);
+        again(plain);
+        again(array);
+        again(large);
+        again(adopted);
+        CHECK(log.ended == std::vector{1});
+        CHECK(b.usage().objects == 0);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "a detached guard") {
+        batch_scope outer;
+        batch_scope b{{.name = "let go"}};
+        auto const  h  = b.make<int>(1);
+        auto const  id = b.detach();
+        check_throws(errc::batch_ended, {}, [&] { b.make<int>(1); });
+        check_throws(errc::batch_ended, {}, [&] { b.make<char[]>(1'000'000); });
+        check_throws(errc::batch_ended, {}, [&] { b.keep(h); });
+        check_throws(errc::batch_ended, {}, [&] { b.free(h); });
+        check_throws(errc::batch_ended, {}, [&] { b.defer([] {}); });
+        check_throws(errc::batch_ended, {}, [&] { (void)b.resource()->allocate(8); });
+        check_throws(errc::batch_ended, {}, [&] { (void)b.lane(); });
+        check_throws(errc::batch_ended, {}, [&] { (void)b.enter(); });
+        check_throws(errc::batch_ended, {}, [&] { batch_scope below{b}; });
+        CHECK(b.try_make<int>(1).error() == errc::batch_ended);
+        b.end();  // not its to end
+        b.discard();
+        CHECK(*h == 1);
+        CHECK(registry::global().status(id) == batch_status::active);
+        registry::global().end_batch(id);
+        CHECK_FALSE(h.alive());
+    }
+
+    TEST_CASE_FIXTURE(accounting, "the root") {
+        registry& r = registry::global();
+        check_throws(errc::not_owner, {"root"}, [&] { r.end_batch(r.root()); });
+        check_throws(errc::not_owner, {"root"}, [&] { r.destroy_batch(r.root()); });
+        auto const h = tenure::make<int>(1);
+        check_throws(errc::not_owner, {"root"}, [&] { tenure::keep(h); });
+        CHECK(*h == 1);
+        r.free(h);
+    }
+}
+
+TEST_SUITE("re-entry from a destructor of the batch that is ending") {
+    TEST_CASE_FIXTURE(accounting, "make") {
+        int         ran = 0;
+        batch_scope b{{.name = "ending"}};
+        b.make<at_end>([&] {
+            CHECK(b.try_make<int>(1).error() == errc::batch_ended);
+            CHECK(b.try_make<std::string>("text").error() == errc::batch_ended);
+            CHECK(b.try_make<char[]>(1'000'000).error() == errc::batch_ended);
+            CHECK(tenure::try_make<int>(1).error() == errc::batch_ended);
+            check_throws(errc::batch_ended, {"'ending'", "still active"}, [&] { b.make<int>(1); });
+            check_throws(errc::batch_ended, {"'ending'"}, [&] { b.defer([] {}); });
+            check_throws(errc::batch_ended, {"'ending'"}, [&] { (void)b.resource()->allocate(8); });
+            check_throws(errc::batch_ended, {"'ending'"}, [&] { batch_scope inner; });
+            ++ran;
+        });
+        b.end();
+        CHECK(ran == 1);
+        CHECK(b.usage().objects == 0);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "free and keep") {
+        journal        log;
+        batch_scope    outer;
+        int            ran = 0;
+        handle<traced> newer;
+        {
+            batch_scope b{{.name = "ending"}};
+            auto const  older = b.make<traced>(log, 1);
+            auto const  plain = b.make<int>(2);
+            b.make<at_end>([&, older, plain] {
+                CHECK_FALSE(newer.alive());  // newest first
+                CHECK(older->number() == 1);
+                CHECK(*plain == 2);
+                check_throws(errc::batch_ended, {"'ending'"}, [&] { b.free(older); });
+                check_throws(errc::batch_ended, {"'ending'"}, [&] { registry::global().free(plain); });
+                check_throws(errc::batch_ended, {"'ending'", "still active"}, [&] { b.keep(older); });
+                check_throws(errc::batch_ended, {"'ending'"}, [&] { b.keep(older, plain); });
+                check_throws(errc::batch_ended, {"'ending'"}, [&] { tenure::keep(plain); });
+                check_throws(errc::stale_handle, {}, [&] { registry::global().free(newer); });
+                CHECK(b.try_keep(older).error() == errc::batch_ended);
+                check_throws(errc::batch_ended, {}, [&] { tenure::transfer_ownership(older, outer.id()); });
+                CHECK(older.alive());
+                ++ran;
+            });
+            newer = b.make<traced>(log, 3);
+            b.end();
+        }
+        CHECK(ran == 1);
+        CHECK(log.ended == std::vector{3, 1});
+        CHECK(outer.usage().objects == 0);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "its own handle is stale already") {
+        batch_scope    b;
+        handle<at_end> self;
+        int            ran   = 0;
+        auto const     check = [&] {
+            CHECK_FALSE(self.alive());
+            check_throws(errc::stale_handle, {}, [&] { registry::global().free(self); });
+            check_throws(errc::stale_handle, {}, [&] { (void)*self; });
+            ++ran;
+        };
+        self = b.make<at_end>(check);
+        b.free(self);
+        CHECK(ran == 1);
+        self = b.make<at_end>(check);
+        b.end();
+        CHECK(ran == 2);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "end, destroy and discard: no-ops") {
+        journal     log;
+        batch_scope outer;
+        batch_scope b;
+        b.make<traced>(log, 1);
+        b.make<at_end>([&] {
+            b.end();
+            b.discard();
+            registry::global().end_batch(b.id());
+            registry::global().destroy_batch(b.id());
+            check_throws(errc::batch_ended, {}, [&] { (void)b.detach(); });
+            CHECK(log.ended == std::vector{2});
+        });
+        b.make<traced>(log, 2);
+        b.end();
+        CHECK(log.ended == std::vector{2, 1});
+        CHECK(tenure::current_batch() == outer.id());
+    }
+
+    TEST_CASE_FIXTURE(accounting, "other batches are free to use") {
+        journal     log;
+        batch_scope outer;
+        auto const  theirs = outer.make<traced>(log, 1);
+        handle<int> made;
+        {
+            batch_scope b;
+            b.make<at_end>([&] {
+                made = outer.make<int>(5);
+                outer.free(theirs);
+                batch_scope beside{outer};
+                auto const  h = beside.make<std::string>("made while another ends");
+                beside.keep(h);
+                CHECK(tenure::current_batch() == beside.id());
+            });
+        }
+        CHECK(*made == 5);
+        CHECK(log.ended == std::vector{1});
+        CHECK(outer.usage().objects == 2);
+        CHECK(tenure::current_batch() == outer.id());
+    }
+
+    TEST_CASE_FIXTURE(accounting, "free from a destructor that free() runs") {
+        journal     log;
+        batch_scope b;
+        auto const  other = b.make<traced>(log, 1);
+        handle<int> made;
+        auto const  h = b.make<at_end>([&] {
+            b.free(other);
+            made = b.make<int>(2);  // the batch is active
+        });
+        b.free(h);
+        CHECK(log.ended == std::vector{1});
+        CHECK(*made == 2);
+        CHECK(b.usage().objects == 1);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "the end of its parent") {
+        journal log;
+        {
+            batch_scope top;
+            {
+                batch_scope outer;
+                outer.make<traced>(log, 1);
+                {
+                    batch_scope inner;
+                    inner.make<traced>(log, 2);
+                    inner.make<at_end>([&] {
+                        outer.end();
+                        log.ended.push_back(3);
+                    });
+                }
+                CHECK(outer.status() == batch_status::done);
+                CHECK(tenure::current_batch() == top.id());
+            }
+            CHECK(tenure::current_batch() == top.id());
+        }
+        CHECK(log.alive == 0);
+        CHECK(tenure::current_batch() == registry::global().root());
+    }
+
+    TEST_CASE_FIXTURE(accounting, "by id, on a thread that has no guard of it") {
+        journal        log;
+        registry&      r      = registry::global();
+        batch_id const id     = r.new_batch({.name = "ending"});
+        batch_id const before = r.set_current_batch(id);
+        auto const     older  = tenure::make<traced>(log, 1);
+        int            ran    = 0;
+        tenure::make<at_end>([&] {
+            CHECK(older.alive());
+            check_throws(errc::batch_ended, {}, [&] { r.free(older); });
+            check_throws(errc::batch_ended, {}, [&] { r.set_current_batch(id); });
+            check_throws(errc::batch_ended, {}, [&] { r.new_batch({}, id); });
+            check_throws(errc::batch_ended, {}, [&] { r.transfer_ownership(older, r.root()); });
+            r.end_batch(id);
+            r.destroy_batch(id);
+            ++ran;
+        });
+        r.set_current_batch(before);
+        r.end_batch(id);
+        CHECK(ran == 1);
+        CHECK(log.ended == std::vector{1});
+    }
+}
+
+TEST_SUITE("a guard on the wrong thread") {
+    TEST_CASE_FIXTURE(accounting, "its calls say so") {
+        batch_scope b{{.name = "elsewhere"}};
+        std::thread([&] {
+            check_throws(errc::wrong_thread, {"'elsewhere'", "detach()", "lane()"}, [&] { b.end(); });
+            check_throws(errc::wrong_thread, {"'elsewhere'"}, [&] { b.discard(); });
+            check_throws(errc::wrong_thread, {"'elsewhere'"}, [&] { (void)b.detach(); });
+        }).join();
+        CHECK(b.status() == batch_status::active);
+        CHECK(tenure::current_batch() == b.id());
+    }
+
+    TEST_CASE_FIXTURE(accounting, "destroyed there: its objects go, and the snapshot says so") {
+        journal    log;
+        registry   r;
+        auto       b = std::make_unique<batch_scope>(r, tenure::batch_options{.name = "wandered"});
+        auto const h = b->make<traced>(log, 1);
+        b->make<int>(2);
+        std::thread([&] { b.reset(); }).join();
+        CHECK(log.ended == std::vector{1});
+        CHECK_FALSE(h.alive());
+        tenure::snapshot const s = r.snapshot();
+        CHECK(s.foreign_ends == 1);
+        CHECK(s.batches.size() == 1);
+        CHECK(s.memory.held == 0);
+        CHECK(s.to_text().find("1 guards were destroyed on a thread that did not open them; detach()") !=
+              std::string::npos);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "destroyed there: the thread that opened it goes on in what was current before") {
+        journal     log;
+        batch_scope outer{{.name = "outer"}};
+        auto        wanders = std::make_unique<batch_scope>(tenure::batch_options{.name = "wandered"});
+        wanders->make<traced>(log, 1);
+        std::thread([&] { wanders.reset(); }).join();
+        CHECK(log.ended == std::vector{1});
+        // Until it next opens or closes a batch it may be told, but it is never left in memory that is gone.
+        auto const r = tenure::try_make<int>(1);
+        if (r) CHECK(r->owner() == outer.id());
+        else CHECK(r.error() == errc::batch_ended);
+        {
+            batch_scope next{outer};
+            CHECK(next.make<int>(1).owner() == next.id());
+            CHECK(tenure::current_batch() == next.id());
+        }
+        outer.end();
+        CHECK(tenure::current_batch() == registry::global().root());
+        batch_scope afresh;
+        CHECK(tenure::make<int>(2).owner() == afresh.id());
+    }
+
+    TEST_CASE_FIXTURE(accounting, "destroyed there, with children open where it was opened") {
+        journal log;
+        {
+            auto        wanders = std::make_unique<batch_scope>(tenure::batch_options{.name = "wandered"});
+            auto const  h       = wanders->make<traced>(log, 1);
+            batch_scope child{{.name = "child"}};
+            child.make<traced>(log, 2);
+            std::thread([&] { wanders.reset(); }).join();
+            CHECK(child.status() != batch_status::done);
+            (void)h;
+        }
+        CHECK(log.alive == 0);
+        CHECK(log.ended.size() == 2);
+        CHECK(tenure::current_batch() == registry::global().root());
+    }
+
+    TEST_CASE_FIXTURE(accounting, "destroyed after the thread that opened it is gone") {
+        journal                      log;
+        std::unique_ptr<batch_scope> left;
+        std::thread([&] {
+            left = std::make_unique<batch_scope>(tenure::batch_options{.name = "left behind"});
+            left->make<traced>(log, 1);
+        }).join();
+        left.reset();
+        CHECK(log.ended == std::vector{1});
+        batch_scope b;
+        CHECK(tenure::make<int>(1).owner() == b.id());
+    }
+}
+
+TEST_SUITE("the current batch is never one that is gone") {
+    TEST_CASE_FIXTURE(accounting, "guards that are not destroyed newest first") {
+        batch_scope top;
+        auto        a = std::make_unique<batch_scope>();
+        auto        b = std::make_unique<batch_scope>(top);
+        auto        c = std::make_unique<batch_scope>(top);
+        a.reset();
+        CHECK(tenure::current_batch() == c->id());
+        c.reset();
+        CHECK(tenure::current_batch() == b->id());
+        b.reset();
+        CHECK(tenure::current_batch() == top.id());
+    }
+
+    TEST_CASE_FIXTURE(accounting, "one that ended early, below one that goes on") {
+        batch_scope top;
+        batch_scope a;
+        {
+            batch_scope b{top};
+            a.end();
+            CHECK(tenure::current_batch() == b.id());
+        }
+        CHECK(tenure::current_batch() == top.id());
+        CHECK(tenure::make<int>(1).owner() == top.id());
+    }
+
+    TEST_CASE_FIXTURE(accounting, "one that was detached, below one that goes on") {
+        batch_scope top;
+        batch_id    id;
+        {
+            batch_scope a;
+            batch_scope b{top};
+            id = a.detach();
+            CHECK(tenure::current_batch() == b.id());
+            b.end();
+            CHECK(tenure::current_batch() == top.id());
+        }
+        CHECK(tenure::current_batch() == top.id());
+        registry::global().end_batch(id);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "one that was entered, left and ended") {
+        registry&      r      = registry::global();
+        batch_id const id     = r.new_batch();
+        batch_id const before = r.set_current_batch(id);
+        {
+            batch_scope below;
+            CHECK(tenure::current_batch() == below.id());
+        }
+        CHECK(tenure::current_batch() == id);
+        r.set_current_batch(before);
+        r.end_batch(id);
+        CHECK(r.status(id) == batch_status::done);
+        CHECK(tenure::current_batch() == before);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "one that a thread left current when it ended") {
+        registry&      r  = registry::global();
+        batch_id const id = r.new_batch();
+        std::thread([&] {
+            r.set_current_batch(id);
+            tenure::make<int>(1);
+        }).join();
+        r.end_batch(id);
+        CHECK(r.status(id) == batch_status::done);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "one whose registry is gone") {
+        auto r = std::make_unique<registry>(tenure::registry_options{.on_leak = nullptr});
+        r->set_current_batch(r->new_batch());
+        r.reset();
+        CHECK(tenure::current_batch() == registry::global().root());
+    }
+}
+
+TEST_SUITE("100,000 nested batches") {
+    constexpr std::size_t depth = 100'000;
+
+    TEST_CASE_FIXTURE(accounting, "ended in order") {
+        journal log;
+        auto    open = nested(depth, log);
+        while (!open.empty()) open.pop_back();
+        CHECK(log.alive == 0);
+        CHECK(log.ended.size() == 100);
+        CHECK(log.ended.front() == 99);
+        CHECK(tenure::current_batch() == registry::global().root());
+    }
+
+    TEST_CASE_FIXTURE(accounting, "by ending the outermost") {
+        journal log;
+        auto    open = nested(depth, log);
+        open.front()->end();
+        CHECK(log.alive == 0);
+        CHECK(log.ended.size() == 100);
+        CHECK(log.ended.front() == 99);  // newest first
+        CHECK(open.back()->status() == batch_status::done);
+        check_throws(errc::batch_ended, {}, [&] { open.back()->make<int>(1); });
+        CHECK(tenure::current_batch() == registry::global().root());
+    }
+
+    TEST_CASE_FIXTURE(accounting, "by destroying the guards, outermost first") {
+        journal log;
+        auto    open = nested(depth, log);
+        for (auto& b : open) b.reset();
+        CHECK(log.alive == 0);
+        CHECK(tenure::current_batch() == registry::global().root());
+    }
+
+    TEST_CASE_FIXTURE(accounting, "under the guard, by ids") {
+        registry              r;
+        std::vector<batch_id> ids;
+        for (std::size_t i = 0; i < depth; ++i)
+            ids.push_back(r.new_batch({}, ids.empty() ? batch_id{} : ids.back()));
+        CHECK(r.snapshot().batches.size() == depth + 1);
+        r.end_batch(ids.front());
+        for (batch_id const id : ids) CHECK(r.status(id) == batch_status::done);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "left to the registry's destructor") {
+        registry r{{.on_leak = nullptr}};
+        batch_id last;
+        for (std::size_t i = 0; i < depth; ++i) last = r.new_batch({}, last);
+    }
+}

@@ -1,0 +1,25 @@
+# SPDX-FileCopyrightText: 2026 The tenure authors
+# SPDX-License-Identifier: BSL-1.0
+
+# tests/package is somebody else's project. It is built and run against the installed package, then with this source
+# tree as a folder of its own; either way it sees nothing of our build but what a user would.
+if(NOT TENURE_INSTALL)
+    return()
+endif()
+set(prefix ${CMAKE_CURRENT_BINARY_DIR}/package/prefix)
+
+add_test(NAME package.install COMMAND ${CMAKE_COMMAND} --install ${PROJECT_BINARY_DIR} --prefix ${prefix})
+set_tests_properties(package.install PROPERTIES FIXTURES_SETUP package)
+
+function(add_package_test name)
+    add_test(NAME package.${name}
+        COMMAND ${CMAKE_CTEST_COMMAND}
+            --build-and-test ${tests}/package ${CMAKE_CURRENT_BINARY_DIR}/package/${name}
+            --build-generator ${CMAKE_GENERATOR}
+            --build-project outsider
+            --build-options -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER} -DVERSION=${PROJECT_VERSION} ${ARGN}
+            --test-command outsider)
+endfunction()
+add_package_test(find_package -DCMAKE_PREFIX_PATH=${prefix})
+set_tests_properties(package.find_package PROPERTIES FIXTURES_REQUIRED package)
+add_package_test(add_subdirectory -DTENURE_SOURCE=${PROJECT_SOURCE_DIR})

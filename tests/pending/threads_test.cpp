@@ -1,0 +1,461 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+
+// Random programs on several threads in one registry. No model can say what comes of them, but much must hold in
+// any case: what nobody else knows of stays alive and intact; each call succeeds or says why not, in one of few
+// ways; every object ends exactly once; the books are right when all is over. Made for the thread and the address
+// sanitizer. TENURE_STEPS: how many steps, over all threads; TENURE_SEED: which (the order of threads is nobody's
+// to repeat).
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tenure/json.hpp>
+#include <tenure/tenure.hpp>
+
+#include "accounting.hpp"
+#include "random/dice.hpp"
+#include "random/kinds.hpp"
+
+namespace {
+
+using tenure::batch_id;
+using tenure::batch_scope;
+using tenure::batch_status;
+using tenure::errc;
+using tenure::registry;
+
+struct thing {
+    any_handle    handle;
+    std::uint64_t serial = 0;
+    bool          shared = false;  ///< others may free it at any time, so nobody may read it
+};
+
+/// Where threads leave what others may take.
+template <class T, std::size_t Size>
+class market {
+public:
+    /// Returns what lay there before.
+    std::optional<T> put(T x, std::uint64_t where) {
+        std::scoped_lock const guard(mutex_);
+        return std::exchange(places_[where % Size], std::move(x));
+    }
+    std::optional<T> take(std::uint64_t where) {
+        std::scoped_lock const guard(mutex_);
+        return std::exchange(places_[where % Size], std::nullopt);
+    }
+    std::optional<T> copy(std::uint64_t where) {
+        std::scoped_lock const guard(mutex_);
+        return places_[where % Size];
+    }
+
+private:
+    std::mutex                         mutex_;
+    std::array<std::optional<T>, Size> places_;
+};
+
+/// What all threads share.
+class town final : public specimens::watcher {
+public:
+    explicit town(std::size_t most) : lives_(most) { specimens::watching = this; }
+    ~town() {
+        close();  // objects that were left behind speak to us until the last of them is gone
+        specimens::watching = nullptr;
+    }
+    void close() { own_.reset(); }
+
+private:
+    std::unique_ptr<registry> own_ = std::make_unique<registry>();
+
+public:
+    registry& where = *own_;
+
+    market<thing, 64>    things;   ///< whoever takes one is the only one to know it
+    market<thing, 64>    rumours;  ///< known to several
+    market<batch_id, 16> orphans;  ///< batches without a guard; whoever takes one ends it
+    market<batch_id, 32> ids;      ///< of batches that others have open, or had
+
+    /// A scope of some thread, for others to enter; its thread withdraws it before it closes.
+    struct stand {
+        std::mutex   mutex;
+        batch_scope* scope = nullptr;
+    };
+    std::array<stand, 6> stands;
+
+    std::uint64_t next_serial() {
+        std::uint64_t const serial = serials_.fetch_add(1, std::memory_order_relaxed);
+        return serial < lives_.size() ? serial : 0;
+    }
+    void begun(std::uint64_t serial) { lives_[serial].store(alive, std::memory_order_relaxed); }
+    void refused(std::uint64_t serial) { lives_[serial].store(unused, std::memory_order_relaxed); }
+
+    void fail(std::string why) noexcept {
+        std::scoped_lock const guard(mutex_);
+        if (trouble_.empty()) trouble_ = std::move(why);
+        failed_.store(true, std::memory_order_relaxed);
+    }
+    bool        failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
+    std::string trouble() {
+        std::scoped_lock const guard(mutex_);
+        return trouble_;
+    }
+    std::size_t still_alive() const {
+        std::size_t n = 0;
+        for (auto const& l : lives_) n += l.load(std::memory_order_relaxed) == alive;
+        return n;
+    }
+
+private:
+    enum life : std::uint8_t { unused, alive, over };
+
+    void ended(std::uint64_t serial) noexcept override {
+        if (lives_[serial].exchange(over, std::memory_order_relaxed) != alive)
+            fail("object " + std::to_string(serial) + " ended twice, or was never made");
+    }
+    void damaged(std::uint64_t serial, char const* how) noexcept override {
+        fail("object " + std::to_string(serial) + " is damaged " + how);
+    }
+    void meddle(std::uint64_t serial) noexcept override {
+        try {
+            batch_scope inner(where);
+            auto const  h = inner.make<specimens::plain<64>>(serial);
+            if (!h->is_intact(serial)) fail("what a destructor made is not what it was");
+        } catch (tenure::error const& e) {
+            if (e.code() != errc::batch_ended) fail(e.what());
+        }
+    }
+
+    std::vector<std::atomic<std::uint8_t>> lives_;
+    std::atomic<std::uint64_t>             serials_{1};
+    std::mutex                             mutex_;
+    std::string                            trouble_;
+    std::atomic<bool>                      failed_{false};
+};
+
+/// One thread and what it does.
+class citizen {
+public:
+    citizen(town& t, std::uint64_t seed) : town_(t), roll_(seed) {}
+
+    void live(std::uint64_t steps) {
+        try {
+            while (steps-- > 0 && !town_.failed()) step();
+            while (!lanes_.empty()) lanes_.pop_back();
+            while (!scopes_.empty()) close();
+        } catch (std::exception const& e) {
+            town_.fail(e.what());
+        }
+    }
+
+private:
+    struct open_scope {
+        std::unique_ptr<batch_scope>     guard;
+        std::unique_ptr<tenure::entered> inside;  ///< or not opened, but entered
+        batch_id                         id;
+        std::vector<thing>               mine{};           ///< known to nobody else
+        bool                             is_ours = false;  ///< its parent is the scope before it
+    };
+
+    /// Empty: success, or one of the refusals that are `possible`. Whatever else is thrown ends the test.
+    template <class F>
+    static bool done(F call, std::initializer_list<errc> possible) {
+        try {
+            call();
+            return true;
+        } catch (tenure::error const& e) {
+            for (errc const c : possible)
+                if (e.code() == c) return false;
+            throw;
+        }
+    }
+
+    void step() {
+        switch (roll_.below(20)) {
+        case 0:
+        case 1: open(); break;
+        case 2:
+        case 3:
+            if (!scopes_.empty()) close();
+            break;
+        case 4: open_elsewhere(); break;
+        case 5: offer_scope(); break;
+        case 6: offer_things(); break;
+        case 7:
+        case 8: take_things(); break;
+        case 9: spread_rumours(); break;
+        case 10: act_on_rumours(); break;
+        case 11: keep(); break;
+        case 12: use_lane(); break;
+        case 13: orphan(); break;
+        case 14: end_some_batch(); break;
+        case 15: look(); break;
+        default: make(); break;
+        }
+    }
+
+    void open() {
+        if (scopes_.size() > 6) return;
+        bool const ours = !scopes_.empty() && scopes_.back().guard && tenure::current_batch() == scopes_.back().id;
+        std::unique_ptr<batch_scope> s;
+        tenure::batch_options const  options{.name = roll_.one_in(2) ? "scope" : ""};
+        if (!done([&] { s = std::make_unique<batch_scope>(town_.where, options); }, {errc::batch_ended})) return;
+        if (roll_.one_in(8)) town_.ids.put(s->id(), roll_());
+        batch_id const id = s->id();
+        scopes_.push_back({std::move(s), nullptr, id, {}, ours});
+    }
+
+    /// Below another thread's scope, or inside of it.
+    void open_elsewhere() {
+        if (scopes_.size() > 6) return;
+        auto&                  stand = town_.stands[roll_.below(town_.stands.size())];
+        open_scope             s;
+        std::scoped_lock const guard(stand.mutex);
+        if (!stand.scope) return;
+        bool const entered = done(
+            [&] {
+                if (roll_.one_in(3)) s.guard = std::make_unique<batch_scope>(*stand.scope);
+                else if (roll_.one_in(2)) lanes_.push_back(std::make_unique<tenure::lane>(stand.scope->lane()));
+                else s.inside.reset(new tenure::entered(stand.scope->enter()));
+            },
+            {errc::batch_ended});
+        if (!entered || !(s.guard || s.inside)) return;
+        s.id = s.guard ? s.guard->id() : stand.scope->id();
+        scopes_.push_back(std::move(s));
+    }
+
+    void offer_scope() {
+        if (scopes_.empty() || !scopes_.back().guard) return;
+        auto&                  stand = town_.stands[roll_.below(town_.stands.size())];
+        std::scoped_lock const guard(stand.mutex);
+        if (!stand.scope) stand.scope = scopes_.back().guard.get();
+    }
+
+    void withdraw(batch_scope const* s) {
+        for (auto& stand : town_.stands) {
+            std::scoped_lock const guard(stand.mutex);
+            if (stand.scope == s) stand.scope = nullptr;
+        }
+    }
+
+    /// Until its guard goes a batch has all that it had, whoever asked it to stop; then nothing.
+    void close() {
+        open_scope s = std::move(scopes_.back());
+        scopes_.pop_back();
+        for (thing const& t : s.mine)
+            if (!reads_well(t.handle, t.serial)) town_.fail("an object is not what it was");
+        if (s.inside) return;
+        withdraw(s.guard.get());
+        if (roll_.one_in(4)) s.guard->end();
+        s.guard.reset();
+    }
+
+    // ---- objects ----
+
+    template <class Place>
+    void make_in(Place& place, std::vector<thing>* keeper, std::size_t n) {
+        auto const& kind = kinds::pick<Place>(static_cast<std::uint32_t>(roll_()));
+        for (std::size_t i = 0; i < n; ++i) {
+            thing t{{}, town_.next_serial()};
+            if (t.serial == 0) return;
+            if (kind.has_end) town_.begun(t.serial);
+            auto const amount = static_cast<std::uint32_t>(roll_());
+            if (!done([&] { t.handle = kind.make(place, t.serial, amount); }, {errc::batch_ended})) {
+                town_.refused(t.serial);
+                return;
+            }
+            if (keeper && !kind.bound) keeper->push_back(t);
+        }
+    }
+
+    void make() {
+        std::size_t const n = roll_.one_in(8) ? roll_.below(200) : 1 + roll_.below(4);
+        if (scopes_.empty()) return;
+        open_scope& s = scopes_.back();
+        if (s.guard && roll_.one_in(2)) return make_in(*s.guard, &s.mine, n);
+        if (tenure::current_batch() != s.id) return;  // it is over, and another is current again
+        kinds::current_batch current;
+        make_in(current, s.guard ? &s.mine : nullptr,
+                n);  // where we are a guest we do not know how long things live
+    }
+
+    void use_lane() {
+        if (lanes_.empty()) return;
+        std::size_t const  i = roll_.below(lanes_.size());
+        std::vector<thing> made;
+        make_in(*lanes_[i], &made, 1 + roll_.below(30));
+        for (thing& t : made) {
+            if (!reads_well(t.handle, t.serial)) town_.fail("an object made through a lane is not what it was");
+            if (roll_.one_in(3)) town_.things.put(std::move(t), roll_());
+        }
+        if (roll_.one_in(3)) lanes_.erase(lanes_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+
+    void offer_things() {
+        if (scopes_.empty() || scopes_.back().mine.empty()) return;
+        auto& mine = scopes_.back().mine;
+        for (std::size_t n = roll_.below(8); n > 0 && !mine.empty(); --n) {
+            std::size_t const i = roll_.below(mine.size());
+            town_.things.put(std::move(mine[i]), roll_());
+            mine[i] = mine.back();
+            mine.pop_back();
+        }
+    }
+
+    /// Made by another thread, in a batch that may be over the next moment: it is freed, or becomes ours, and then
+    /// it can be read.
+    void take_things() {
+        for (std::size_t n = roll_.below(8); n > 0; --n) {
+            auto const t = town_.things.take(roll_());
+            if (!t) continue;
+            if (scopes_.empty() || !scopes_.back().guard || roll_.one_in(2)) {
+                free(*t);
+                continue;
+            }
+            open_scope& s = scopes_.back();
+            if (transfer(*t, s.guard->id()) && !t->shared) s.mine.push_back(*t);
+        }
+    }
+
+    bool transfer(thing const& t, batch_id to) {
+        return std::visit(
+            [&](auto const& h) {
+                return done([&] { town_.where.transfer_ownership(h, to); },
+                            {errc::stale_handle, errc::batch_ended, errc::wrong_thread});
+            },
+            t.handle);
+    }
+    bool free(thing const& t) {
+        return std::visit(
+            [&](auto const& h) {
+                return done([&] { town_.where.free(h); }, {errc::stale_handle, errc::batch_ended});
+            },
+            t.handle);
+    }
+
+    void spread_rumours() {
+        if (scopes_.empty() || scopes_.back().mine.empty()) return;
+        thing t  = scopes_.back().mine.back();
+        t.shared = true;
+        scopes_.back().mine.pop_back();
+        for (std::size_t i = 0; i < 3; ++i) town_.rumours.put(t, roll_());
+    }
+
+    /// Several threads may be at the same object: one gets what it wants, the others hear that they came too late.
+    void act_on_rumours() {
+        for (std::size_t n = roll_.below(6); n > 0; --n) {
+            auto const t  = town_.rumours.copy(roll_());
+            auto const id = town_.ids.copy(roll_());
+            if (!t) continue;
+            if (roll_.one_in(3) && is_alive(t->handle)) done([&] { owner_of(t->handle); }, {errc::stale_handle});
+            else if (roll_.one_in(2)) free(*t);
+            else if (id) transfer(*t, *id);
+            else if (!scopes_.empty() && scopes_.back().guard) transfer(*t, scopes_.back().guard->id());
+        }
+    }
+
+    void keep() {
+        if (scopes_.size() < 2 || !scopes_.back().guard || scopes_.back().mine.empty()) return;
+        open_scope& s     = scopes_.back();
+        open_scope& below = scopes_[scopes_.size() - 2];
+        thing       t     = s.mine.back();
+        bool const  kept  = std::visit(
+            [&](auto const& h) { return done([&] { s.guard->keep(h); }, {errc::batch_ended, errc::wrong_thread}); },
+            t.handle);
+        if (!kept) return;
+        s.mine.pop_back();
+        if (s.is_ours && below.guard) below.mine.push_back(std::move(t));
+    }
+
+    // ---- batches ----
+
+    /// A batch is let go with all in it; who takes it ends it, or works in it first.
+    void orphan() {
+        if (auto const id = town_.orphans.take(roll_())) {
+            registry& r = town_.where;
+            if (roll_.one_in(2)) {
+                batch_id before;
+                if (done([&] { before = r.set_current_batch(*id); }, {errc::batch_ended})) {
+                    kinds::current_batch current;
+                    make_in(current, nullptr, roll_.below(40));
+                    if (!done([&] { r.set_current_batch(before); }, {errc::batch_ended, errc::no_such_batch}))
+                        registry::global().set_current_batch(registry::global().root());
+                }
+            }
+            end_batch(*id);
+        }
+        if (scopes_.empty() || !scopes_.back().guard || !roll_.one_in(2)) return;
+        open_scope s = std::move(scopes_.back());
+        scopes_.pop_back();
+        withdraw(s.guard.get());
+        batch_id id;
+        if (!done([&] { id = s.guard->detach(); }, {errc::batch_ended})) return;
+        if (roll_.one_in(3)) town_.ids.put(id, roll_());
+        if (auto const displaced = town_.orphans.put(id, roll_())) end_batch(*displaced);
+    }
+
+    /// Whoever has it open is asked to stop.
+    void end_some_batch() {
+        if (auto const id = town_.ids.copy(roll_()); id && roll_.one_in(2)) end_batch(*id);
+    }
+
+    void end_batch(batch_id id) {
+        roll_.one_in(2) ? town_.where.end_batch(id) : town_.where.destroy_batch(id);
+        town_.where.status(id);
+        for (open_scope& s : scopes_)  // where that ended a scope of this thread itself
+            if (s.guard && s.guard->status() != batch_status::active) s.mine.clear();
+    }
+
+    void look() {
+        tenure::snapshot const s = town_.where.snapshot();
+        if (s.to_text().empty() || s.to_json().empty()) town_.fail("a snapshot says nothing");
+        town_.where.usage();
+        if (roll_.one_in(16)) town_.where.trim();
+    }
+
+    town&                                      town_;
+    dice                                       roll_;
+    std::vector<open_scope>                    scopes_;
+    std::vector<std::unique_ptr<tenure::lane>> lanes_;
+};
+
+void run_town(std::uint64_t seed, std::uint64_t steps) {
+    town t(steps * 40);
+    {
+        accounting const          books(t.where);
+        std::vector<std::jthread> threads;
+        dice                      roll(seed);
+        std::size_t const         n = 2 + roll.below(3);
+        for (std::size_t i = 0; i < n; ++i)
+            threads.emplace_back([&t, each = roll(), share = steps / n] { citizen(t, each).live(share); });
+        threads.clear();
+        for (tenure::batch_info const& b : t.where.snapshot().batches)
+            if (b.id != t.where.root()) t.where.destroy_batch(b.id);
+    }
+    CHECK(t.trouble() == "");
+    t.close();
+    CHECK(t.still_alive() == 0);
+}
+
+}  // namespace
+
+TEST_CASE("threads that share batches, objects and lanes") {
+    std::uint64_t const     seed   = from_environment("TENURE_SEED", 1);
+    std::uint64_t const     steps  = from_environment("TENURE_STEPS", 150'000);
+    constexpr std::uint64_t a_town = 15'000;
+    for (std::uint64_t done = 0; done < steps; done += a_town) {
+        CAPTURE(seed);
+        CAPTURE(done);
+        run_town(dice::mix(seed ^ dice::mix(done)), std::min(a_town, steps - done));
+    }
+}

@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <initializer_list>
+#include <source_location>
+#include <string_view>
+
+#include <doctest/doctest.h>
+
+#include <tenure/error.hpp>
+
+/// `f` throws tenure::error{code}, and its what() has all of `parts`: which batch, and what to do about it.
+template <class F>
+void check_throws(tenure::errc code, std::initializer_list<std::string_view> parts, F f,
+                  std::source_location where = std::source_location::current()) {
+    INFO("called at line " << where.line());
+    try {
+        f();
+    } catch (tenure::error const& e) {
+        std::string_view const what = e.what();
+        CAPTURE(what);
+        CHECK(e.code() == code);
+        for (std::string_view const part : parts) {
+            CAPTURE(part);
+            CHECK(what.find(part) != what.npos);
+        }
+        return;
+    }
+    FAIL_CHECK("nothing was thrown");
+}
