@@ -8,6 +8,7 @@
 
 #if TENURE_ASAN
 #include <sanitizer/asan_interface.h>
+#include <sanitizer/lsan_interface.h>
 #endif
 #if __has_include(<valgrind/memcheck.h>)
 #include <valgrind/memcheck.h>
@@ -21,6 +22,19 @@ namespace tenure::detail {
 /// Tells the checking tools what slab memory means: AddressSanitizer object by object; valgrind a run or hole at a
 /// time when it is taken, and object by object when it is freed (its client requests are instructions in a normal
 /// run too, and these stay off the path of a make).
+
+/// What lies in a slab may be the only one to know of memory on the heap: the leak check must look there too.
+inline void slab_mapped([[maybe_unused]] void const* p, [[maybe_unused]] std::size_t n) noexcept {
+#if TENURE_ASAN
+    __lsan_register_root_region(p, n);
+#endif
+}
+
+inline void slab_unmapped([[maybe_unused]] void const* p, [[maybe_unused]] std::size_t n) noexcept {
+#if TENURE_ASAN
+    __lsan_unregister_root_region(p, n);
+#endif
+}
 
 inline void poison([[maybe_unused]] void const* p, [[maybe_unused]] std::size_t n) noexcept {
 #if TENURE_ASAN

@@ -128,6 +128,8 @@ TENURE_COLD inline region* map_region(std::size_t bytes) noexcept {
         if (metadata) give_back(metadata, own);
         return nullptr;
     }
+    slab_mapped(slab, bytes);
+    slab_mapped(metadata, own);
     run_given_back(slab, bytes);
     auto* r      = static_cast<region*>(metadata);  // zero-filled, and all of these types are fine with that
     r->base      = base;
@@ -150,9 +152,11 @@ inline void unmap_region(region* r) noexcept {
     std::uintptr_t const base  = r->base;
     for (std::uintptr_t a = base; a < base + bytes; a += region_grain)
         tables.regions[a >> region_shift].store(nullptr, std::memory_order_release);
-    unpoison(reinterpret_cast<void*>(base), bytes);  // whoever maps these addresses next knows nothing of us
+    slab_unmapped(r, r->own_bytes);
+    slab_unmapped(to_pointer(base), bytes);
+    unpoison(to_pointer(base), bytes);  // whoever maps these addresses next knows nothing of us
     give_back(r, r->own_bytes);
-    give_back(reinterpret_cast<void*>(base), bytes);
+    give_back(to_pointer(base), bytes);
 }
 
 }  // namespace tenure::detail
