@@ -84,10 +84,11 @@ inline bool keep_quickly(batch_record& from, raw_handle h, bool just_ask = false
     std::uintptr_t const begin = extent_begin(to_address(h.pointer), h.word);
     std::size_t const    bytes = decode_extent(h.word);
     if ((begin ^ (begin + bytes - 1)) >> unit_shift) return false;
-    if (((table_word(begin).load(std::memory_order_relaxed) ^ h.word) >> generation_shift) != 0) return false;
+    if (!is_alive(h)) return false;  // else there may be no such unit
     place const p = place_at(begin);
     {
         std::scoped_lock const guard(p.u->lock);
+        if ((table_word(begin).load(std::memory_order_relaxed) ^ h.word) >> generation_shift != 0) return false;
         share* const           s = p.u->shares.load(std::memory_order_relaxed);
         if (!p.u->tracked.load(std::memory_order_relaxed) || !s || s->owner != to || s->next_here) return false;
         if (p.head()->home.load(std::memory_order_relaxed) != &from || test(s->objects, begin)) return false;
@@ -126,6 +127,7 @@ failure keep_all(batch_record& from, ForEach for_each) {
             why = {errc::stale_handle, &from};
         } else if (batch_record const* const owner = owner_of(extent_of(h)); owner == &from) {
             why = g.prepare(h);
+            if (why.code == errc::stale_handle && is_alive(h)) why.code = errc::not_owner;  // this very moment
             ++moved;
         } else if (!is_or_above(owner, to)) {
             why = {errc::not_owner, &from};
@@ -135,15 +137,41 @@ failure keep_all(batch_record& from, ForEach for_each) {
     if (!why && moved) why = g.reserve_log(moved);
     if (why || !moved) return why;
     for_each([&](raw_handle h) {
-        h = resolve(h);
         if (keep_quickly(from, h)) return true;
-        if (owner_of(extent_of(h)) == &from) {
-            g.commit(h);
-            g.log(h);
-        }
+        h = resolve(h);
+        if (is_alive(h) && g.commit(h)) g.log(h);
         return true;
     });
     return {};
+}
+
+/// Calls f(owner, extent) for the batch that owns the object, which must be `expected` if that is one, and is held
+/// meanwhile; and again for the next one if f says stale_handle although the object is alive: then another thread
+/// has just given it away.
+template <class F>
+failure with_owner(registry_core& r, raw_handle h, batch_record const* expected, F f) {
+    for (;;) {
+        if (!is_alive(h)) return {errc::stale_handle};
+        extent const        x     = extent_of(h);
+        batch_record* const owner = owner_of(x);
+        if (!owner) continue;  // it is just ending
+        std::uint64_t const id   = owner->id.load(std::memory_order_acquire);
+        bool const          ours = expected ? owner == expected : owner->registry.load(std::memory_order_relaxed) == &r;
+        held_batch const    held(*owner, id, unless_over);
+        if (held && ours) {
+            failure const why = f(*owner, x);
+            if (why.code != errc::stale_handle) return why;
+        } else if (is_alive(h) && owner_of(x) == owner && owner->id.load(std::memory_order_acquire) == id) {
+            return {ours ? errc::batch_ended : errc::not_owner, expected ? expected : owner};
+        }
+    }
+}
+
+/// In whose list the object's entry is, for a lane_claim. The owner is held.
+inline lane* listing_lane(raw_handle h, extent const& x, batch_record& owner) noexcept {
+    if (!x.header) return nullptr;
+    object_lock const guard(x);
+    return still_owned(h, x, owner) ? lane_of(x, &owner) : nullptr;
 }
 
 /// To any batch of the registry, from any thread.
@@ -153,45 +181,24 @@ inline failure transfer_to(registry_core& r, raw_handle h, std::uint64_t to_id) 
     if (!to.record) return {errc::batch_ended};
     held_batch const target(*to.record, to_id, batch_flags::closed);
     if (!target) return {errc::batch_ended, to.record};
-
     h = resolve(h);
-    if (!is_alive(h)) return {errc::stale_handle};
-    extent const        x    = extent_of(h);
-    batch_record* const from = owner_of(x);
-    if (!from) return {errc::stale_handle};
-    if (from == to.record) return {};
-    std::uint64_t const from_id = from->id.load(std::memory_order_acquire);
-    held_batch const    source(*from, from_id, unless_over);
-    if (!is_alive(h) || owner_of(x) != from) return {errc::stale_handle};
-    if (!source) return {errc::batch_ended, from};
-    if (from->registry.load(std::memory_order_relaxed) != &r) return {errc::not_owner, from};
-
-    lane_claim const list(x.header ? lane_of(x, from) : nullptr);
-    lane_claim const other_list(&to.record->primary);
-    giving           g(*from, *to.record);
-    failure const    why = g.prepare(h);
-    if (!why) g.commit(h);
-    return why;
+    return with_owner(r, h, nullptr, [&](batch_record& from, extent const& x) -> failure {
+        if (&from == to.record) return {};
+        lane_claim const list(listing_lane(h, x, from));
+        lane_claim const other_list(&to.record->primary);
+        giving           g(from, *to.record);
+        if (failure const why = g.prepare(h)) return why;
+        return g.commit(h) ? failure{} : failure{errc::stale_handle};
+    });
 }
 
 /// From any thread; `expected`: only if that batch owns it.
 inline failure free_one(registry_core& r, raw_handle h, batch_record const* expected = nullptr) {
     h = resolve(h);
-    if (!is_alive(h)) return {errc::stale_handle};
-    extent const        x     = extent_of(h);
-    batch_record* const owner = owner_of(x);
-    if (!owner) return {errc::stale_handle};
-    if (expected && owner != expected) return {errc::not_owner, expected};
-    if (owner->registry.load(std::memory_order_relaxed) != &r) return {errc::not_owner, owner};
-    if (owner->is_here() && owner->guard.load(std::memory_order_relaxed)) {
-        if (owner->state.load(std::memory_order_relaxed) & unless_over) return {errc::batch_ended, owner};
-        return free_object(*owner, h) ? failure{} : failure{errc::stale_handle};
-    }
-    held_batch const held(*owner, owner->id.load(std::memory_order_acquire), unless_over);
-    if (!held) return {errc::batch_ended, owner};
-    if (!is_alive(h) || owner_of(x) != owner) return {errc::stale_handle};
-    lane_claim const list(x.header ? lane_of(x, owner) : nullptr);
-    return free_object(*owner, h) ? failure{} : failure{errc::stale_handle};
+    return with_owner(r, h, expected, [&](batch_record& owner, extent const& x) -> failure {
+        lane_claim const list(listing_lane(h, x, owner));
+        return free_object(owner, h) ? failure{} : failure{errc::stale_handle};
+    });
 }
 
 inline batch_report report_of(batch_record& b) noexcept {

@@ -78,7 +78,7 @@ public:
     ~lane_claim() {
         if (!lane_) return;
         std::scoped_lock const guard(lane_->batch->lock);
-        lane_->thread.store(nullptr, std::memory_order_release);
+        if (lane_->users == 0) lane_->thread.store(nullptr, std::memory_order_release);
     }
     lane_claim(lane_claim const&)            = delete;
     lane_claim& operator=(lane_claim const&) = delete;
@@ -102,7 +102,7 @@ public:
         for_each([](lane& l) {
             if (!l.claimed || l.thread.load(std::memory_order_relaxed) != &this_thread) return;
             l.claimed = false;
-            l.thread.store(nullptr, std::memory_order_release);
+            if (l.users == 0) l.thread.store(nullptr, std::memory_order_release);
         });
     }
     idle_lanes_claim(idle_lanes_claim const&)            = delete;

@@ -16,13 +16,14 @@ struct alignas(16) finalizer {
 };
 
 /// Stands right before every object that has something to do at its end, and threads it on the list of a lane of
-/// the batch that owns it, newest first. A lane's list is touched by the lane's thread only; `state` is for all:
+/// the batch that owns it, newest first. A lane's list is touched by the lane's thread only; `state` changes under
+/// the object's lock:
 ///   finalizer           alive, in the list of a lane (lane_of tells which)
 ///   finalizer | inbox   alive, in the owner's `inbox`, which has a lock
 ///   proxy | moved       alive; another thread gave it away, so its owner's inbox has a proxy for it, whose own
-///   state
-///                       is the object's finalizer | inbox | proxied
-///   dead                its end was run
+///                       state is the object's finalizer | inbox | proxied
+///   dead                its end was run, or runs
+///   dead | entry        likewise, and in the `remote` list of the lane in whose list it stands, before that entry
 struct entry {
     static constexpr std::uintptr_t moved = 1, dead = 2, inbox = 4, proxied = 8, flags = 15;
 
@@ -30,16 +31,21 @@ struct entry {
     entry*                      prev;
     std::atomic<std::uintptr_t> state;
 
-    bool is_dead() const noexcept { return state.load(std::memory_order_acquire) == dead; }
+    bool is_dead() const noexcept { return state.load(std::memory_order_acquire) & dead; }
 };
 
 struct array_entry : entry {
     std::size_t count;
 };
 
+struct lane;
+
 struct proxy : entry {
     entry* object;
+    lane*  listed;  ///< in whose list the object's own entry still is; null once that list is gone
 };
+
+inline proxy* proxy_of(std::uintptr_t state) noexcept { return reinterpret_cast<proxy*>(state & ~entry::flags); }
 
 inline finalizer const& finalizer_of(std::uintptr_t state) noexcept {
     return *reinterpret_cast<finalizer const*>(state & ~entry::flags);

@@ -7,10 +7,11 @@
 #include <mutex>
 
 #include <tenure/detail/giving.hpp>
+#include <tenure/detail/holding.hpp>
 
 namespace tenure::detail {
 
-/// From here on the object's own state is asked at every access.
+/// From here on the object's own state is asked at every access. Under the object's lock.
 inline void guard_extent(extent const& x) noexcept {
     if (x.large) {
         std::atomic<word_t>* const words = &table_word(x.large->address);
@@ -18,99 +19,116 @@ inline void guard_extent(extent const& x) noexcept {
             words[i].store(words[i].load(std::memory_order_relaxed) & ~whole_flag, std::memory_order_release);
         return;
     }
-    for_units(x, [](place p, std::uintptr_t, std::uintptr_t) {
-        std::scoped_lock const guard(p.u->lock);
+    for_units(x.begin, x.begin + x.bytes, [](place p, std::uintptr_t, std::uintptr_t) {
         begin_tracking(p);
         guard_word(p);
     });
 }
 
-inline void bury_extent(batch_record& owner, extent const& x, std::uintptr_t from) noexcept {
-    registry_core& r = *owner.registry.load(std::memory_order_relaxed);
-    for_units({from, x.begin + x.bytes - from, nullptr, nullptr},
-              [&](place p, std::uintptr_t begin, std::uintptr_t end) {
-                  word_t fresh   = 0;
-                  bool   retired = false;
-                  {
-                      std::scoped_lock const guard(p.u->lock);
-                      begin_tracking(p);
-                      retired = bury(p, find_share(p.u, &owner), begin, end, fresh);
-                  }
-                  if (retired) give_part(r, p.u, 1, fresh);
-              });
+/// An entry whose object ends, and which stays in the list of a lane that is another thread's.
+class listed_entry {
+public:
+    listed_entry() = default;
+
+    /// Under the object's lock, while the lane's batch has not ended.
+    listed_entry(entry* e, lane* l) noexcept : entry_(e), lane_(l), held_(hold_until_freed(*l->batch)) {}
+
+    explicit operator bool() const noexcept { return lane_; }
+
+    /// Tells the lane that the entry may leave. Where its batch is just ending, that sees to it.
+    void hand_in() const noexcept {
+        if (!held_) return;
+        batch_record* const b    = lane_->batch;
+        entry*              head = lane_->remote.load(std::memory_order_relaxed);
+        do entry_->state.store(reinterpret_cast<std::uintptr_t>(head) | entry::dead, std::memory_order_relaxed);
+        while (!lane_->remote.compare_exchange_weak(head, entry_, std::memory_order_release,
+                                                    std::memory_order_relaxed));
+        if (!is_root(*b)) let_go(b);
+    }
+
+private:
+    entry* entry_ = nullptr;
+    lane*  lane_  = nullptr;
+    bool   held_  = false;
+};
+
+/// An entry whose object was given away belongs to the object's owner; from here on, to the batch in whose list it
+/// stands: its bytes must not be filled again before it leaves that. Under the object's lock.
+inline void return_entry(entry* e, batch_record* to) noexcept {
+    std::uintptr_t const at = to_address(e);
+    for_units(at, at + sizeof(entry), [&](place p, std::uintptr_t begin, std::uintptr_t end) {
+        for (share* s = p.u->shares.load(std::memory_order_relaxed); s; s = s->next_here)
+            if (test(s->objects, begin)) clear(*s, begin, end);
+        if (p.head()->home.load(std::memory_order_relaxed) == to) return;
+        if (share* const s = find_share(p.u, to)) set(*s, begin, end);  // it has one, from when the object was its
+    });
 }
 
-/// An entry whose object another thread gave away stays in the list of the lane that made it until that batch ends:
-/// its bytes must not be filled again before. False: the batch has ended.
-inline bool leave_to_home(entry const* e) noexcept {
-    bool home = false;
-    for_units({to_address(e), sizeof(entry), nullptr, nullptr},
-              [&](place p, std::uintptr_t begin, std::uintptr_t end) {
-                  std::scoped_lock const guard(p.u->lock);
-                  if (!p.head()->home.load(std::memory_order_relaxed)) return;
-                  home = true;
-                  for (share* s = p.u->shares.load(std::memory_order_relaxed); s; s = s->next_here)
-                      if (test(s->objects, begin)) clear(*s, begin, end);
-              });
-    return home;
+/// The end of an object that has a proxy, under the object's lock. The caller has taken the proxy from its inbox.
+inline listed_entry end_proxied(proxy const& p) noexcept {
+    p.object->state.store(entry::dead, std::memory_order_release);
+    if (!p.listed) return {};
+    return_entry(p.object, p.listed->batch);
+    return {p.object, p.listed};
 }
 
-/// Ends the object and gives its bytes back to its owner; any thread, the owner is held. False: somebody else was
-/// first. The object's destructor runs here, with no lock held.
-inline bool free_object(batch_record& owner, raw_handle h) noexcept {
-    extent const   x    = extent_of(h);
-    std::uintptr_t from = x.begin;  // what can be filled again at once
-    note_peak(owner);
-    if (entry* const e = x.header) {
-        lane* const l = lane_of(x, &owner);
-        guard_extent(x);
-        std::uintptr_t state = e->state.exchange(entry::dead, std::memory_order_acq_rel);
-        if (state == entry::dead) return false;
-        bool remote = false;
-        if (state & entry::moved) {
-            auto* const p = reinterpret_cast<proxy*>(state & ~entry::flags);
-            state         = p->state.load(std::memory_order_relaxed);
-            {
-                std::scoped_lock const guard(owner.lock);
-                unlink(owner.inbox, p);
-            }
-            delete p;
-            if (leave_to_home(e)) from += sizeof(entry);
-        } else if (state & entry::inbox) {
+/// An object's way out: what its end needs once its lock is gone.
+struct departure {
+    finalizer const* end  = nullptr;
+    proxy*           gone = nullptr;
+    listed_entry     listed;
+};
+
+/// Takes an entry out of whatever knows of it. Under the object's lock.
+inline departure depart(batch_record& owner, extent const& x) noexcept {
+    entry* const         e     = x.header;
+    std::uintptr_t const state = e->state.load(std::memory_order_relaxed);
+    e->state.store(entry::dead, std::memory_order_release);
+    if (state & (entry::moved | entry::inbox)) {
+        proxy* const gone = state & entry::moved ? proxy_of(state) : nullptr;
+        {
             std::scoped_lock const guard(owner.lock);
-            unlink(owner.inbox, e);
-        } else if (is_mine(l)) {
-            unlink(l->entries, e);
-        } else {
-            remote = true;
-            from += sizeof(entry) + sizeof(entry*);
+            unlink(owner.inbox, gone ? gone : e);
         }
-        finalizer_of(state).destroy(e);
-        if (remote) {
-            owner.books.add(&ledger::freed, 1, x.bytes, owner.is_here());
-            refund_use(owner, x.bytes);
-            if (!x.large) bury_extent(owner, x, from);
-            run_given_back(to_pointer(from), x.begin + x.bytes - from);
-            auto** const link = reinterpret_cast<entry**>(e + 1);
-            entry*       head = l->remote.load(std::memory_order_relaxed);
-            do *link = head;
-            while (!l->remote.compare_exchange_weak(head, e, std::memory_order_release, std::memory_order_relaxed));
-            return true;
-        }
+        if (!gone) return {&finalizer_of(state), nullptr, {}};
+        return {&finalizer_of(gone->state.load(std::memory_order_relaxed)), gone, end_proxied(*gone)};
     }
-    if (x.large) {
-        word_t word = table_word(x.large->address).load(std::memory_order_relaxed);
-        if (!x.header && (!(word & whole_flag) ||
-                          !table_word(x.large->address).compare_exchange_strong(word, word & ~whole_flag)))
-            return false;
-        unlink_large(owner, x.large);
-        give_large(*owner.registry.load(std::memory_order_relaxed), x.large);
-    } else {
-        run_given_back(to_pointer(from), x.begin + x.bytes - from);
-        bury_extent(owner, x, from);
+    lane* const l = lane_of(x, &owner);
+    if (!is_mine(l)) return {&finalizer_of(state), nullptr, {e, l}};
+    unlink(l->entries, e);
+    return {&finalizer_of(state), nullptr, {}};
+}
+
+/// Ends an object and gives its bytes back to its owner; any thread. The owner is held; for what has no destructor
+/// it is enough that it is this thread's. False: the object is not that batch's or not alive: somebody else was
+/// first. The destructor runs here, with no lock held.
+inline bool free_object(batch_record& owner, raw_handle h) noexcept {
+    extent const   x = extent_of(h);
+    registry_core& r = *owner.registry.load(std::memory_order_relaxed);
+    departure      way;
+    retired_units  empty;
+    note_peak(owner);
+    {
+        object_lock const guard(x);
+        if (!still_owned(h, x, owner)) return false;
+        if (x.header || x.large) guard_extent(x);
+        if (x.header) way = depart(owner, x);
+        else if (!x.large) bury_range(owner, x.begin, x.begin + x.bytes, empty);
     }
+    delete way.gone;
+    if (way.end) way.end->destroy(x.header);
     owner.books.add(&ledger::freed, 1, x.bytes, owner.is_here());
     refund_use(owner, x.bytes);
+    if (x.large && !way.listed) {
+        unlink_large(owner, x.large);
+        give_large(r, x.large);
+    } else if (x.header && !x.large) {
+        std::uintptr_t const from = x.begin + (way.listed ? sizeof(entry) : 0);
+        object_lock const    guard(x);
+        bury_range(owner, from, x.begin + x.bytes, empty);
+    }
+    empty.give(r);
+    way.listed.hand_in();
     return true;
 }
 

@@ -20,19 +20,6 @@ inline raw_handle resolve(raw_handle h) noexcept {
     return {c->record.load(std::memory_order_relaxed), c->record_word.load(std::memory_order_relaxed)};
 }
 
-inline batch_record* owner_of(extent const& x) noexcept {
-    return x.large ? x.large->home.load(std::memory_order_acquire) : owner_at(x.probe());
-}
-
-/// In whose list an entry stands that is neither in an inbox nor moved.
-inline lane* lane_of(extent const& x, batch_record* owner) noexcept {
-    unit const* const head = x.large ? x.large : place_at(x.begin).head();
-    return head->home.load(std::memory_order_relaxed) == owner ? head->maker.load(std::memory_order_relaxed)
-                                                               : &owner->primary;
-}
-
-inline bool is_mine(lane const* l) noexcept { return l->thread.load(std::memory_order_relaxed) == &this_thread; }
-
 /// Objects that change owner from one batch to another, in two steps: prepare() all, which may fail and then leaves
 /// everything as it was, then commit() all, which cannot. So a list is given whole or not at all.
 class giving {
@@ -55,11 +42,17 @@ public:
     giving(giving const&)            = delete;
     giving& operator=(giving const&) = delete;
 
-    /// `h` is alive and owned by `from`.
+    /// What commit() will need. stale_handle: the object is not alive, or not `from`'s any more.
     failure prepare(raw_handle h) noexcept {
-        extent const x = extent_of(h);
-        if (!x.large && !reserve_shares(x)) return {errc::memory_full, &to_, sizeof(share)};
-        if (x.header && needs_proxy(x)) {
+        extent const x           = extent_of(h);
+        bool         wants_proxy = false;
+        {
+            object_lock const guard(x);
+            if (!still_owned(h, x, from_)) return {errc::stale_handle, &from_};
+            if (!x.large && !reserve_shares(x)) return {errc::memory_full, &to_, sizeof(share)};
+            wants_proxy = x.header && stays_listed(x);
+        }
+        if (wants_proxy) {
             if (x.large) return {errc::wrong_thread, &from_};  // its run could not outlive that thread's list
             auto* const p = new (std::nothrow) proxy;
             if (!p) return {errc::memory_full, &to_, sizeof(proxy)};
@@ -91,19 +84,22 @@ public:
         (&k.items[0])[k.count++] = h;
     }
 
-    void commit(raw_handle h) noexcept {
+    /// False: nothing was done, for the object is not as it was prepared: another thread was first, or it is named
+    /// twice in one list.
+    bool commit(raw_handle h) noexcept {
         extent const x = extent_of(h);
-        if (owner_of(x) != &from_) return;  // named twice in one list
         note_peak(from_);
-        lane* const l = x.header ? lane_of(x, &from_) : nullptr;
-        if (x.large) move_run(x.large);
-        else
-            for_units(x, [&](place p, std::uintptr_t begin, std::uintptr_t end) {
-                std::scoped_lock const guard(p.u->lock);
-                set(*find_share(p.u, &to_), begin, end);
-                if (share* const s = find_share(p.u, &from_)) clear(*s, begin, end);
-            });
-        if (x.header) move_entry(x, l);
+        {
+            object_lock const guard(x);
+            if (!still_owned(h, x, from_) || (x.header && stays_listed(x) && !spare_)) return false;
+            if (x.header) move_entry(x);
+            if (x.large) move_run(x.large);
+            else
+                for_units(x.begin, x.begin + x.bytes, [&](place p, std::uintptr_t begin, std::uintptr_t end) {
+                    set(*find_share(p.u, &to_), begin, end);
+                    if (share* const s = find_share(p.u, &from_); s && test(s->objects, begin)) clear(*s, begin, end);
+                });
+        }
         from_.books.add(&ledger::given, 1, x.bytes, from_.is_here());
         to_.books.add(&ledger::received, 1, x.bytes, to_.is_here());
         to_.books.noted.store(0, std::memory_order_relaxed);
@@ -112,22 +108,21 @@ public:
             from_.own_charge.fetch_sub(x.bytes, std::memory_order_relaxed);
         }
         if (to_.limited) pending_ -= x.bytes;
+        return true;
     }
 
 private:
     bool reserve_shares(extent const& x) noexcept {
         bool all = true;
-        for_units(x, [&](place p, std::uintptr_t, std::uintptr_t) {
-            std::scoped_lock const guard(p.u->lock);
-            all = all && share_for(p, &to_);
-        });
+        for_units(x.begin, x.begin + x.bytes,
+                  [&](place p, std::uintptr_t, std::uintptr_t) { all = all && share_for(p, &to_); });
         return all;
     }
 
-    /// Another thread may be working on the list that the entry is in: it stays there.
-    bool needs_proxy(extent const& x) const noexcept {
-        return !(x.header->state.load(std::memory_order_acquire) & (entry::moved | entry::inbox)) &&
-               !is_mine(lane_of(x, &from_));
+    /// Another thread may be working on the list that the entry is in: there it stays.
+    bool stays_listed(extent const& x) const noexcept {
+        constexpr std::uintptr_t elsewhere = entry::moved | entry::inbox;
+        return !(x.header->state.load(std::memory_order_acquire) & elsewhere) && !is_mine(lane_of(x, &from_));
     }
 
     void move_run(unit* u) noexcept {
@@ -142,28 +137,31 @@ private:
         to_.large = u;
     }
 
-    void move_entry(extent const& x, lane* l) noexcept {
+    void move_entry(extent const& x) noexcept {
         entry* const         e     = x.header;
         std::uintptr_t const state = e->state.load(std::memory_order_acquire);
         if (state & entry::moved) {
-            auto* const p = reinterpret_cast<proxy*>(state & ~entry::flags);
+            auto* const p = proxy_of(state);
             remove_from_inbox(from_, p);
             put_in_inbox(p, p->state.load(std::memory_order_relaxed));
             return;
         }
+        lane* const l = lane_of(x, &from_);
         if (state & entry::inbox) remove_from_inbox(from_, e);
         else if (is_mine(l)) unlink(l->entries, e);
         else {
             auto* const p = static_cast<proxy*>(spare_);
             spare_        = p->next;
             p->object     = e;
+            p->listed     = l;
             put_in_inbox(p, state | entry::proxied);
             e->state.store(reinterpret_cast<std::uintptr_t>(p) | entry::moved, std::memory_order_release);
             return;
         }
-        if (is_mine(&to_.primary)) {
+        lane* const next = x.large ? &to_.primary : lane_of(x, &to_);
+        if (is_mine(next)) {
             e->state.store(state & ~entry::inbox, std::memory_order_release);
-            link_front(to_.primary.entries, e);
+            link_front(next->entries, e);
         } else {
             put_in_inbox(e, state);
         }

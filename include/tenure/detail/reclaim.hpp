@@ -34,24 +34,28 @@ inline void guard_all(batch_record& b) noexcept {
         for (unit* u = l.runs; u; u = u->next) guard_run(u);
     });
     for (unit* u = b.large; u; u = u->next) guard_run(u);
-    for (share* s = b.shares; s; s = s->next_owned) {
-        std::scoped_lock const guard(s->where->lock);
-        guard_word({region_of(s->base), s->where, s->base});
-    }
+    std::scoped_lock const guard(b.lock);
+    for (share* s = b.shares; s; s = s->next_owned) guard_word({region_of(s->base), s->where, s->base});
 }
+
+inline extent extent_of(entry* e) noexcept { return {to_address(e), sizeof(entry), nullptr, e}; }
 
 /// `e` is in no list any more, and nobody else can be at it: a call on one of the batch's objects holds the batch.
 inline void run_entry(entry* e) noexcept {
     std::uintptr_t const state = e->state.load(std::memory_order_acquire);
-    e->state.store(entry::dead, std::memory_order_release);
     if (state & entry::proxied) {
         auto* const  p      = static_cast<proxy*>(e);
         entry* const object = p->object;
+        listed_entry listed;
+        {
+            object_lock const guard(extent_of(object));
+            listed = end_proxied(*p);
+        }
         delete p;
-        object->state.store(entry::dead, std::memory_order_release);
-        leave_to_home(object);
         finalizer_of(state).destroy(object);
-    } else if (state != entry::dead) {
+        listed.hand_in();
+    } else {
+        e->state.store(entry::dead, std::memory_order_release);
         finalizer_of(state).destroy(e);
     }
 }
@@ -69,10 +73,19 @@ inline void run_inbox(batch_record& b) noexcept {
     }
 }
 
+/// Entries of objects that were given away part with the list here, under their locks: before, and their bytes
+/// could not go; afterwards, and they are gone.
 inline void run_entries(lane& l) noexcept {
     while (entry* const e = l.entries) {
-        l.entries = e->next;
-        if (!(e->state.load(std::memory_order_acquire) & entry::moved)) run_entry(e);
+        l.entries                  = e->next;
+        std::uintptr_t const state = e->state.load(std::memory_order_acquire);
+        if (state & entry::moved) {
+            object_lock const    guard(extent_of(e));
+            std::uintptr_t const now = e->state.load(std::memory_order_relaxed);
+            if (now & entry::moved) proxy_of(now)->listed = nullptr;
+        } else if (!(state & entry::dead)) {
+            run_entry(e);
+        }
     }
 }
 
@@ -156,6 +169,26 @@ inline bool release_plainly(batch_record& b) noexcept {
     return true;
 }
 
+/// A unit's lock is taken before its owners': so a share is looked up again, for the unit may have been retired by
+/// whoever freed the last object there.
+inline void close_shares(registry_core& r, batch_record& b) noexcept {
+    for (;;) {
+        place p{};
+        {
+            std::scoped_lock const guard(b.lock);
+            if (!b.shares) return;
+            p = {region_of(b.shares->base), b.shares->where, b.shares->base};
+        }
+        word_t fresh   = 0;
+        bool   retired = false;
+        {
+            std::scoped_lock const guard(p.u->lock);
+            if (share* const s = find_share(p.u, &b)) retired = close_share(p, s, fresh);
+        }
+        if (retired) give_part(r, p.u, 1, fresh);
+    }
+}
+
 /// Ends all that the batch owns and returns its memory.
 inline void release_memory(batch_record& b) noexcept {
     registry_core& r    = *b.registry.load(std::memory_order_relaxed);
@@ -169,16 +202,7 @@ inline void release_memory(batch_record& b) noexcept {
         run_inbox(b);
         for_lanes(b, [](lane& l) { run_entries(l); });
     }
-    while (share* const s = b.shares) {
-        place const p{region_of(s->base), s->where, s->base};
-        word_t      fresh   = 0;
-        bool        retired = false;
-        {
-            std::scoped_lock const guard(p.u->lock);
-            retired = close_share(p, s, fresh);
-        }
-        if (retired) give_part(r, p.u, 1, fresh);
-    }
+    close_shares(r, b);
     while (unit* const u = b.large) {
         b.large = u->next;
         give_large(r, u);

@@ -22,7 +22,8 @@ using granule_bits = std::atomic<std::uint32_t>[lines_a_unit];
 struct unit;
 struct lane;
 
-/// Batch `owner` owns some objects of a unit whose memory is not its own. A unit has one for each such batch.
+/// Batch `owner` owns some objects of a unit, mostly one whose memory is not its own. A unit has one for each such
+/// batch.
 struct share {
     batch_record*  owner;
     unit*          where;
@@ -62,7 +63,7 @@ struct unit {
     bool                       huge;     ///< huge pages were asked for
     spin_lock                  lock;     ///< what follows
     std::atomic<bool>          tracked;  ///< `tracking` is in use
-    bool                       filling;  ///< a lane makes objects in its holes now
+    lane*                      filling;  ///< who makes objects in its holes now, or null
     std::uint16_t              passes;   ///< how often holes were filled in this generation
     std::atomic<share*>        shares;
     std::uint32_t              live;          ///< without a home: granules that are not dead

@@ -1,0 +1,142 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include <tenure/detail/liveness.hpp>
+#include <tenure/detail/process.hpp>
+
+namespace tenure::detail {
+
+/// Units whose objects no longer live and die together: who owns what in them, granule by granule. All of it under
+/// the unit's lock.
+
+/// Calls f(bits index, mask) for the granules of [begin, end), which lie in one unit.
+template <class F>
+void for_words(std::uintptr_t begin, std::uintptr_t end, F f) {
+    auto       g    = static_cast<std::uint32_t>((begin & (unit_bytes - 1)) >> granule_shift);
+    auto const last = static_cast<std::uint32_t>(g + ((end - begin) >> granule_shift));
+    if (g / 32 == (last - 1) / 32 && last - g < 32) [[likely]] {
+        f(g / 32, ((std::uint32_t{1} << (last - g)) - 1) << g % 32);
+        return;
+    }
+    while (g < last) {
+        std::uint32_t const low = g % 32, n = std::min(32 - low, last - g);
+        f(g / 32, (n == 32 ? ~std::uint32_t{0} : (std::uint32_t{1} << n) - 1) << low);
+        g += n;
+    }
+}
+
+inline void set(granule_bits& bits, std::uintptr_t begin, std::uintptr_t end) noexcept {
+    for_words(begin, end, [&](std::uint32_t i, std::uint32_t mask) {
+        bits[i].store(bits[i].load(std::memory_order_relaxed) | mask, std::memory_order_release);
+    });
+}
+
+inline void clear(granule_bits& bits, std::uintptr_t begin, std::uintptr_t end) noexcept {
+    for_words(begin, end, [&](std::uint32_t i, std::uint32_t mask) {
+        bits[i].store(bits[i].load(std::memory_order_relaxed) & ~mask, std::memory_order_release);
+    });
+}
+
+/// Calls f(place, begin, end) for each unit that [from, end) touches.
+template <class F>
+void for_units(std::uintptr_t from, std::uintptr_t end, F f) {
+    for (std::uintptr_t a = from; a < end;) {
+        std::uintptr_t const stop = std::min(end, (a & ~(unit_bytes - 1)) + unit_bytes);
+        f(place_at(a), a, stop);
+        a = stop;
+    }
+}
+
+inline void begin_tracking(place p) noexcept {
+    if (p.u->tracked.load(std::memory_order_relaxed)) return;
+    tracking& t = p.track();
+    for (auto& word : t.dead) word.store(0, std::memory_order_relaxed);
+    for (auto& pass : t.pass) pass.store(0, std::memory_order_relaxed);
+    t.own[0].where = t.own[1].where = nullptr;
+    p.u->self                       = p.base;
+    p.u->passes                     = 0;
+    p.u->filling                    = nullptr;
+    p.u->live = p.u->deaths = 0;
+    p.u->tracked.store(true, std::memory_order_release);
+    p.head()->guarded.fetch_add(1, std::memory_order_relaxed);
+}
+
+/// From now on every access to the unit asks the unit.
+inline void guard_word(place p) noexcept {
+    if (p.word().load(std::memory_order_relaxed) & whole_flag)
+        p.word().fetch_and(~whole_flag, std::memory_order_release);
+}
+
+inline share* find_share(unit const* u, batch_record const* owner) noexcept {
+    share* s = u->shares.load(std::memory_order_relaxed);
+    while (s && s->owner != owner) s = s->next_here;
+    return s;
+}
+
+/// Whose the object with this granule is, under the unit's lock.
+inline batch_record* owner_under_lock(place p, std::uintptr_t probe) noexcept {
+    if (p.u->tracked.load(std::memory_order_relaxed)) {
+        for (share* s = p.u->shares.load(std::memory_order_relaxed); s; s = s->next_here)
+            if (test(s->objects, probe)) return s->owner;
+    }
+    return p.head()->home.load(std::memory_order_acquire);
+}
+
+/// Whose it was a moment ago; null where it has ended meanwhile. Takes the unit's lock where there is more than one
+/// possibility.
+inline batch_record* owner_of(extent const& x) noexcept {
+    if (x.large) return x.large->home.load(std::memory_order_acquire);
+    place const p = place_at(x.probe());
+    if (!p.u->tracked.load(std::memory_order_acquire)) return p.head()->home.load(std::memory_order_acquire);
+    std::scoped_lock const guard(p.u->lock);
+    return owner_under_lock(p, x.probe());
+}
+
+/// The locks of the units that an object lies in, of which there are two at most, the lower first. Who has them
+/// alone says whose the object is, whether it lives, and in which list its entry stands.
+class object_lock {
+public:
+    explicit object_lock(extent const& x) noexcept : first_(x.large ? x.large : unit_at(x.begin)), last_(first_) {
+        std::uintptr_t const last = x.begin + x.bytes - 1;
+        if (!x.large && (x.begin ^ last) >> unit_shift) last_ = unit_at(last);
+        first_->lock.lock();
+        if (last_ != first_) last_->lock.lock();
+    }
+    ~object_lock() {
+        if (last_ != first_) last_->lock.unlock();
+        first_->lock.unlock();
+    }
+    object_lock(object_lock const&)            = delete;
+    object_lock& operator=(object_lock const&) = delete;
+
+private:
+    unit* first_;
+    unit* last_;
+};
+
+/// Under the object's lock, and with `owner` held: it is alive and that batch's, and stays so until one of these
+/// ends.
+inline bool still_owned(raw_handle h, extent const& x, batch_record const& owner) noexcept {
+    if (!is_alive(h)) return false;
+    if (!x.large) return owner_under_lock(place_at(x.probe()), x.probe()) == &owner;
+    bool const whole = table_word(x.large->address).load(std::memory_order_relaxed) & whole_flag;
+    return x.large->home.load(std::memory_order_relaxed) == &owner && (x.header || whole);
+}
+
+/// Under the object's lock: in whose list the entry stands, or would if it came to `owner` now; unless it is in an
+/// inbox, or moved.
+inline lane* lane_of(extent const& x, batch_record* owner) noexcept {
+    unit const* const head = x.large ? x.large : place_at(x.begin).head();
+    return head->home.load(std::memory_order_relaxed) == owner ? head->maker.load(std::memory_order_relaxed)
+                                                               : &owner->primary;
+}
+
+inline bool is_mine(lane const* l) noexcept { return l->thread.load(std::memory_order_relaxed) == &this_thread; }
+
+}  // namespace tenure::detail
