@@ -86,20 +86,21 @@ public:
     entered& operator=(entered const&) = delete;
     ~entered() {
         detail::thread_context& me = detail::this_thread;
-        if (me.current == lane_) me.current = detail::current_again(previous_, serial_, lane_);
+        if (me.current == lane_) {
+            detail::former_current visit = detail::suspend_for(nullptr);
+            detail::resume(previous_, lane_);
+            detail::leave(visit);
+        }
+        detail::leave(previous_);
         detail::leave_lane(lane_);
     }
 
 private:
     friend class batch_scope;
-    explicit entered(detail::lane* l) noexcept
-        : lane_(l),
-          previous_(std::exchange(detail::this_thread.current, l)),
-          serial_(previous_ ? previous_->serial.load(std::memory_order_relaxed) : 0) {}
+    explicit entered(detail::lane* l) noexcept : lane_(l), previous_(detail::suspend_for(l)) {}
 
-    detail::lane* lane_;
-    detail::lane* previous_;
-    std::uint64_t serial_;
+    detail::lane*          lane_;
+    detail::former_current previous_;
 };
 
 }  // namespace tenure

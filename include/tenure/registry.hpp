@@ -194,7 +194,8 @@ inline batch_id registry::set_current_batch(batch_id id) {
         find(id, "make current: batch ");
         throw error(errc::batch_ended, "make current: batch #" + std::to_string(id.value));
     }
-    detail::lane* to = nullptr;
+    detail::lane* to      = nullptr;
+    bool          visited = false;
     if (b == global().core_->root) {
         // null stands for it
     } else if (b->guard.load(std::memory_order_acquire) == &detail::this_thread) {
@@ -204,10 +205,10 @@ inline batch_id registry::set_current_batch(batch_id id) {
         if (!detail::is_root(*b) && !detail::hold(*b, id.value))
             throw error(errc::batch_ended, "make current: batch #" + std::to_string(id.value));
         to = detail::enter_held(*b);
-        ++to->visits;
+        visited                           = true;
         detail::this_thread.leave_visited = &detail::leave_visited;
     }
-    detail::switch_to(to);
+    detail::switch_to(to, visited);
     return previous;
 }
 

@@ -74,8 +74,7 @@ struct alignas(64) lane {
     std::uint32_t      hole_line = 0;      ///< where to look for the next
     bool               claimed   = false;  ///< idle, but some call's for the moment; under the batch's lock
     bool               in_hole   = false;  ///< the current run is one of them
-    std::uint32_t      users     = 0;      ///< guards that entered through it; under the batch's lock
-    std::uint32_t      visits    = 0;      ///< of these, by set_current_batch; the thread's own
+    std::atomic<std::uint32_t> users{0};  ///< who entered through it; changes under the batch's lock
     lane*              next      = nullptr;
     lane_resource      resource{*this};
 };
@@ -160,6 +159,13 @@ struct kept_log {
 
 inline constexpr std::size_t name_words = 8;
 
+/// What was current on a thread before something else was, to be so again.
+struct former_current {
+    lane*         where   = nullptr;
+    std::uint64_t serial  = 0;      ///< the lane's then: whether it is still the same
+    bool          visited = false;  ///< by set_current_batch: then it is held until it is left
+};
+
 /// Everything there is to say of one batch. Records are never returned to the system, so a pointer to one can
 /// always be read, and is checked by `id`. Fields that others read are atomic, even where one thread alone writes
 /// them.
@@ -178,7 +184,7 @@ struct batch_record {
     std::atomic<bool>           detached{false};
     bool                        doomed      = false;  ///< to be ended with one above it; where `older` is its own
     batch_record*               next_doomed = nullptr;
-    bool                        in_chain    = false;
+    std::atomic<bool>           in_chain{false};
     bool                        is_loose    = false;
     std::atomic<bool> wandered{false};  ///< its guard was destroyed on another thread; its own has not seen it
     tenure::cleanup   cleanup = tenure::cleanup::on_exit;
@@ -186,8 +192,7 @@ struct batch_record {
     std::atomic<thread_context*> guard{nullptr};      ///< the thread whose chain of open guards it is in, or null
     batch_record*                older    = nullptr;  ///< in that chain, or in its registry's list of loose batches
     batch_record*                newer    = nullptr;
-    lane*                        previous = nullptr;  ///< what was current before
-    std::uint64_t                previous_serial = 0;
+    former_current               previous;
     std::uint32_t                children        = 0;  ///< open guards of the same thread below this one
 
     spin_lock         lock;             ///< the four below, and lanes' queues; taken inside a unit's lock

@@ -246,22 +246,17 @@ inline lane* lane_of_root(registry_core& r) {
 
 /// At the end of a thread: what set_current_batch left current is left.
 inline void leave_visited() noexcept {
-    lane* const l = std::exchange(this_thread.current, nullptr);
-    while (l && l->visits > 0) {
-        --l->visits;
-        leave_lane(l);
-    }
+    former_current f = suspend_for(nullptr);
+    leave(f);
+    for (batch_record* b = this_thread.newest; b; b = b->older) leave(b->previous);
 }
 
-/// Makes `to` current on this thread instead of what is.
-inline void switch_to(lane* to) noexcept {
-    thread_context& me   = this_thread;
-    lane* const     from = me.current;
-    me.current           = to;
-    if (from && from->visits > 0) {
-        --from->visits;
-        leave_lane(from);
-    }
+/// Makes `to` current on this thread instead of what is. `visited`: the caller has entered it, and this is left with
+/// the next call.
+inline void switch_to(lane* to, bool visited) noexcept {
+    former_current before = suspend_for(to);
+    this_thread.visiting  = visited;
+    leave(before);
 }
 
 }  // namespace tenure::detail

@@ -107,8 +107,13 @@ inline void close_registry(registry_core* r) noexcept {
         if (b->registry.load(std::memory_order_relaxed) == r && b->wandered.load(std::memory_order_acquire))
             close_wandered(*b);
     }
-    if (me.current && me.current->batch->registry.load(std::memory_order_relaxed) == r && me.current->visits > 0)
-        me.current = me.newest ? &me.newest->primary : nullptr;
+    auto const is_ours = [&](lane const* l) { return l->batch->registry.load(std::memory_order_relaxed) == r; };
+    if (me.visiting && is_ours(me.current)) {
+        me.visiting = false;
+        me.current  = me.newest ? &me.newest->primary : nullptr;
+    }
+    for (batch_record* b = me.newest; b; b = b->older)
+        if (b->previous.visited && is_ours(b->previous.where)) b->previous = {};
 
     // Holds no longer count, for nobody is inside. What guards still refer to, or lanes held, first; then the rest,
     // newest first, and so the root last.

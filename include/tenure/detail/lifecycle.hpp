@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <mutex>
 #include <source_location>
+#include <utility>
 
 #include <tenure/detail/reclaim.hpp>
 
@@ -44,6 +45,28 @@ inline void leave_loose(batch_record& b) noexcept {
     b.is_loose = b.doomed = false;
 }
 
+/// The thread is through with the lane; its objects stay, and the next thread goes on where it stopped.
+inline void leave_lane(lane* l) noexcept {
+    batch_record& b = *l->batch;
+    {
+        std::scoped_lock const guard(b.lock);
+        if (--l->users == 0 && !(l == &b.primary && b.in_chain))
+            l->thread.store(nullptr, std::memory_order_release);
+    }
+    if (!is_root(b)) let_go(&b);
+}
+
+inline void leave(former_current& f) noexcept {
+    if (std::exchange(f.visited, false)) leave_lane(f.where);
+}
+
+/// `l` is current instead of what is, which is returned to be so again.
+inline former_current suspend_for(lane* l) noexcept {
+    thread_context& me = this_thread;
+    lane* const     up = std::exchange(me.current, l);
+    return {up, up ? up->serial.load(std::memory_order_relaxed) : 0, std::exchange(me.visiting, false)};
+}
+
 /// A new batch below `parent`, which the caller keeps from ending meanwhile. `guarded`: it belongs to a guard on
 /// this thread and becomes current. Throws std::bad_alloc, error{batch_ended}.
 inline batch_record* open_batch(registry_core& r, batch_record* parent, batch_options const* options, bool guarded,
@@ -79,14 +102,12 @@ inline batch_record* open_batch(registry_core& r, batch_record* parent, batch_op
         b->guard.store(&me, relaxed);
         b->primary.thread.store(&me, relaxed);
         b->children        = 0;
-        b->previous        = me.current;
-        b->previous_serial = me.current ? me.current->serial.load(relaxed) : 0;
+        b->previous        = suspend_for(&b->primary);
         b->newer           = nullptr;
         b->older           = me.newest;
         b->in_chain        = true;
         if (me.newest) me.newest->newer = b;
-        me.newest  = b;
-        me.current = &b->primary;
+        me.newest = b;
     } else {
         b->guard.store(nullptr, relaxed);
     }
@@ -98,6 +119,7 @@ inline batch_record* open_batch(registry_core& r, batch_record* parent, batch_op
 
 /// Both guard and memory are gone.
 inline void recycle(batch_record* b) noexcept {
+    leave(b->previous);  // what nobody came back to
     if (b->is_loose) leave_loose(*b);
     b->id.store(0, std::memory_order_release);
     b->primary.serial.store(0, std::memory_order_relaxed);
@@ -225,30 +247,29 @@ TENURE_COLD inline void end_descendants(batch_record& top) noexcept {
     });
 }
 
-/// Where this thread goes on when what was current ends: in `l`, which was current before it. If that is over as
-/// well, in what was current before that, as long as its record can tell; else in the newest guard that is open.
-inline lane* current_again(lane* l, std::uint64_t serial, lane const* leaving = nullptr) noexcept {
-    thread_context const& me = this_thread;
-    while (l && l->serial.load(std::memory_order_relaxed) == serial) {
-        batch_record const& b      = *l->batch;
-        bool const          inside = (l == &b.primary && b.in_chain) || l->users > (l == leaving);
-        if (inside && l->thread.load(std::memory_order_relaxed) == &me) return l;
-        if (l != &b.primary) break;
-        l      = b.previous;
-        serial = b.previous_serial;
+/// What was current before is so again. If that is over, what was current before that, as long as its record can
+/// tell; else the newest guard that is open.
+inline void resume(former_current& f, lane const* leaving = nullptr) noexcept {
+    thread_context& me = this_thread;
+    for (former_current* at = &f;;) {
+        lane* const l = at->where;
+        if (!l || l->serial.load(std::memory_order_relaxed) != at->serial) {
+            me.current = l && me.newest ? &me.newest->primary : nullptr;
+            return;
+        }
+        batch_record& b      = *l->batch;
+        bool const    inside = (l == &b.primary && b.in_chain) || l->users > (l == leaving);
+        me.visiting          = std::exchange(at->visited, false);
+        if (me.visiting || (inside && l->thread.load(std::memory_order_relaxed) == &me)) {
+            me.current = l;
+            return;
+        }
+        if (l != &b.primary) {
+            me.current = me.newest ? &me.newest->primary : nullptr;
+            return;
+        }
+        at = &b.previous;
     }
-    return l && me.newest ? &me.newest->primary : nullptr;
-}
-
-/// The thread is through with the lane; its objects stay, and the next thread goes on where it stopped.
-inline void leave_lane(lane* l) noexcept {
-    batch_record& b = *l->batch;
-    {
-        std::scoped_lock const guard(b.lock);
-        if (--l->users == 0 && !(l == &b.primary && b.in_chain))
-            l->thread.store(nullptr, std::memory_order_release);
-    }
-    if (!is_root(b)) let_go(&b);
 }
 
 /// The guard is no longer among the open ones of its thread, which goes on in what was current before.
@@ -261,10 +282,11 @@ inline void leave_chain(batch_record& b) noexcept {
     if (b.older) b.older->newer = b.newer;
     if (b.primary.users > 0) return;  // a guard of enter() keeps it current
     if (me.current == &b.primary) {
-        me.current = current_again(b.previous, b.previous_serial);
-    } else if (b.newer && b.newer->previous == &b.primary) {
-        b.newer->previous        = b.previous;
-        b.newer->previous_serial = b.previous_serial;
+        resume(b.previous);
+    } else if (b.newer && b.newer->previous.where == &b.primary) {
+        b.newer->previous = std::exchange(b.previous, {});
+    } else {
+        leave(b.previous);
     }
 }
 

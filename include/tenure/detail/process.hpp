@@ -50,6 +50,7 @@ struct thread_context {
     batch_record* records      = nullptr;  ///< free ones
     std::uint32_t record_count = 0;
     lane*         root_lane    = nullptr;  ///< of the global registry's root, once this thread made something there
+    bool          visiting     = false;    ///< `current` is held: it is there by set_current_batch
     bool          exiting      = false;
 
     void (*leave_visited)() noexcept = nullptr;  ///< once the thread has used set_current_batch
