@@ -204,7 +204,7 @@ inline batch_id registry::set_current_batch(batch_id id) {
     } else {
         if (!detail::is_root(*b) && !detail::hold(*b, id.value))
             throw error(errc::batch_ended, "make current: batch #" + std::to_string(id.value));
-        to = detail::enter_held(*b);
+        to                                = detail::enter_held(*b);
         visited                           = true;
         detail::this_thread.leave_visited = &detail::leave_visited;
     }

@@ -67,7 +67,7 @@ class Tenure:
         '''Where the bytes of the object begin, its entry included.'''
         if not word & self.EXTENT:
             head = self.plain(self.unit_of(pointer)['head'])
-            return int(head['address']) + int(head['large_offset'])
+            return int(head['address']) + int(self.plain(head['large_offset']))
         start = (word >> 11 & 8191) * 8
         here = pointer % self.UNIT
         return pointer - here + start - (self.UNIT if start > here else 0)
@@ -97,7 +97,7 @@ class Tenure:
         if alive and word & self.HEADER:
             entry = gdb.lookup_type('tenure::detail::entry').pointer()
             header = gdb.Value(self.begin_of(pointer, word)).cast(entry)
-            alive = int(self.plain(header['state'])) != 2
+            alive = not int(self.plain(header['state'])) & 2
         return alive
 
     def owner_of(self, pointer, word):

@@ -69,14 +69,14 @@ struct alignas(64) lane {
     unit*                      runs       = nullptr;
     std::atomic<entry*>        remote{nullptr};  ///< ended by other threads, still on `entries`
 
-    std::atomic<unit*> queue{nullptr};     ///< units with holes to fill; under the batch's lock
-    std::uintptr_t     holes     = 0;      ///< the unit whose holes are being filled
-    std::uint32_t      hole_line = 0;      ///< where to look for the next
-    bool               claimed   = false;  ///< idle, but some call's for the moment; under the batch's lock
-    bool               in_hole   = false;  ///< the current run is one of them
-    std::atomic<std::uint32_t> users{0};  ///< who entered through it; changes under the batch's lock
-    lane*              next      = nullptr;
-    lane_resource      resource{*this};
+    std::atomic<unit*>         queue{nullptr};     ///< units with holes to fill; under the batch's lock
+    std::uintptr_t             holes     = 0;      ///< the unit whose holes are being filled
+    std::uint32_t              hole_line = 0;      ///< where to look for the next
+    bool                       claimed   = false;  ///< idle, but some call's for the moment; under the batch's lock
+    bool                       in_hole   = false;  ///< the current run is one of them
+    std::atomic<std::uint32_t> users{0};           ///< who entered through it; changes under the batch's lock
+    lane*                      next = nullptr;
+    lane_resource              resource{*this};
 };
 
 /// Flags of batch_record::state, above the count of holds and below the low half of the generation.
@@ -185,15 +185,15 @@ struct batch_record {
     bool                        doomed      = false;  ///< to be ended with one above it; where `older` is its own
     batch_record*               next_doomed = nullptr;
     std::atomic<bool>           in_chain{false};
-    bool                        is_loose    = false;
+    bool                        is_loose = false;
     std::atomic<bool> wandered{false};  ///< its guard was destroyed on another thread; its own has not seen it
     tenure::cleanup   cleanup = tenure::cleanup::on_exit;
 
-    std::atomic<thread_context*> guard{nullptr};      ///< the thread whose chain of open guards it is in, or null
-    batch_record*                older    = nullptr;  ///< in that chain, or in its registry's list of loose batches
-    batch_record*                newer    = nullptr;
+    std::atomic<thread_context*> guard{nullptr};   ///< the thread whose chain of open guards it is in, or null
+    batch_record*                older = nullptr;  ///< in that chain, or in its registry's list of loose batches
+    batch_record*                newer = nullptr;
     former_current               previous;
-    std::uint32_t                children        = 0;  ///< open guards of the same thread below this one
+    std::uint32_t                children = 0;  ///< open guards of the same thread below this one
 
     spin_lock         lock;             ///< the four below, and lanes' queues; taken inside a unit's lock
     lane*             lanes = nullptr;  ///< besides `primary`

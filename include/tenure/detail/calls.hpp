@@ -89,7 +89,7 @@ inline bool keep_quickly(batch_record& from, raw_handle h, bool just_ask = false
     {
         std::scoped_lock const guard(p.u->lock);
         if ((table_word(begin).load(std::memory_order_relaxed) ^ h.word) >> generation_shift != 0) return false;
-        share* const           s = p.u->shares.load(std::memory_order_relaxed);
+        share* const s = p.u->shares.load(std::memory_order_relaxed);
         if (!p.u->tracked.load(std::memory_order_relaxed) || !s || s->owner != to || s->next_here) return false;
         if (p.head()->home.load(std::memory_order_relaxed) != &from || test(s->objects, begin)) return false;
         if (just_ask) return true;
@@ -155,9 +155,9 @@ failure with_owner(registry_core& r, raw_handle h, batch_record const* expected,
         extent const        x     = extent_of(h);
         batch_record* const owner = owner_of(x);
         if (!owner) continue;  // it is just ending
-        std::uint64_t const id   = owner->id.load(std::memory_order_acquire);
-        bool const          ours = expected ? owner == expected : owner->registry.load(std::memory_order_relaxed) == &r;
-        held_batch const    held(*owner, id, unless_over);
+        std::uint64_t const id = owner->id.load(std::memory_order_acquire);
+        bool const ours = expected ? owner == expected : owner->registry.load(std::memory_order_relaxed) == &r;
+        held_batch const held(*owner, id, unless_over);
         if (held && ours) {
             failure const why = f(*owner, x);
             if (why.code != errc::stale_handle) return why;
@@ -251,8 +251,8 @@ inline void leave_visited() noexcept {
     for (batch_record* b = this_thread.newest; b; b = b->older) leave(b->previous);
 }
 
-/// Makes `to` current on this thread instead of what is. `visited`: the caller has entered it, and this is left with
-/// the next call.
+/// Makes `to` current on this thread instead of what is. `visited`: the caller has entered it, and this is left
+/// with the next call.
 inline void switch_to(lane* to, bool visited) noexcept {
     former_current before = suspend_for(to);
     this_thread.visiting  = visited;

@@ -15,6 +15,19 @@
 #define TENURE_ASAN 0
 #endif
 
+/// For reads of memory that may just have become something else, which the reader finds out afterwards, as with a
+/// sequence lock: the thread sanitizer takes them for races.
+#if defined(__SANITIZE_THREAD__)
+#define TENURE_OPTIMISTIC [[gnu::noinline, gnu::no_sanitize_thread]]
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TENURE_OPTIMISTIC [[gnu::noinline]] __attribute__((disable_sanitizer_instrumentation))
+#endif
+#endif
+#ifndef TENURE_OPTIMISTIC
+#define TENURE_OPTIMISTIC
+#endif
+
 /// TENURE_SLOW is called now and then, by code that must stay small; TENURE_COLD hardly ever.
 #define TENURE_SLOW [[gnu::noinline]]
 #define TENURE_COLD [[gnu::noinline, gnu::cold]]

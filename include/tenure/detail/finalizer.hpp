@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <tenure/detail/config.hpp>
+
 namespace tenure::detail {
 
 struct entry;
@@ -31,7 +33,11 @@ struct entry {
     entry*                      prev;
     std::atomic<std::uintptr_t> state;
 
-    bool is_dead() const noexcept { return state.load(std::memory_order_acquire) & dead; }
+    /// Of what was an entry a moment ago.
+    TENURE_OPTIMISTIC bool looks_dead() const noexcept {
+        static_assert(sizeof state == sizeof dead);
+        return __atomic_load_n(reinterpret_cast<std::uintptr_t const*>(&state), __ATOMIC_ACQUIRE) & dead;
+    }
 };
 
 struct array_entry : entry {

@@ -97,7 +97,8 @@ public:
             else
                 for_units(x.begin, x.begin + x.bytes, [&](place p, std::uintptr_t begin, std::uintptr_t end) {
                     set(*find_share(p.u, &to_), begin, end);
-                    if (share* const s = find_share(p.u, &from_); s && test(s->objects, begin)) clear(*s, begin, end);
+                    if (share* const s = find_share(p.u, &from_); s && test(s->objects, begin))
+                        clear(*s, begin, end);
                 });
         }
         from_.books.add(&ledger::given, 1, x.bytes, from_.is_here());

@@ -9,8 +9,8 @@
 
 namespace tenure::detail {
 
-/// What keeps a batch from going. `state` carries the low half of the generation, so that a thread that knows a batch
-/// by its id alone can never touch the next one that has the same record.
+/// What keeps a batch from going. `state` carries the low half of the generation, so that a thread that knows a
+/// batch by its id alone can never touch the next one that has the same record.
 
 inline std::uint64_t generation_tag(std::uint64_t id) noexcept { return id >> record_bits << 32; }
 

@@ -91,7 +91,8 @@ inline void drain_remote(lane& l) noexcept {
         auto* const after = reinterpret_cast<entry*>(e->state.load(std::memory_order_relaxed) & ~entry::dead);
         unlink(l.entries, e);
         std::uintptr_t const at = to_address(e);
-        if (unit* const run = unit_at(at)->head.load(std::memory_order_relaxed); run->large_bytes) {
+        if (unit* const run = unit_at(at)->head.load(std::memory_order_relaxed);
+            run->large_bytes.load(std::memory_order_relaxed)) {
             unlink_large(*l.batch, run);
             give_large(r, run);
         } else {

@@ -66,8 +66,9 @@ TENURE_COLD inline unit* take_large(batch_record& b, lane& l, std::size_t before
     l.thread.store(&this_thread, std::memory_order_relaxed);
     own_run(u, b, l);
     std::uintptr_t const at = u->address + before;
-    u->large_offset = static_cast<std::uint32_t>(alignment <= 8 ? 0 : (alignment - at % alignment) % alignment);
-    u->large_bytes  = bytes;
+    auto const skip = static_cast<std::uint32_t>(alignment <= 8 ? 0 : (alignment - at % alignment) % alignment);
+    u->large_offset.store(skip, std::memory_order_relaxed);
+    u->large_bytes.store(bytes, std::memory_order_relaxed);
     b.books.add(&ledger::large_made, objects, bytes, false);
     b.books.large_units.fetch_add(n, std::memory_order_relaxed);
     b.books.noted.store(0, std::memory_order_relaxed);
@@ -92,7 +93,7 @@ inline void unlink_large(batch_record& b, unit* u) noexcept {
 
 inline void give_large(registry_core& r, unit* u) noexcept {
     word_t const fresh = generation_of(table_word(u->address).load(std::memory_order_relaxed)) + 1;
-    u->large_bytes     = 0;
+    u->large_bytes.store(0, std::memory_order_relaxed);
     u->home.store(nullptr, std::memory_order_relaxed);
     give_run(r, u, u->length, fresh);
 }

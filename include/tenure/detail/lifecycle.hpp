@@ -101,11 +101,11 @@ inline batch_record* open_batch(registry_core& r, batch_record* parent, batch_op
         if (local) ++parent->children;
         b->guard.store(&me, relaxed);
         b->primary.thread.store(&me, relaxed);
-        b->children        = 0;
-        b->previous        = suspend_for(&b->primary);
-        b->newer           = nullptr;
-        b->older           = me.newest;
-        b->in_chain        = true;
+        b->children = 0;
+        b->previous = suspend_for(&b->primary);
+        b->newer    = nullptr;
+        b->older    = me.newest;
+        b->in_chain = true;
         if (me.newest) me.newest->newer = b;
         me.newest = b;
     } else {

@@ -23,7 +23,7 @@ struct extent {
     std::uintptr_t probe() const noexcept { return begin + (header ? sizeof(entry) : 0); }
 };
 
-/// Of a handle into a slab that was alive a moment ago.
+/// Of a handle into a slab that was alive a moment ago; right for sure where it still is afterwards.
 inline extent extent_of(raw_handle h) noexcept {
     std::uintptr_t const inside = to_address(h.pointer);
     extent               x{};
@@ -31,9 +31,10 @@ inline extent extent_of(raw_handle h) noexcept {
         x.begin = extent_begin(inside, h.word);
         x.bytes = decode_extent(h.word);
     } else {
-        x.large = unit_at(inside)->head.load(std::memory_order_relaxed);
-        x.begin = x.large->address + x.large->large_offset;
-        x.bytes = x.large->large_bytes;
+        region* const r = region_of(inside);
+        x.large         = r->at(inside)->head.load(std::memory_order_relaxed);
+        x.begin         = r->base_of(x.large) + x.large->large_offset.load(std::memory_order_relaxed);
+        x.bytes         = x.large->large_bytes.load(std::memory_order_relaxed);
     }
     if (h.word & header_flag) x.header = reinterpret_cast<entry*>(x.begin);
     return x;
@@ -46,8 +47,9 @@ inline bool test(granule_bits const& bits, std::uintptr_t a) noexcept {
     return bits[line_of(a)].load(std::memory_order_acquire) & bit_of(a);
 }
 
-/// The table no longer vouches for all handles of this unit: ask the unit. Read twice around the unit's own answer:
-/// a unit that changes hands changes its word first.
+/// The table no longer vouches for all handles of this unit: ask the unit, and then the object's entry. What is
+/// asked first is asked again in the end, for each tells whether the next was still there to be asked: a unit that
+/// changes hands changes its word first, and bytes that are used again are dead before.
 TENURE_COLD inline bool alive_guarded(raw_handle h) noexcept {
     if (h.word == 0) return false;
     if (h.word & cell_flag) return cell_alive(h.word);
@@ -61,15 +63,16 @@ TENURE_COLD inline bool alive_guarded(raw_handle h) noexcept {
         word_t const  above = generation_of(h.word) - generation_of(seen);
         region* const r     = region_of(probe);
         if (seen == 0 || above > 255 || !r) return false;
-        unit* const u     = r->at(probe);
-        bool        alive = above == 0;
-        if (!large && u->tracked.load(std::memory_order_acquire)) {
+        auto const unit_says = [&] {
+            unit const* const u = r->at(probe);
+            if (large || !u->tracked.load(std::memory_order_acquire)) return above == 0;
             tracking const& t = *r->track(u);
-            alive = t.pass[line_of(probe)].load(std::memory_order_acquire) == above && !test(t.dead, probe);
-        }
+            return t.pass[line_of(probe)].load(std::memory_order_acquire) == above && !test(t.dead, probe);
+        };
+        bool alive = unit_says();
         if (alive && h.word & header_flag) {
             std::uintptr_t const header = large ? extent_of(h).begin : begin;
-            alive                       = !reinterpret_cast<entry const*>(header)->is_dead();
+            alive                       = !reinterpret_cast<entry const*>(header)->looks_dead() && unit_says();
         }
         if (word.load(std::memory_order_acquire) == seen) return alive;
     }

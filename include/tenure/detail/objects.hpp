@@ -70,7 +70,7 @@ inline void register_entry(lane& l, void* object, std::size_t before, finalizer 
 inline space allocate_large(lane& l, std::size_t before, std::size_t bytes, std::size_t alignment, failure& why) {
     unit* const u = take_large(*l.batch, l, before, bytes, alignment, 1, why);
     if (!u) return {};
-    std::uintptr_t const begin = u->address + u->large_offset;
+    std::uintptr_t const begin = u->address + u->large_offset.load(std::memory_order_relaxed);
     unpoison(to_pointer(begin), bytes);
     word_t const generation = generation_of(table_word(u->address).load(std::memory_order_relaxed));
     return {to_pointer(begin + before), whole_word(generation) | (before ? header_flag : 0), u};

@@ -67,8 +67,8 @@ struct unit {
     std::uint16_t              passes;   ///< how often holes were filled in this generation
     std::atomic<share*>        shares;
     std::uint32_t              live;          ///< without a home: granules that are not dead
-    std::uint32_t              large_offset;  ///< head: where a large object's extent begins
-    std::size_t                large_bytes;   ///< head: its length, else 0
+    std::atomic<std::uint32_t> large_offset;  ///< head: where a large object's extent begins
+    std::atomic<std::size_t>   large_bytes;   ///< head: its length, else 0
     std::uintptr_t             self;          ///< its address, while tracked
     std::uint32_t              deaths;        ///< granules freed since its holes were last looked at
     batch_record*              counted_by;    ///< without a home: whose `retained` it is part of
@@ -88,6 +88,10 @@ struct region {
 
     unit*     at(std::uintptr_t address) noexcept { return units + ((address - base) >> unit_shift); }
     tracking* track(unit const* u) noexcept { return tracks + (u - units); }
+
+    std::uintptr_t base_of(unit const* u) const noexcept {
+        return base + (static_cast<std::size_t>(u - units) << unit_shift);
+    }
 };
 
 inline region* region_of(std::uintptr_t address) noexcept {

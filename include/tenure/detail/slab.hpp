@@ -167,7 +167,7 @@ inline void* allocate_bytes(lane& l, std::size_t bytes, std::size_t alignment, f
     void*             p       = nullptr;
     if (rounded + alignment > largest_small || rounded < bytes) {
         if (unit* const u = take_large(*l.batch, l, 0, std::max(rounded, bytes), alignment, 0, why))
-            p = to_pointer(u->address + u->large_offset);
+            p = to_pointer(u->address + u->large_offset.load(std::memory_order_relaxed));
     } else {
         p = bump_or<0>(l, 0, rounded, alignment, report_to{why});
     }
