@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <mutex>
 
-#include <tenure/detail/lifecycle.hpp>
+#include <tenure/detail/ending.hpp>
 
 namespace tenure::detail {
 

@@ -49,8 +49,7 @@ inline void finish_filling(lane& l) noexcept {
 /// All of a unit's objects are dead: its passes can start over, in a new generation.
 inline void start_over(place p) noexcept {
     tracking& t = p.track();
-    for (auto const& word : t.dead)
-        if (word.load(std::memory_order_relaxed) != ~std::uint32_t{0}) return;
+    if (!all_dead(t)) return;
     word_t const fresh = generation_of(p.word().load(std::memory_order_relaxed)) + p.u->passes + 1;
     if (fresh >= last_generation) return;
     p.word().store(whole_word(fresh) & ~whole_flag, std::memory_order_release);
@@ -127,7 +126,7 @@ TENURE_SLOW inline bool aim_at_hole(lane& l, std::size_t needed) noexcept {
         l.hole_line = static_cast<std::uint32_t>(to);
 
         constexpr std::size_t line_bytes = granules_a_line << granule_shift;
-        if (from == to || p.u->passes >= 255) {
+        if (from == to || p.u->passes >= last_pass) {
             guard.unlock();
             finish_filling(l);
             continue;

@@ -24,12 +24,12 @@ struct layout {
 
 template <class T>
 T* object_after(entry* e) noexcept {
-    return std::launder(reinterpret_cast<T*>(reinterpret_cast<std::byte*>(e) + sizeof(entry)));
+    return std::launder(reinterpret_cast<T*>(object_at(to_address(e), sizeof(entry), alignof(T))));
 }
 
 template <class T>
 T* elements_after(entry* e) noexcept {
-    return std::launder(reinterpret_cast<T*>(reinterpret_cast<std::byte*>(e) + sizeof(array_entry)));
+    return std::launder(reinterpret_cast<T*>(object_at(to_address(e), sizeof(array_entry), alignof(T))));
 }
 
 template <class T>
@@ -49,22 +49,32 @@ inline constexpr finalizer object_finalizer{&destroy_object<T>};
 template <class T>
 inline constexpr finalizer array_finalizer{&destroy_array<T>};
 
-/// An array's size is known at run time only, an object's when it is compiled.
+/// A place for an object: a small one in a slab, or a run of its own.
 struct space {
-    void*  pointer = nullptr;  ///< behind the entry
-    word_t word    = 0;
-    unit*  large   = nullptr;
+    bytes_at at;
+    void*    pointer = nullptr;  ///< behind the entry; null: refused
+    word_t   word    = 0;
+    unit*    large   = nullptr;
+
+    entry* header() const noexcept { return reinterpret_cast<entry*>(at.begin); }
 };
 
-inline void register_entry(lane& l, void* object, std::size_t before, finalizer const& f) noexcept {
-    auto* const e = reinterpret_cast<entry*>(static_cast<std::byte*>(object) - before);
+inline void register_entry(lane& l, space const& s, finalizer const& f) noexcept {
+    entry* const e = s.header();
     e->state.store(reinterpret_cast<std::uintptr_t>(&f), std::memory_order_relaxed);
     link_front(l.entries, e);
 }
 
-[[gnu::always_inline]] inline word_t small_word(lane const& l, void const* object, std::size_t before,
-                                                std::size_t bytes) noexcept {
-    return l.word | (before ? header_flag : 0) | encode_start(to_address(object) - before) | encode_extent(bytes);
+template <class Refusal>
+[[gnu::always_inline]] inline space allocate_small(lane& l, std::size_t before, std::size_t bytes,
+                                                   std::size_t alignment, Refusal refusal) {
+    space s{bump_or<one_object>(l, before, bytes, alignment, refusal)};
+    if (!s.at.begin) [[unlikely]]
+        return {};
+    s.pointer = to_pointer(object_at(s.at.begin, before, alignment));
+    s.word    = l.word | (before ? header_flag : 0) | encode_start(s.at.begin) | encode_extent(s.at.bytes);
+    unpoison(to_pointer(s.at.begin), s.at.bytes);
+    return s;
 }
 
 inline space allocate_large(lane& l, std::size_t before, std::size_t bytes, std::size_t alignment, failure& why) {
@@ -73,28 +83,38 @@ inline space allocate_large(lane& l, std::size_t before, std::size_t bytes, std:
     std::uintptr_t const begin = u->address + u->large_offset.load(std::memory_order_relaxed);
     unpoison(to_pointer(begin), bytes);
     word_t const generation = generation_of(table_word(u->address).load(std::memory_order_relaxed));
-    return {to_pointer(begin + before), whole_word(generation) | (before ? header_flag : 0), u};
+    return {{begin, bytes}, to_pointer(begin + before), whole_word(generation) | (before ? header_flag : 0), u};
 }
 
 /// Takes back an object whose constructor threw.
-TENURE_COLD inline void forget(lane& l, space const& s, std::size_t before, std::size_t bytes) noexcept {
+TENURE_COLD inline void forget(lane& l, space const& s) noexcept {
+    batch_record&  b = *l.batch;
+    registry_core& r = *b.registry.load(std::memory_order_relaxed);
     if (s.large) {
-        batch_record& b = *l.batch;
         unlink_large(b, s.large);
-        b.books.large_made.add(~std::uint64_t{0}, ~std::uint64_t{bytes} + 1, false);  // it was never made
-        refund_use(b, bytes);
-        give_large(*b.registry.load(std::memory_order_relaxed), s.large);
+        b.books.large_made.add(~std::uint64_t{0}, ~std::uint64_t{s.at.bytes} + 1, false);  // it was never made
+        refund_use(b, s.at.bytes);
+        give_large(r, s.large);
         return;
     }
-    std::uintptr_t const begin  = to_address(s.pointer) - before;
-    std::uint64_t const  cursor = l.cursor.load(std::memory_order_relaxed);
-    poison(to_pointer(begin), bytes);
-    if ((cursor & cursor_address) == begin + bytes && cursor >= one_object) {
-        l.cursor.store(cursor - bytes - one_object, std::memory_order_relaxed);
+    std::uint64_t const cursor = l.cursor.load(std::memory_order_relaxed);
+    if ((cursor & cursor_address) == s.at.begin + s.at.bytes && cursor >= one_object) {
+        poison(to_pointer(s.at.begin), s.at.bytes);
+        l.cursor.store(cursor - s.at.bytes - one_object, std::memory_order_relaxed);
         return;
     }
-    moving_guard const moving(l);  // the constructor made other objects: its bytes stay padding until the end
-    add_relaxed<std::uint64_t>(l.objects_before, ~std::uint64_t{0});
+    // The constructor made other objects.
+    extent const  x{s.at.begin, s.at.bytes, nullptr, nullptr};
+    retired_units empty;
+    {
+        object_lock const guard(x);
+        bury_range(b, x.begin, x.begin + x.bytes, empty);
+    }
+    empty.give(r);
+    b.books.add(&ledger::freed, 0, x.bytes, b.is_here());
+    refund_use(b, x.bytes);
+    moving_guard const moving(l);
+    add_relaxed<std::uint64_t>(l.objects_before, ~std::uint64_t{0});  // it was never made
 }
 
 inline space allocate_large(lane& l, std::size_t before, std::size_t bytes, std::size_t alignment,
@@ -114,16 +134,12 @@ template <class U, class L, class Refusal, class... Args>
 [[gnu::always_inline]] inline std::pair<U*, word_t> make_laid_out(lane& l, Refusal refusal, Args&&... args) {
     space s;
     if constexpr (L::bytes + L::alignment <= largest_small) {
-        s.pointer = bump_or<one_object>(l, L::before, L::bytes, L::alignment, refusal);
-        if (!s.pointer) [[unlikely]]
-            return {};
-        s.word = small_word(l, s.pointer, L::before, L::bytes);
-        unpoison(static_cast<std::byte*>(s.pointer) - L::before, L::bytes);
+        s = allocate_small(l, L::before, L::bytes, L::alignment, refusal);
     } else {
         s = allocate_large(l, L::before, L::bytes, L::alignment, refusal);
-        if (!s.pointer) [[unlikely]]
-            return {};
     }
+    if (!s.pointer) [[unlikely]]
+        return {};
     U* object = nullptr;
     if constexpr (std::is_nothrow_constructible_v<U, Args...>) {
         object = ::new (s.pointer) U(std::forward<Args>(args)...);
@@ -132,13 +148,13 @@ template <class U, class L, class Refusal, class... Args>
             lane*        l;
             space const& s;
             ~guard() {
-                if (l) forget(*l, s, L::before, L::bytes);
+                if (l) forget(*l, s);
             }
         } undo{&l, s};
         object = ::new (s.pointer) U(std::forward<Args>(args)...);
         undo.l = nullptr;
     }
-    if constexpr (L::has_entry) register_entry(l, s.pointer, L::before, object_finalizer<U>);
+    if constexpr (L::has_entry) register_entry(l, s, object_finalizer<U>);
     return {object, s.word};
 }
 
@@ -182,30 +198,22 @@ std::pair<T*, word_t> make_array(lane& l, Refusal refusal, std::size_t n) {
     constexpr std::size_t alignment = alignof(U) < 8 ? 8 : alignof(U);
     constexpr std::size_t most      = std::size_t{1} << 46;  // more than there are addresses: refused as such
     std::size_t const     bytes     = n > most / sizeof(U) ? most * 2 : round_extent(before + n * sizeof(U));
-    space                 s;
-    if (bytes + alignment <= largest_small) {
-        s.pointer = bump_or<one_object>(l, before, bytes, alignment, refusal);
-        if (!s.pointer) return {};
-        s.word = small_word(l, s.pointer, before, bytes);
-        unpoison(static_cast<std::byte*>(s.pointer) - before, bytes);
-    } else {
-        s = allocate_large(l, before, bytes, alignment, refusal);
-        if (!s.pointer) return {};
-    }
+    space const s = bytes + alignment <= largest_small ? allocate_small(l, before, bytes, alignment, refusal)
+                                                       : allocate_large(l, before, bytes, alignment, refusal);
+    if (!s.pointer) return {};
     auto* const first = static_cast<U*>(s.pointer);
     struct guard {
         lane*        l;
         space const& s;
-        std::size_t  bytes;
         ~guard() {
-            if (l) forget(*l, s, before, bytes);
+            if (l) forget(*l, s);
         }
-    } undo{&l, s, bytes};
+    } undo{&l, s};
     std::uninitialized_value_construct_n(first, n);
     undo.l = nullptr;
     if constexpr (ends) {
-        reinterpret_cast<array_entry*>(static_cast<std::byte*>(s.pointer) - before)->count = n;
-        register_entry(l, s.pointer, before, array_finalizer<U>);
+        static_cast<array_entry*>(s.header())->count = n;
+        register_entry(l, s, array_finalizer<U>);
     }
     return {first, s.word};
 }

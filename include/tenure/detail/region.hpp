@@ -50,31 +50,32 @@ enum class unit_state : std::uint8_t { unused, free, owned };
 /// One 64 KiB unit of slab memory. A run is one or more units in a row with one generation and one home; `head` is
 /// its first, and fields so marked count there only.
 struct unit {
-    std::uintptr_t             address;  ///< head
-    std::atomic<unit*>         head;
-    std::atomic<batch_record*> home;     ///< head: whose memory it is; null once only shares hold it
-    std::atomic<lane*>         maker;    ///< head: the lane whose list has the entries made here
-    unit*                      next;     ///< head: in its lane, cache or free list
-    unit*                      prev;     ///< head: where that list is doubly linked
-    std::uint32_t              length;   ///< head, and last unit of a free run
-    std::atomic<std::uint32_t> guarded;  ///< head: how many of the run's units are tracked
-    unit_state                 state;    ///< under the depot's lock
-    bool                       dirty;    ///< touched since its pages were last dropped
-    bool                       huge;     ///< huge pages were asked for
-    spin_lock                  lock;     ///< what follows
-    std::atomic<bool>          tracked;  ///< `tracking` is in use
-    lane*                      filling;  ///< who makes objects in its holes now, or null
-    std::uint16_t              passes;   ///< how often holes were filled in this generation
-    std::atomic<share*>        shares;
-    std::uint32_t              live;          ///< without a home: granules that are not dead
-    std::atomic<std::uint32_t> large_offset;  ///< head: where a large object's extent begins
-    std::atomic<std::size_t>   large_bytes;   ///< head: its length, else 0
-    std::uintptr_t             self;          ///< its address, while tracked
-    std::uint32_t              deaths;        ///< granules freed since its holes were last looked at
-    batch_record*              counted_by;    ///< without a home: whose `retained` it is part of
-    std::atomic<lane*>         queue;         ///< in whose list of units with holes it is; under its batch's lock
-    unit*                      next_hole;     ///< likewise
-    unit*                      prev_hole;
+    std::uintptr_t              address;  ///< head
+    std::atomic<unit*>          head;
+    std::atomic<batch_record*>  home;     ///< head: whose memory it is; null once only shares hold it
+    std::atomic<lane*>          maker;    ///< head: the lane whose list has the entries made here
+    unit*                       next;     ///< head: in its lane, cache or free list
+    unit*                       prev;     ///< head: where that list is doubly linked
+    std::uint32_t               length;   ///< head, and last unit of a free run
+    std::atomic<std::uint32_t>  guarded;  ///< head: how many of the run's units are tracked
+    unit_state                  state;    ///< under the depot's lock
+    bool                        dirty;    ///< touched since its pages were last dropped
+    bool                        huge;     ///< huge pages were asked for
+    spin_lock                   lock;     ///< what follows
+    std::atomic<bool>           tracked;  ///< `tracking` is in use
+    lane*                       filling;  ///< who makes objects in its holes now, or null
+    std::uint16_t               passes;   ///< how often holes were filled in this generation
+    std::atomic<share*>         shares;
+    std::uint32_t               live;          ///< without a home: granules that are not dead
+    std::atomic<std::uintptr_t> used_end;      ///< head: where its lane stopped; 0 while it has not
+    std::atomic<std::uint32_t>  large_offset;  ///< head: where a large object's extent begins
+    std::atomic<std::size_t>    large_bytes;   ///< head: its length, else 0
+    std::uintptr_t              self;          ///< its address, while tracked
+    std::uint32_t               deaths;        ///< granules freed since its holes were last looked at
+    batch_record*               counted_by;    ///< without a home: whose `retained` it is part of
+    std::atomic<lane*>          queue;         ///< in whose list of units with holes it is; under its batch's lock
+    unit*                       next_hole;     ///< likewise
+    unit*                       prev_hole;
 };
 
 /// A stretch of slab memory, mapped at once, with the descriptors of its units beside it.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstdint>
@@ -55,8 +56,15 @@ inline lane* filler(unit const* u, batch_record* owner) noexcept {
                                                                : &owner->primary;
 }
 
+inline bool all_dead(tracking const& t) noexcept {
+    return std::ranges::all_of(
+        t.dead, [](auto const& word) { return word.load(std::memory_order_relaxed) == ~std::uint32_t{0}; });
+}
+
+inline constexpr std::uint16_t last_pass = 255;  ///< of a generation; the next takes a unit that is all dead
+
 inline void offer_holes(place p) noexcept {
-    if (p.u->filling || p.u->passes >= 255) return;
+    if (p.u->filling || (p.u->passes >= last_pass && !all_dead(p.track()))) return;
     if (batch_record* const owner = sole_owner(p.u)) enqueue(p.u, filler(p.u, owner));
 }
 

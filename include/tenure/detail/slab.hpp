@@ -22,6 +22,18 @@ inline std::size_t next_run_units(lane const& l, std::size_t needed) noexcept {
     return std::max(grown, at_all);
 }
 
+/// What is left at the end of the lane's run is nobody's, and free to use again once objects around it end.
+inline void leave_run(lane& l) noexcept {
+    if (l.in_hole) return leave_hole(l);
+    if (!l.runs) return;
+    std::uintptr_t const at = l.cursor.load(std::memory_order_relaxed) & cursor_address;
+    l.runs->used_end.store(at, std::memory_order_relaxed);
+    for_units(at, l.run_end, [](place p, std::uintptr_t begin, std::uintptr_t end) {
+        std::scoped_lock const guard(p.u->lock);
+        if (p.u->tracked.load(std::memory_order_relaxed)) set(p.track().dead, begin, end);
+    });
+}
+
 inline bool aim_at_new_run(lane& l, std::size_t needed) noexcept {
     registry_core&    r     = *l.batch->registry.load(std::memory_order_relaxed);
     std::size_t       n     = next_run_units(l, needed);
@@ -88,7 +100,7 @@ TENURE_SLOW inline failure refill(lane& l, std::size_t needed) {
         bool const any_holes =
             l.holes || l.queue.load(std::memory_order_relaxed) || l.remote.load(std::memory_order_relaxed);
         if (!any_holes || !aim_at_hole(l, needed)) {
-            leave_hole(l);
+            leave_run(l);
             if (!aim_at_new_run(l, needed)) return {errc::memory_full, &b, needed};
         }
         at = l.cursor.load(std::memory_order_relaxed) & cursor_address;
@@ -110,20 +122,34 @@ TENURE_SLOW inline failure refill(lane& l, std::size_t needed) {
     return {};
 }
 
-/// `bytes` from the window, of which `before` lie before an address that is a multiple of `alignment` and is
-/// returned. `Count` is one_object or 0. Null: there is no room.
+/// Where an object's bytes begin, its entry included, and how many they are, the padding before the object
+/// included.
+struct bytes_at {
+    std::uintptr_t begin = 0;  ///< 0: there is no room
+    std::size_t    bytes = 0;
+};
+
+constexpr std::uintptr_t align_up(std::uintptr_t a, std::size_t alignment) noexcept {
+    return (a + alignment - 1) & ~std::uintptr_t{alignment - 1};
+}
+
+/// The object in what bump() gave.
+constexpr std::uintptr_t object_at(std::uintptr_t begin, std::size_t before, std::size_t alignment) noexcept {
+    return alignment <= 8 ? begin + before : align_up(begin + before, alignment);
+}
+
+/// `bytes` from the window, a rounded extent, of which `before` lie before an address that is a multiple of
+/// `alignment`. `Count` is one_object or 0.
 template <std::uint64_t Count>
-[[gnu::always_inline]] inline void* bump(lane& l, std::size_t before, std::size_t bytes,
-                                         std::size_t alignment) noexcept {
+[[gnu::always_inline]] inline bytes_at bump(lane& l, std::size_t before, std::size_t bytes,
+                                            std::size_t alignment) noexcept {
     std::uint64_t const cursor = l.cursor.load(std::memory_order_relaxed);
     std::uint64_t const at     = cursor & cursor_address;
-    std::uint64_t const place =
-        alignment <= 8 ? at + before : (at + before + alignment - 1) & ~std::uint64_t{alignment - 1};
-    std::uint64_t const end = place + bytes - before;
-    if (end > l.window_end.load(std::memory_order_relaxed)) [[unlikely]]
-        return nullptr;
-    l.cursor.store(cursor + (end - at) + Count, std::memory_order_relaxed);
-    return reinterpret_cast<void*>(place);
+    if (alignment > 8) bytes = round_extent(object_at(at, before, alignment) - at + bytes - before);
+    if (at + bytes > l.window_end.load(std::memory_order_relaxed)) [[unlikely]]
+        return {};
+    l.cursor.store(cursor + bytes + Count, std::memory_order_relaxed);
+    return {at, bytes};
 }
 
 /// What becomes of a refusal: a caller's failure to fill, or an exception.
@@ -140,24 +166,24 @@ struct throw_it {
 };
 
 template <std::uint64_t Count, class Refusal>
-TENURE_SLOW void* bump_after_refill(lane& l, std::size_t before, std::size_t bytes, std::size_t alignment,
-                                    Refusal refusal) {
-    std::size_t const needed = bytes + (alignment <= 8 ? 0 : alignment - 8);
+TENURE_SLOW bytes_at bump_after_refill(lane& l, std::size_t before, std::size_t bytes, std::size_t alignment,
+                                       Refusal refusal) {
+    std::size_t const needed = alignment <= 8 ? bytes : round_extent(bytes + alignment - 8);
     if (aim_at_first_run(l, needed)) [[likely]] {
-        if (void* const p = bump<Count>(l, before, bytes, alignment)) [[likely]]
-            return p;
+        if (bytes_at const b = bump<Count>(l, before, bytes, alignment); b.begin) [[likely]]
+            return b;
     }
     while (refusal.refill(l, needed))
-        if (void* const p = bump<Count>(l, before, bytes, alignment)) return p;
-    return nullptr;
+        if (bytes_at const b = bump<Count>(l, before, bytes, alignment); b.begin) return b;
+    return {};
 }
 
-/// As bump, refilling the window. Null: refused and reported.
+/// As bump, refilling the window. Nothing: refused and reported.
 template <std::uint64_t Count, class Refusal>
-[[gnu::always_inline]] inline void* bump_or(lane& l, std::size_t before, std::size_t bytes, std::size_t alignment,
-                                            Refusal refusal) {
-    if (void* const p = bump<Count>(l, before, bytes, alignment)) [[likely]]
-        return p;
+[[gnu::always_inline]] inline bytes_at bump_or(lane& l, std::size_t before, std::size_t bytes,
+                                               std::size_t alignment, Refusal refusal) {
+    if (bytes_at const b = bump<Count>(l, before, bytes, alignment); b.begin) [[likely]]
+        return b;
     return bump_after_refill<Count>(l, before, bytes, alignment, refusal);
 }
 
@@ -169,7 +195,8 @@ inline void* allocate_bytes(lane& l, std::size_t bytes, std::size_t alignment, f
         if (unit* const u = take_large(*l.batch, l, 0, std::max(rounded, bytes), alignment, 0, why))
             p = to_pointer(u->address + u->large_offset.load(std::memory_order_relaxed));
     } else {
-        p = bump_or<0>(l, 0, rounded, alignment, report_to{why});
+        bytes_at const b = bump_or<0>(l, 0, rounded, alignment, report_to{why});
+        if (b.begin) p = to_pointer(object_at(b.begin, 0, alignment));
     }
     if (p) unpoison(p, bytes);
     return p;
@@ -185,7 +212,8 @@ TENURE_SLOW inline void* allocate_or_throw(lane& l, std::size_t bytes, std::size
 inline void* lane_resource::do_allocate(std::size_t bytes, std::size_t alignment) {
     std::size_t const rounded = (bytes + 7) & ~std::size_t{7};
     if (bytes <= largest_small - 64 && alignment <= 64) [[likely]] {
-        if (void* const p = bump<0>(lane_, 0, rounded, alignment)) [[likely]] {
+        if (bytes_at const b = bump<0>(lane_, 0, rounded, alignment); b.begin) [[likely]] {
+            void* const p = to_pointer(object_at(b.begin, 0, alignment));
             unpoison(p, bytes);
             return p;
         }

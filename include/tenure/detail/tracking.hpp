@@ -62,7 +62,9 @@ inline void begin_tracking(place p) noexcept {
     p.u->self                       = p.base;
     p.u->passes                     = 0;
     p.u->filling                    = nullptr;
-    p.u->live = p.u->deaths = 0;
+    p.u->live = p.u->deaths   = 0;
+    std::uintptr_t const used = std::max(p.head()->used_end.load(std::memory_order_relaxed), p.base);
+    if (used != p.base && used < p.base + unit_bytes) set(t.dead, used, p.base + unit_bytes);
     p.u->tracked.store(true, std::memory_order_release);
     p.head()->guarded.fetch_add(1, std::memory_order_relaxed);
 }

@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+
+#include <tenure/detail/holding.hpp>
+
+namespace tenure::detail {
+
+/// Which batch is current on this thread, and what is so again afterwards.
+
+/// The thread is through with the lane; its objects stay, and the next thread goes on where it stopped.
+inline void leave_lane(lane* l) noexcept {
+    batch_record& b = *l->batch;
+    {
+        std::scoped_lock const guard(b.lock);
+        if (--l->users == 0 && !(l == &b.primary && b.in_chain))
+            l->thread.store(nullptr, std::memory_order_release);
+    }
+    if (!is_root(b)) let_go(&b);
+}
+
+inline void leave(former_current& f) noexcept {
+    if (std::exchange(f.visited, false)) leave_lane(f.where);
+}
+
+/// `l` is current instead of what is, which is returned to be so again.
+inline former_current suspend_for(lane* l) noexcept {
+    thread_context& me = this_thread;
+    lane* const     up = std::exchange(me.current, l);
+    return {up, up ? up->serial.load(std::memory_order_relaxed) : 0, std::exchange(me.visiting, false)};
+}
+
+/// What was current before is so again. If that is over, what was current before that, as long as its record can
+/// tell; else the newest guard that is open.
+inline void resume(former_current& f, lane const* leaving = nullptr) noexcept {
+    thread_context& me = this_thread;
+    for (former_current* at = &f;;) {
+        lane* const l = at->where;
+        if (!l || l->serial.load(std::memory_order_relaxed) != at->serial) {
+            me.current = l && me.newest ? &me.newest->primary : nullptr;
+            return;
+        }
+        batch_record& b      = *l->batch;
+        bool const    inside = (l == &b.primary && b.in_chain) || l->users > (l == leaving);
+        me.visiting          = std::exchange(at->visited, false);
+        if (me.visiting || (inside && l->thread.load(std::memory_order_relaxed) == &me)) {
+            me.current = l;
+            return;
+        }
+        if (l != &b.primary) {
+            me.current = me.newest ? &me.newest->primary : nullptr;
+            return;
+        }
+        at = &b.previous;
+    }
+}
+
+}  // namespace tenure::detail

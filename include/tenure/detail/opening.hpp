@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <source_location>
+
+#include <tenure/detail/current.hpp>
+#include <tenure/detail/figures.hpp>
+
+namespace tenure::detail {
+
+/// Stands where a guard has let go of its batch: everything is refused there, as in a batch that has ended.
+inline batch_record nobody{};
+
+inline void set_options(batch_record& b, batch_options const& o) {
+    b.cleanup = o.cleanup;
+    if (!o.name.empty()) set_name(b, o.name);
+    if (o.limits.soft == no_limit && o.limits.hard == no_limit) return;
+    b.limits  = o.limits;
+    b.limited = &b;
+    b.charged.store(0, std::memory_order_relaxed);
+    b.above_soft.store(false, std::memory_order_relaxed);
+}
+
+/// Into the registry's list of batches without a guard, and out of it.
+inline void become_loose(registry_core& r, batch_record& b) noexcept {
+    std::scoped_lock const guard(r.loose_lock);
+    b.newer = nullptr;
+    b.older = r.loose;
+    if (r.loose) r.loose->newer = &b;
+    r.loose    = &b;
+    b.is_loose = true;
+}
+
+inline void leave_loose(batch_record& b) noexcept {
+    registry_core&         r = *b.registry.load(std::memory_order_relaxed);
+    std::scoped_lock const guard(r.loose_lock);
+    (b.newer ? b.newer->older : r.loose) = b.older;
+    if (b.older) b.older->newer = b.newer;
+    b.is_loose = b.doomed = false;
+}
+
+/// A new batch below `parent`, which the caller keeps from ending meanwhile. `guarded`: it belongs to a guard on
+/// this thread and becomes current. Throws std::bad_alloc, error{batch_ended}.
+inline batch_record* open_batch(registry_core& r, batch_record* parent, batch_options const* options, bool guarded,
+                                std::source_location where) {
+    thread_context& me    = this_thread;
+    batch_record*   b     = take_record();
+    bool const      local = parent && guarded && parent->guard.load(std::memory_order_relaxed) == &me;
+    bool            above = false;
+    if (parent && parent != r.root) {
+        std::uint64_t const id = parent->id.load(std::memory_order_relaxed);
+        if (local ? parent->closed() : !(above = hold(*parent, id))) {
+            give_record(b);
+            throw_failure({errc::batch_ended, parent}, "open a batch below ");
+        }
+    }
+    constexpr auto      relaxed    = std::memory_order_relaxed;
+    std::uint64_t const generation = b->generation.load(relaxed) + 1;
+    std::uint64_t const id         = make_id(generation, b->index);
+    b->generation.store(generation, relaxed);
+    b->registry.store(&r, relaxed);
+    b->parent.store(parent, relaxed);
+    b->holds_parent = above;
+    b->detached     = false;
+    b->cleanup      = tenure::cleanup::on_exit;
+    b->limited      = parent ? parent->limited : nullptr;
+    b->opened_ns.store(coarse_now(), relaxed);
+    b->where.store(where, relaxed);
+    b->name[0].store(0, relaxed);
+    if (options) set_options(*b, *options);
+    b->primary.serial.store(id, relaxed);
+    if (guarded) {
+        if (local) ++parent->children;
+        b->guard.store(&me, relaxed);
+        b->primary.thread.store(&me, relaxed);
+        b->children = 0;
+        b->previous = suspend_for(&b->primary);
+        b->newer    = nullptr;
+        b->older    = me.newest;
+        b->in_chain = true;
+        if (me.newest) me.newest->newer = b;
+        me.newest = b;
+    } else {
+        b->guard.store(nullptr, relaxed);
+    }
+    b->state.store(generation << 32 | (guarded ? 0 : batch_flags::released), std::memory_order_release);
+    b->id.store(id, std::memory_order_release);
+    if (!guarded) become_loose(r, *b);
+    return b;
+}
+
+}  // namespace tenure::detail
