@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <new>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -158,20 +159,11 @@ template <class U, class L, class Refusal, class... Args>
     return {object, s.word};
 }
 
-template <class T>
-T const& last_of(T const& last) noexcept {
-    return last;
-}
-template <class T, class... More>
-auto const& last_of(T const&, More const&... more) noexcept {
-    return last_of(more...);
-}
-
 /// Whether the last argument is the lane's own resource, or an allocator of it.
 template <class... Args>
 bool takes_resource_of(lane const& l, Args const&... args) noexcept {
     if constexpr (sizeof...(Args) > 0) {
-        auto const& last = last_of(args...);
+        auto const& last = std::get<sizeof...(Args) - 1>(std::tie(args...));
         if constexpr (std::is_convertible_v<decltype(last), std::pmr::polymorphic_allocator<>>)
             return std::pmr::polymorphic_allocator<>(last).resource() == &l.resource;
     }
