@@ -71,7 +71,8 @@ inline std::string human_bytes(std::size_t n) {
     if (n > static_cast<std::size_t>(-1) / 10) tenths = static_cast<std::size_t>(-1);
     for (; tenths >= 10240 && u < 4; ++u) tenths /= 1024;
     std::string out = std::to_string(tenths / 10);
-    if (u > 0) out += "." + std::to_string(tenths % 10);
+    if (u > 0)
+        out.append(1, '.').append(std::to_string(tenths % 10));  // not "." + ...: g++ 12 warns of it, PR105651
     return out + " " + unit[u];
 }
 

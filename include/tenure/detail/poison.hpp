@@ -10,7 +10,7 @@
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/lsan_interface.h>
 #endif
-#if __has_include(<valgrind/memcheck.h>)
+#if __has_include(<valgrind/memcheck.h>) && !defined(NVALGRIND)
 #include <valgrind/memcheck.h>
 #define TENURE_VALGRIND 1
 #else
