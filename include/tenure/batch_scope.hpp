@@ -6,7 +6,6 @@
 #include <initializer_list>
 #include <memory>
 #include <memory_resource>
-#include <ranges>
 #include <source_location>
 #include <string>
 #include <tuple>
@@ -98,8 +97,7 @@ public:
         require(try_keep_each(h...));
         return {h...};
     }
-    template <std::ranges::forward_range R>
-        requires detail::is_handle<std::ranges::range_value_t<R>>
+    template <detail::handle_range R>
     R&& keep(R&& handles) {
         require(try_keep_range(handles));
         return std::forward<R>(handles);
@@ -117,8 +115,7 @@ public:
         if (auto const why = try_keep_each(h...)) return make_error_code(why.code);
         return std::tuple(h...);
     }
-    template <std::ranges::forward_range R>
-        requires detail::is_handle<std::ranges::range_value_t<R>>
+    template <detail::handle_range R>
     result<void> try_keep(R&& handles) {
         if (auto const why = try_keep_range(handles)) return make_error_code(why.code);
         return {};
@@ -274,9 +271,8 @@ namespace detail {
 template <class T>
 void keep_result(batch_scope& b, T& r) {
     if constexpr (is_handle<T>) b.keep(r);
-    else if constexpr (std::ranges::forward_range<T>) {
-        if constexpr (is_handle<std::ranges::range_value_t<T>>) b.keep(r);
-    } else if constexpr (requires { std::tuple_size<T>::value; }) {
+    else if constexpr (handle_range<T>) b.keep(r);
+    else if constexpr (requires { std::tuple_size<T>::value; }) {
         std::apply([&](auto&... part) { (keep_result(b, part), ...); }, r);
     }
 }

@@ -5,9 +5,11 @@
 #include <compare>
 #include <cstddef>
 #include <functional>
+#include <iterator>
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include <tenure/batch.hpp>
 #include <tenure/detail/giving.hpp>
@@ -167,6 +169,14 @@ template <class T>
 inline constexpr bool is_handle = false;
 template <class T>
 inline constexpr bool is_handle<handle<T>> = true;
+
+/// What can be gone through more than once, with handles in it. (The concepts of <ranges> cost every user's build
+/// more than this one.)
+template <class R>
+concept handle_range = requires(R& r) {
+    { std::begin(r) } -> std::forward_iterator;
+    std::end(r);
+} && is_handle<std::iter_value_t<decltype(std::begin(std::declval<R&>()))>>;
 
 }  // namespace detail
 

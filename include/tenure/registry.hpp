@@ -9,7 +9,6 @@
 #include <iterator>
 #include <mutex>
 #include <new>
-#include <ranges>
 #include <source_location>
 #include <string>
 #include <string_view>
@@ -107,8 +106,7 @@ public:
     }
 
     /// Frees all; throws stale_handle before any is freed if one is stale. One that is named twice is freed once.
-    template <std::ranges::forward_range R>
-        requires detail::is_handle<std::ranges::range_value_t<R>>
+    template <detail::handle_range R>
     void free(R const& handles) {
         for (auto const& h : handles)
             if (!h.alive()) detail::throw_stale(detail::handle_access::raw(h));

@@ -7,8 +7,6 @@
 #include <memory>
 #include <mutex>
 #include <source_location>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -74,26 +72,41 @@ inline snapshot census(registry_core const& r) {
     s.memory       = usage_of(r);
     s.foreign_ends = r.foreign_ends.load(std::memory_order_relaxed);
 
-    // Older first within a parent; a child whose parent ended meanwhile is shown at the top.
-    std::ranges::sort(all, {}, [](batch_info const& b) { return std::pair(-b.age.count(), b.id); });
-    std::unordered_map<std::uint64_t, std::vector<std::size_t>> below;
-    std::unordered_set<std::uint64_t>                           alive;
-    for (batch_info const& b : all) alive.insert(b.id.value);
+    // A child whose parent ended meanwhile is shown at the top. Sorted vectors and not maps, and one kind of sort:
+    // this header is in every user's build.
+    struct node {
+        std::uint64_t            id, parent;
+        std::chrono::nanoseconds age;
+        std::size_t              index, depth;
+    };
+    using order             = bool (*)(node const&, node const&);
+    constexpr order by_id   = [](node const& a, node const& b) { return a.id < b.id; };
+    constexpr order by_tree = [](node const& a, node const& b) {
+        if (a.parent != b.parent) return a.parent < b.parent;
+        return a.age != b.age ? a.age < b.age : a.id > b.id;  // newest first, to be put on a stack
+    };
+    std::vector<node> nodes;
     for (std::size_t i = 0; i < all.size(); ++i)
-        below[alive.contains(all[i].parent.value) ? all[i].parent.value : 0].push_back(i);
-
-    std::vector<std::pair<std::size_t, std::size_t>> todo;  // index, depth
-    auto const                                       add = [&](std::uint64_t parent, std::size_t depth) {
-        auto const& children = below[parent];
-        for (auto i = children.rbegin(); i != children.rend(); ++i) todo.emplace_back(*i, depth);
+        nodes.push_back({all[i].id.value, all[i].parent.value, all[i].age, i, 0});
+    std::sort(nodes.begin(), nodes.end(), by_id);
+    for (node& n : nodes) {
+        auto const parent = std::lower_bound(nodes.begin(), nodes.end(), node{n.parent, 0, {}, 0, 0}, by_id);
+        if (parent == nodes.end() || parent->id != n.parent) n.parent = 0;
+    }
+    std::sort(nodes.begin(), nodes.end(), by_tree);
+    std::vector<node> todo;
+    auto const        add = [&](std::uint64_t parent, std::size_t depth) {
+        node const newest{~std::uint64_t{0}, parent, std::chrono::nanoseconds::min(), 0, 0};
+        for (auto n = std::lower_bound(nodes.begin(), nodes.end(), newest, by_tree);
+             n != nodes.end() && n->parent == parent; ++n)
+            todo.push_back({n->id, parent, n->age, n->index, depth});
     };
     for (add(0, 0); !todo.empty();) {
-        auto const [i, depth] = todo.back();
+        node const n = todo.back();
         todo.pop_back();
-        all[i].depth           = depth;
-        std::uint64_t const id = all[i].id.value;
-        s.batches.push_back(std::move(all[i]));
-        add(id, depth + 1);
+        all[n.index].depth = n.depth;
+        s.batches.push_back(std::move(all[n.index]));
+        add(n.id, n.depth + 1);
     }
     return s;
 }

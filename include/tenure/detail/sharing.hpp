@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstdint>
@@ -57,8 +56,9 @@ inline lane* filler(unit const* u, batch_record* owner) noexcept {
 }
 
 inline bool all_dead(tracking const& t) noexcept {
-    return std::ranges::all_of(
-        t.dead, [](auto const& word) { return word.load(std::memory_order_relaxed) == ~std::uint32_t{0}; });
+    for (auto const& word : t.dead)
+        if (word.load(std::memory_order_relaxed) != ~std::uint32_t{0}) return false;
+    return true;
 }
 
 inline constexpr std::uint16_t last_pass = 255;  ///< of a generation; the next takes a unit that is all dead
