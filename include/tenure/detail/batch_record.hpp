@@ -96,7 +96,7 @@ inline constexpr std::uint64_t closed   = ended | done | retained | stopping;  /
 /// Objects and bytes that went one way. The batch's own thread adds without a locked instruction.
 class tally {
 public:
-    void add(std::uint64_t n, std::uint64_t b, bool own) noexcept {
+    [[gnu::always_inline]] void add(std::uint64_t n, std::uint64_t b, bool own) noexcept {
         constexpr auto relaxed = std::memory_order_relaxed;
         if (own) {
             own_objects_.store(own_objects_.load(relaxed) + n, relaxed);

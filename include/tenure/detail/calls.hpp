@@ -84,8 +84,8 @@ inline bool keep_quickly(batch_record& from, raw_handle h, bool just_ask = false
     std::uintptr_t const begin = extent_begin(to_address(h.pointer), h.word);
     std::size_t const    bytes = decode_extent(h.word);
     if ((begin ^ (begin + bytes - 1)) >> unit_shift) return false;
-    if (!is_alive(h)) return false;  // else there may be no such unit
     place const p = place_at(begin);
+    if (!p.where) return false;
     {
         std::scoped_lock const guard(p.u->lock);
         if ((table_word(begin).load(std::memory_order_relaxed) ^ h.word) >> generation_shift != 0) return false;

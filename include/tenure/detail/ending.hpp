@@ -147,7 +147,7 @@ TENURE_COLD inline void end_descendants(batch_record& top) noexcept {
 inline void leave_chain(batch_record& b) noexcept {
     thread_context& me = this_thread;
     if (!b.in_chain) return;
-    b.in_chain = false;
+    b.in_chain.store(false, std::memory_order_relaxed);
     if (b.newer) b.newer->older = b.older;
     else me.newest = b.older;
     if (b.older) b.older->newer = b.newer;
@@ -314,7 +314,7 @@ inline void close_guard(batch_record& b, std::uint64_t id) noexcept {
 
 /// The guard lets go; the batch lives on under its id, and holds its parent.
 inline void detach_guard(batch_record& b) noexcept {
-    b.detached = true;
+    b.detached.store(true, std::memory_order_release);
     leave_parent_locally(b, true);
     for (batch_record* c = b.newer; c; c = c->newer) {
         if (c->holds_parent || c->parent.load(std::memory_order_relaxed) != &b) continue;

@@ -48,16 +48,19 @@ inline std::uint64_t bytes_in_use(batch_record const& b, batch_figures const& f)
     return in > out ? in - out : 0;  // from another thread the parts are of different moments
 }
 
-/// Raises the peak if need be. Called before anything leaves, for only then can a maximum be missed; what leaves in
-/// a row with nothing made between needs one look.
-inline void note_peak(batch_record& b) noexcept {
-    std::uint64_t const cursor = b.primary.cursor.load(std::memory_order_relaxed);
-    if (cursor && cursor == b.books.noted.load(std::memory_order_relaxed)) return;
+TENURE_SLOW inline void note_new_peak(batch_record& b, std::uint64_t cursor) noexcept {
     bool const alone = !b.has_lanes.load(std::memory_order_relaxed);
     b.books.noted.store(alone ? cursor : 0, std::memory_order_relaxed);
     std::uint64_t const now = bytes_in_use(b, figures_of(b));
     std::uint64_t       old = b.books.peak.load(std::memory_order_relaxed);
     while (now > old && !b.books.peak.compare_exchange_weak(old, now, std::memory_order_relaxed)) {}
+}
+
+/// Raises the peak if need be. Called before anything leaves, for only then can a maximum be missed; what leaves in
+/// a row with nothing made between needs one look.
+[[gnu::always_inline]] inline void note_peak(batch_record& b) noexcept {
+    std::uint64_t const cursor = b.primary.cursor.load(std::memory_order_relaxed);
+    if (cursor == 0 || cursor != b.books.noted.load(std::memory_order_relaxed)) note_new_peak(b, cursor);
 }
 
 inline batch_usage usage_of(batch_record& b) noexcept {

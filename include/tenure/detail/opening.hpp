@@ -65,9 +65,9 @@ inline batch_record* open_batch(registry_core& r, batch_record* parent, batch_op
     b->registry.store(&r, relaxed);
     b->parent.store(parent, relaxed);
     b->holds_parent = above;
-    b->detached     = false;
-    b->cleanup      = tenure::cleanup::on_exit;
-    b->limited      = parent ? parent->limited : nullptr;
+    b->detached.store(false, relaxed);
+    b->cleanup = tenure::cleanup::on_exit;
+    b->limited = parent ? parent->limited : nullptr;
     b->opened_ns.store(coarse_now(), relaxed);
     b->where.store(where, relaxed);
     b->name[0].store(0, relaxed);
@@ -81,7 +81,7 @@ inline batch_record* open_batch(registry_core& r, batch_record* parent, batch_op
         b->previous = suspend_for(&b->primary);
         b->newer    = nullptr;
         b->older    = me.newest;
-        b->in_chain = true;
+        b->in_chain.store(true, relaxed);
         if (me.newest) me.newest->newer = b;
         me.newest = b;
     } else {

@@ -111,8 +111,8 @@ public:
         }
         // Guards that outlive their thread: whoever destroys them will find that they belong to none.
         while (batch_record* const b = me.newest) {
-            me.newest   = b->older;
-            b->in_chain = false;
+            me.newest = b->older;
+            b->in_chain.store(false, std::memory_order_relaxed);
             b->guard.store(nullptr, std::memory_order_release);
         }
         me.current = nullptr;

@@ -145,7 +145,7 @@ inline void reset(lane& l) noexcept {
     l.queue.store(nullptr, std::memory_order_relaxed);
     l.remote.store(nullptr, std::memory_order_relaxed);
     l.thread.store(nullptr, std::memory_order_relaxed);
-    l.users = 0;
+    l.users.store(0, std::memory_order_relaxed);
 }
 
 /// A batch with one lane full of objects without destructors, which is the usual one. False: it is another.

@@ -110,7 +110,7 @@ struct place {
     std::atomic<word_t>& word() const noexcept { return table_word(base); }
 };
 
-inline place place_at(std::uintptr_t address) noexcept {
+[[gnu::always_inline]] inline place place_at(std::uintptr_t address) noexcept {
     region* const r = region_of(address);
     return {r, r->at(address), address & ~(unit_bytes - 1)};
 }

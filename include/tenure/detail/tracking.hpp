@@ -15,20 +15,23 @@ namespace tenure::detail {
 /// Units whose objects no longer live and die together: who owns what in them, granule by granule. All of it under
 /// the unit's lock.
 
-/// Calls f(bits index, mask) for the granules of [begin, end), which lie in one unit.
+/// Calls f(bits index, mask) for the granules of [begin, end), which lie in one unit; mostly they are in one word.
 template <class F>
-void for_words(std::uintptr_t begin, std::uintptr_t end, F f) {
-    auto       g    = static_cast<std::uint32_t>((begin & (unit_bytes - 1)) >> granule_shift);
-    auto const last = static_cast<std::uint32_t>(g + ((end - begin) >> granule_shift));
-    if (g / 32 == (last - 1) / 32 && last - g < 32) [[likely]] {
-        f(g / 32, ((std::uint32_t{1} << (last - g)) - 1) << g % 32);
-        return;
-    }
+TENURE_SLOW void for_many_words(std::uint32_t g, std::uint32_t last, F f) {
     while (g < last) {
         std::uint32_t const low = g % 32, n = std::min(32 - low, last - g);
         f(g / 32, (n == 32 ? ~std::uint32_t{0} : (std::uint32_t{1} << n) - 1) << low);
         g += n;
     }
+}
+
+template <class F>
+[[gnu::always_inline]] inline void for_words(std::uintptr_t begin, std::uintptr_t end, F f) {
+    auto const g    = static_cast<std::uint32_t>((begin & (unit_bytes - 1)) >> granule_shift);
+    auto const last = static_cast<std::uint32_t>(g + ((end - begin) >> granule_shift));
+    if (g / 32 == (last - 1) / 32 && last - g < 32) [[likely]]
+        f(g / 32, ((std::uint32_t{1} << (last - g)) - 1) << g % 32);
+    else for_many_words(g, last, f);
 }
 
 inline void set(granule_bits& bits, std::uintptr_t begin, std::uintptr_t end) noexcept {
