@@ -235,8 +235,16 @@ inline void bury_range(batch_record& owner, std::uintptr_t from, std::uintptr_t 
     });
 }
 
-/// The batch that had this share is over.
+/// The batch that had this share is over. True: that was the last, the unit is retired.
 inline bool close_share(place p, share* s, word_t& fresh) noexcept {
+    bool const  homeless = !p.head()->home.load(std::memory_order_relaxed);
+    lane* const filler   = p.u->filling;
+    if (filler && filler->batch == s->owner) p.u->filling = nullptr;
+    if (homeless) p.u->live -= s->granules;
+    if (homeless && p.u->live == 0 && !p.u->filling) {
+        fresh = retire_unit(p);
+        return true;
+    }
     guard_word(p);
     tracking& t = p.track();
     for (std::size_t i = 0; i < lines_a_unit; ++i) {
@@ -245,15 +253,9 @@ inline bool close_share(place p, share* s, word_t& fresh) noexcept {
         poison_dead(p.base + (i * granules_a_line << granule_shift), mine);
         t.dead[i].store(t.dead[i].load(std::memory_order_relaxed) | mine, std::memory_order_release);
     }
-    if (!p.head()->home.load(std::memory_order_relaxed)) p.u->live -= s->granules;
     p.u->deaths += s->granules;
     dequeue(p.u);
-    if (p.u->filling && p.u->filling->batch == s->owner) p.u->filling = nullptr;
     drop_share(p, s);
-    if (!p.head()->home.load(std::memory_order_relaxed) && p.u->live == 0 && !p.u->filling) {
-        fresh = retire_unit(p);
-        return true;
-    }
     offer_holes(p);
     return false;
 }
