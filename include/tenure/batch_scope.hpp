@@ -270,8 +270,7 @@ namespace detail {
 
 template <class T>
 void keep_result(batch_scope& b, T& r) {
-    if constexpr (is_handle<T>) b.keep(r);
-    else if constexpr (handle_range<T>) b.keep(r);
+    if constexpr (is_handle<T> || handle_range<T>) b.keep(r);
     else if constexpr (requires { std::tuple_size<T>::value; }) {
         std::apply([&](auto&... part) { (keep_result(b, part), ...); }, r);
     }

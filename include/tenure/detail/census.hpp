@@ -58,7 +58,8 @@ inline registry_usage usage_of(registry_core const& r) noexcept {
     depot::figures const f     = r.slabs.usage();
     std::size_t          spare = 0;
     for (run_cache const* c = r.caches.load(std::memory_order_acquire); c; c = c->next)
-        spare += c->units.load(std::memory_order_relaxed) << unit_shift;
+        spare += (c->units.load(std::memory_order_relaxed) + c->returned_units.load(std::memory_order_relaxed))
+                 << unit_shift;
     return {f.held - std::min(spare, f.held), f.dirty + spare, f.mapped};
 }
 
@@ -86,6 +87,7 @@ inline snapshot census(registry_core const& r) {
         return a.age != b.age ? a.age < b.age : a.id > b.id;  // newest first, to be put on a stack
     };
     std::vector<node> nodes;
+    nodes.reserve(all.size());
     for (std::size_t i = 0; i < all.size(); ++i)
         nodes.push_back({all[i].id.value, all[i].parent.value, all[i].age, i, 0});
     std::sort(nodes.begin(), nodes.end(), by_id);

@@ -21,6 +21,7 @@ using granule_bits = std::atomic<std::uint32_t>[lines_a_unit];
 
 struct unit;
 struct lane;
+struct run_cache;
 
 /// Batch `owner` owns some objects of a unit, mostly one whose memory is not its own. A unit has one for each such
 /// batch.
@@ -56,6 +57,7 @@ struct unit {
     std::atomic<lane*>          maker;    ///< head: the lane whose list has the entries made here
     unit*                       next;     ///< head: in its lane, cache or free list
     unit*                       prev;     ///< head: where that list is doubly linked
+    run_cache*                  origin;   ///< head: of the thread that took it, or null
     std::uint32_t               length;   ///< head, and last unit of a free run
     std::atomic<std::uint32_t>  guarded;  ///< head: how many of the run's units are tracked
     unit_state                  state;    ///< under the depot's lock
