@@ -459,3 +459,61 @@ TEST_CASE("threads that share batches, objects and lanes") {
         run_town(dice::mix(seed ^ dice::mix(done)), std::min(a_town, steps - done));
     }
 }
+
+namespace {
+
+/// Two threads do one thing each to the same objects at the same time; returns how often each had its way.
+template <class T, class F, class G>
+std::array<std::size_t, 2> at_once(std::vector<tenure::handle<T>> const& all, F first, G second) {
+    std::array<std::size_t, 2> done{};
+    auto const                 try_all = [&](auto const& call, std::size_t& count) {
+        for (auto const h : all) {
+            auto const r = call(h);
+            if (r) ++count;
+            else CHECK(r.error() == errc::stale_handle);
+        }
+    };
+    std::jthread other([&] { try_all(second, done[1]); });
+    try_all(first, done[0]);
+    other.join();
+    return done;
+}
+
+template <class T>
+std::vector<tenure::handle<T>> make_many(batch_scope& b) {
+    std::vector<tenure::handle<T>> all;
+    for (int i = 0; i < 20'000; ++i) all.push_back(b.make<T>());
+    return all;
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("of two threads that free the same object, one does", T, int, std::string) {
+    registry         r;
+    accounting const books(r);
+    batch_scope      b(r);
+    auto const       all  = make_many<T>(b);
+    auto const       free = [&](auto h) { return r.try_free(h); };
+    auto const       done = at_once(all, free, free);
+    CHECK(done[0] + done[1] == all.size());
+    CHECK(b.usage().objects == 0);
+}
+
+TEST_CASE_TEMPLATE("of two threads that transfer and free the same object, each finds it whole or gone", T, int,
+                   std::string) {
+    registry         r;
+    accounting const books(r);
+    batch_scope      b(r), mine(r), theirs(r);
+    auto const       all  = make_many<T>(b);
+    auto const       move = [&](auto h) { return r.try_transfer_ownership(h, mine.id()); };
+    auto const       free = [&](auto h) { return r.try_free(h); };
+    auto const       done = at_once(all, move, free);
+    CHECK(done[1] == all.size());
+    CHECK(mine.usage().objects + b.usage().objects == 0);
+
+    auto const more  = make_many<T>(b);
+    auto const steal = [&](auto h) { return r.try_transfer_ownership(h, theirs.id()); };
+    auto const both  = at_once(more, move, steal);
+    CHECK(both[0] + both[1] == 2 * more.size());
+    CHECK(mine.usage().objects + theirs.usage().objects == more.size());
+}

@@ -167,7 +167,7 @@ inline void close_registry(registry_core* r) noexcept {
 }
 
 inline std::size_t trim(registry_core& r) noexcept {
-    if (run_cache* const c = cache_of(r)) give_back_runs(r, *c);
+    if (run_cache* const c = cache_of(r)) give_back_runs(r.slabs, *c);
     return r.slabs.trim(static_cast<std::size_t>(-1));
 }
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <mutex>
 
-#include <tenure/detail/process.hpp>
+#include <tenure/detail/runs.hpp>
 #include <tenure/detail/window.hpp>
 
 namespace tenure::detail {

@@ -9,6 +9,7 @@
 
 #include <tenure/detail/current.hpp>
 #include <tenure/detail/figures.hpp>
+#include <tenure/detail/records.hpp>
 
 namespace tenure::detail {
 

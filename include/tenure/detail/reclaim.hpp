@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include <tenure/detail/freeing.hpp>
+#include <tenure/detail/records.hpp>
 
 namespace tenure::detail {
 

@@ -9,7 +9,7 @@
 
 #include <tenure/detail/figures.hpp>
 #include <tenure/detail/holes.hpp>
-#include <tenure/detail/process.hpp>
+#include <tenure/detail/runs.hpp>
 
 namespace tenure::detail {
 

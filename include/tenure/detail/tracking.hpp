@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include <tenure/detail/liveness.hpp>
-#include <tenure/detail/process.hpp>
+#include <tenure/detail/runs.hpp>
 
 namespace tenure::detail {
 
