@@ -200,7 +200,7 @@ TEST_SUITE("poison") {
 
     TEST_CASE_FIXTURE(accounting, "and memory that nobody but a slab knows of is no leak") {
         batch_scope b;
-        for (int i = 0; i < 100; ++i) b.make<std::string>(1000, 'x');
+        for (int i = 0; i < 100; ++i) b.make<std::string>(std::size_t{1000}, 'x');
         CHECK(__lsan_do_recoverable_leak_check() == 0);
     }
 

@@ -16,16 +16,20 @@
 #endif
 
 /// For reads of memory that may just have become something else, which the reader finds out afterwards, as with a
-/// sequence lock: the thread sanitizer takes them for races.
-#if defined(__SANITIZE_THREAD__)
-#define TENURE_OPTIMISTIC [[gnu::noinline, gnu::no_sanitize_thread]]
-#elif defined(__has_feature)
+/// sequence lock: sanitizers take them for faults.
+#if defined(__clang__)
 #if __has_feature(thread_sanitizer)
 #define TENURE_OPTIMISTIC [[gnu::noinline]] __attribute__((disable_sanitizer_instrumentation))
 #endif
+#elif defined(__SANITIZE_THREAD__)
+#define TENURE_OPTIMISTIC [[gnu::noinline, gnu::no_sanitize_thread]]
 #endif
 #ifndef TENURE_OPTIMISTIC
+#if TENURE_ASAN
+#define TENURE_OPTIMISTIC [[gnu::noinline, gnu::no_sanitize_address]]
+#else
 #define TENURE_OPTIMISTIC
+#endif
 #endif
 
 /// TENURE_SLOW is called now and then, by code that must stay small; TENURE_COLD hardly ever.
