@@ -12,7 +12,8 @@
 namespace tenure::detail {
 
 /// Handles to what was adopted point outside the slabs, where no unit vouches for them. Each has a cell of its own:
-/// a generation, and the record in the slab (adopted.hpp) that stands for the object in all questions of ownership.
+/// a generation, and the record in the slab (`adopted` in objects.hpp) that stands for the object in all questions
+/// of ownership.
 struct cell {
     std::atomic<word_t>      word{0};  ///< as in the handle while alive
     std::atomic<void const*> record{nullptr};

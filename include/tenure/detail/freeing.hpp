@@ -99,9 +99,8 @@ inline departure depart(batch_record& owner, extent const& x) noexcept {
     return {&finalizer_of(state), nullptr, {}};
 }
 
-/// Ends an object and gives its bytes back to its owner; any thread. The owner is held; for what has no destructor
-/// it is enough that it is this thread's. False: the object is not that batch's or not alive: somebody else was
-/// first. The destructor runs here, with no lock held.
+/// Ends an object and gives its bytes back to its owner, which is held; any thread. False: the object is not that
+/// batch's or not alive, somebody else was first. The destructor runs here, with no lock held.
 inline bool free_object(batch_record& owner, raw_handle h) noexcept {
     extent const   x = extent_of(h);
     registry_core& r = *owner.registry.load(std::memory_order_relaxed);

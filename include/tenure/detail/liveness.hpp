@@ -19,7 +19,7 @@ struct extent {
     unit*          large;  ///< the run of a large object, else null
     entry*         header;
 
-    /// A granule that is surely the object's: its entry can outlive it (see transfer.hpp).
+    /// A granule that is surely the object's: its entry can outlive it (see freeing.hpp).
     std::uintptr_t probe() const noexcept { return begin + (header ? sizeof(entry) : 0); }
 };
 
