@@ -57,11 +57,16 @@ inline void let_go(batch_record* b) noexcept {
     if (drop_hold(b)) reclaim_upwards(b);
 }
 
+inline void close_windows(batch_record& b) noexcept {
+    b.primary.window_end.store(0, std::memory_order_relaxed);
+    std::scoped_lock const guard(b.lock);
+    for (lane* l = b.lanes; l; l = l->next) l->window_end.store(0, std::memory_order_relaxed);
+}
+
 /// The batch's state says that it is over; from the return of this call on, every make finds out.
 inline void stop_lanes(batch_record& b) noexcept {
-    b.primary.window_end.store(0, std::memory_order_seq_cst);
-    std::scoped_lock const guard(b.lock);
-    for (lane* l = b.lanes; l; l = l->next) l->window_end.store(0, std::memory_order_seq_cst);
+    heavy_barrier();
+    close_windows(b);
 }
 
 template <class F>
@@ -115,9 +120,10 @@ inline void end_loose_descendants(batch_record& top) noexcept {
             doomed         = b;
         }
     }
+    if (doomed) heavy_barrier();
     while (batch_record* const b = doomed) {
         doomed = b->next_doomed;
-        stop_lanes(*b);
+        close_windows(*b);
         let_go(b);
     }
 }

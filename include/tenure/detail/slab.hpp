@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <mutex>
 
+#include <tenure/detail/barrier.hpp>
 #include <tenure/detail/figures.hpp>
 #include <tenure/detail/holes.hpp>
 #include <tenure/detail/runs.hpp>
@@ -50,12 +51,13 @@ inline bool aim_at_new_run(lane& l, std::size_t needed) noexcept {
     return true;
 }
 
-/// Opens a window for the maker, unless another thread asked it to stop meanwhile. The exchange keeps the store
-/// before the look at the state: stop_lanes() does the two the other way round, so one of the two sees the other.
+/// Opens a window for the maker, unless another thread asked it to stop meanwhile: stop_lanes() stores what is
+/// looked at here before it stores what is stored here.
 inline void open_window(lane& l, std::uint64_t top) noexcept {
     l.window_top = top;
-    l.window_end.exchange(top, std::memory_order_seq_cst);
-    if (l.batch->state.load(std::memory_order_seq_cst) & batch_flags::closed)
+    l.window_end.store(top, std::memory_order_relaxed);
+    light_barrier();
+    if (l.batch->state.load(std::memory_order_relaxed) & batch_flags::closed)
         l.window_end.store(0, std::memory_order_relaxed);
 }
 
