@@ -85,7 +85,8 @@ public:
     }
 
     /// To the parent. Returns what it was given. What the parent or one above it already owns stays there. Throws
-    /// stale_handle, not_owner, batch_ended, limit_exceeded, memory_full; then nothing was kept.
+    /// stale_handle, not_owner, batch_ended, limit_exceeded, memory_full, wrong_thread (one of more than 64 KiB
+    /// with a destructor, which a lane made that another thread has open); then nothing was kept.
     template <class T>
     handle<T> keep(handle<T> h) {
         if (!detail::keep_quickly(*batch_, detail::handle_access::raw(h))) require(try_keep_each(h));

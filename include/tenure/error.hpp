@@ -19,7 +19,7 @@ enum class errc {
     limit_exceeded,    ///< the hard limit of the batch, or of one above it
     memory_full,       ///< the system gives no more memory or address space
     out_of_range,      ///< an index past the end of an array
-    wrong_thread,      ///< a guard used on another thread than the one that opened it
+    wrong_thread,      ///< a guard used on another thread than the one that opened it; see also keep
     bad_address,       ///< adopt() of a pointer that cannot be an object's address
 };
 
@@ -48,8 +48,10 @@ public:
                    "process's limit (ulimit -v, cgroup, vm.max_map_count)";
         case errc::out_of_range: return "out of range: the index is not below size()";
         case errc::wrong_thread:
-            return "wrong thread: a guard belongs to the thread that opened it; use detach() and end_batch(id), "
-                   "enter(), or lane() to cross threads";
+            return "wrong thread: a guard belongs to the thread that opened it (use detach() and end_batch(id), "
+                   "enter(), or lane() to cross threads); a large object with a destructor stays in its batch "
+                   "while "
+                   "the lane that made it is open (close the lane first)";
         case errc::bad_address:
             return "bad address: adopt() takes a pointer to an object in this process, not null or a tagged value";
         }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -149,12 +150,18 @@ private:
     }
 
     /// True: it did what was asked. `limited`: a limit may have refused it.
-    static bool agree(std::error_code got, errc expected, bool limited = false) {
+    static bool agree(std::error_code got, errc expected, bool limited = false, bool lent = false) {
         if (!got && expected == errc{}) return true;
         if (got && expected != errc{} && got == expected) return false;
         if (limited && got == errc::limit_exceeded) return false;
+        if (lent && got == errc::wrong_thread) return false;
         throw mismatch("came to \"" + (got ? got.message() : "success") + "\", should have come to \"" +
                        (expected == errc{} ? "success" : tenure::make_error_code(expected).message()) + "\"");
+    }
+
+    /// Whether a lane into the batch is open: then large objects with an end may have to stay.
+    bool is_lent(model::batch const* b) const {
+        return std::any_of(lanes_.begin(), lanes_.end(), [&](open_lane const& l) { return l.batch == b; });
     }
 
     static void require(bool good, char const* what) {

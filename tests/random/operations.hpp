@@ -285,7 +285,7 @@ inline void machine::keep(command const& c, std::size_t count) {
                        list[0]->handle);
     });
     bool const limited = from->parent && from->parent->limited;
-    if (!agree(got, model::world::keep_outcome(*from, list), limited)) return;
+    if (!agree(got, model::world::keep_outcome(*from, list), limited, is_lent(from))) return;
     for (model::object* o : list) {
         if (o->owner != from) continue;
         world_.give(*o, *from->parent);
@@ -309,7 +309,7 @@ inline void machine::keep_range(command const& c) {
     }
     auto const got     = outcome([&] { s->guard->keep(handles); });
     bool const limited = s->batch->parent && s->batch->parent->limited;
-    if (!agree(got, model::world::keep_outcome(*s->batch, list), limited)) return;
+    if (!agree(got, model::world::keep_outcome(*s->batch, list), limited, is_lent(s->batch))) return;
     for (model::object* o : list) {
         if (o->owner != s->batch) continue;
         world_.give(*o, *s->batch->parent);
@@ -332,7 +332,7 @@ inline void machine::transfer(command const& c) {
         std::visit([&](auto const& h) { require(registry_.transfer_ownership(h, id) == h, "transferred another"); },
                    o->handle);
     });
-    if (!agree(got, expected, to->limited) || o->owner == to) return;
+    if (!agree(got, expected, to->limited, is_lent(o->owner)) || o->owner == to) return;
     say("transferred", o, "from", o->owner, "to", to);
     world_.give(*o, *to);
 }
