@@ -21,7 +21,8 @@ inline raw_handle resolve(raw_handle h) noexcept {
 }
 
 /// Objects that change owner from one batch to another, in two steps: prepare() all, which may fail and then leaves
-/// everything as it was, then commit() all, which cannot. So a list is given whole or not at all.
+/// everything as it was, then commit() all, which cannot, but for what another thread took meanwhile. So a list is
+/// given whole or not at all.
 class giving {
 public:
     giving(batch_record& from, batch_record& to) noexcept : from_(from), to_(to) {

@@ -28,6 +28,7 @@ inline void leave_hole(lane& l) noexcept {
         clear(*mine, at, l.run_end);
         p.u->live -= static_cast<std::uint32_t>((l.run_end - at) >> granule_shift);
     }
+    l.run_end = at;  // it is not the lane's any more
 }
 
 inline void finish_filling(lane& l) noexcept {
