@@ -12,15 +12,27 @@ namespace tenure {
 
 /// What can go wrong. `message()` of each says what to do next.
 enum class errc {
-    stale_handle = 1,  ///< the object was freed
-    batch_ended,       ///< the batch is over, or was asked to stop
-    no_such_batch,     ///< the id was never given out by this registry
-    not_owner,         ///< another batch owns the object
-    limit_exceeded,    ///< the hard limit of the batch, or of one above it
-    memory_full,       ///< the system gives no more memory or address space
-    out_of_range,      ///< an index past the end of an array
-    wrong_thread,      ///< a guard used on another thread than the one that opened it; see also keep
-    bad_address,       ///< adopt() of a pointer that cannot be an object's address
+    stale_handle = 1,    ///< the object was freed
+    batch_ended,         ///< the batch is over, or was asked to stop
+    no_such_batch,       ///< the id was never given out by this registry
+    not_owner,           ///< another batch owns the object
+    limit_exceeded,      ///< the hard limit of the batch, or of one above it
+    memory_full,         ///< the system gives no more memory or address space
+    out_of_range,        ///< an index past the end of an array
+    wrong_thread,        ///< a guard used on another thread than the one that opened it; see also keep
+    bad_address,         ///< adopt() of a pointer that cannot be an object's address
+    no_such_block,       ///< the store has no such block, or no more
+    store_full,          ///< a store's capacity, its limit or its disk
+    store_closed,        ///< a store was used after its close()
+    store_in_use,        ///< another process has the store open
+    bad_alignment,       ///< an alignment that is no power of two, or more than the store can give
+    not_addressable,     ///< the store's blocks have no address in this process
+    not_durable,         ///< the store cannot keep blocks beyond the process
+    not_copyable,        ///< the store cannot copy by itself
+    corrupt,             ///< what is on the medium is not what was written there
+    newer_format,        ///< written by a later version
+    read_only,           ///< the store was opened for reading
+    device_unavailable,  ///< a device, its driver or its server cannot be reached
 };
 
 namespace detail {
@@ -52,6 +64,30 @@ public:
                    "enter(), or lane() to cross threads); a large object with a destructor stays in its batch "
                    "while "
                    "the lane that made it is open (close the lane first)";
+        case errc::no_such_block:
+            return "no such block: it was freed, or is another store's; name a block that allocate() of this store "
+                   "gave and deallocate() did not take";
+        case errc::store_full: return "store full: free blocks, raise the store's limit, or make room on its disk";
+        case errc::store_closed: return "store closed: open it again";
+        case errc::store_in_use:
+            return "store in use: another process has it open; close it there, or open it for reading";
+        case errc::bad_alignment:
+            return "bad alignment: it must be a power of two that the store can give (a page, for most)";
+        case errc::not_addressable:
+            return "not addressable: the store's blocks have no address in this process; use read() and write(), "
+                   "or "
+                   "move_to() a store that is addressable";
+        case errc::not_durable: return "not durable: the store cannot keep blocks; use one that is durable";
+        case errc::not_copyable: return "not copyable: the store cannot copy by itself; read() and write() instead";
+        case errc::corrupt:
+            return "corrupt: the medium does not hold what was written there; restore the file from a copy, or "
+                   "drop "
+                   "the block";
+        case errc::newer_format:
+            return "newer format: a later version of tenure wrote this; open it with that version";
+        case errc::read_only: return "read-only: open the store for writing";
+        case errc::device_unavailable:
+            return "device unavailable: see that its driver or server runs and can be reached";
         case errc::bad_address:
             return "bad address: adopt() takes a pointer to an object in this process, not null or a tagged value";
         }
@@ -59,8 +95,12 @@ public:
     }
 
     std::error_condition default_error_condition(int code) const noexcept override {
-        if (static_cast<errc>(code) == errc::memory_full) return std::errc::not_enough_memory;
-        return {code, *this};
+        switch (static_cast<errc>(code)) {
+        case errc::memory_full: return std::errc::not_enough_memory;
+        case errc::store_full: return std::errc::no_space_on_device;
+        case errc::read_only: return std::errc::read_only_file_system;
+        default: return {code, *this};
+        }
     }
 };
 
