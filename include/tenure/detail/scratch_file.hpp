@@ -52,6 +52,17 @@ inline unique_fd open_unnamed(std::filesystem::path const& directory) {
     }
 }
 
+inline std::uint64_t bytes_on_disk(int fd) noexcept {
+    struct ::stat about{};
+    return ::fstat(fd, &about) == 0 ? static_cast<std::uint64_t>(about.st_blocks) * 512 : 0;
+}
+
+inline bool on_tmpfs(int fd) noexcept {
+    struct ::statfs about{};
+    return ::fstatfs(fd, &about) == 0 &&
+           (about.f_type == TMPFS_MAGIC || about.f_type == static_cast<decltype(about.f_type)>(RAMFS_MAGIC));
+}
+
 /// A temporary file as a pool of extents (see file_space). It has no name, so nothing is left of it when the
 /// process is killed. Thread-safe. After fork() it is the parent's: a child may read, and destroy its copy.
 class scratch_file {
@@ -79,20 +90,13 @@ public:
     std::uint64_t bytes_warm() const noexcept { return space_.bytes_warm(); }
 
     /// What the file has of the disk, as the file system counts it; 0 if it does not say.
-    std::uint64_t bytes_on_disk() const noexcept {
-        struct ::stat about{};
-        return ::fstat(fd_.get(), &about) == 0 ? static_cast<std::uint64_t>(about.st_blocks) * 512 : 0;
-    }
+    std::uint64_t bytes_on_disk() const noexcept { return detail::bytes_on_disk(fd_.get()); }
 
     int                          fd() const noexcept { return fd_.get(); }
     std::filesystem::path const& directory() const noexcept { return directory_; }
 
     /// Whether the "disk" is memory after all: what is moved there frees none.
-    bool on_tmpfs() const noexcept {
-        struct ::statfs about{};
-        return ::fstatfs(fd_.get(), &about) == 0 &&
-               (about.f_type == TMPFS_MAGIC || about.f_type == static_cast<decltype(about.f_type)>(RAMFS_MAGIC));
-    }
+    bool on_tmpfs() const noexcept { return detail::on_tmpfs(fd_.get()); }
 
 private:
     std::filesystem::path directory_;
