@@ -23,6 +23,7 @@
 #include <doctest/doctest.h>
 
 #include <tenure/store/any_store.hpp>
+#include <tenure/store/conformance.hpp>
 #include <tenure/store/heap.hpp>
 
 #include <fcntl.h>
@@ -176,7 +177,7 @@ TEST_SUITE("heap_store") {
         block const              foreign = other.allocate(10, 1).value();
         CHECK(s.deallocate({&freed, 1}));
         for (block const b : {freed, foreign, block{}, block{1, 10}, block{~0ull, 10}, block{a.id ^ 1ull << 63, 10},
-                              block{a.id + 1, 10}, block{a.id ^ 1u << 30, 10}}) {
+                              block{a.id + 1, 10}, block{a.id ^ 1u << 30, 10}, block{a.id, 11}, block{a.id, 0}}) {
             CHECK(s.address(b).error() == errc::no_such_block);
             CHECK(s.read(b, 0, byte).error() == errc::no_such_block);
             CHECK(s.write(b, 0, byte).error() == errc::no_such_block);
@@ -529,6 +530,19 @@ TEST_SUITE("heap_store") {
         CHECK(s.try_address(b).has_value());
         CHECK(s.get_if<heap_store>() != nullptr);
         CHECK(s.deallocate({&b, 1}));
+    }
+
+    TEST_CASE("passes the suite") {
+        constexpr tenure::conformance_options less{
+            .max_bytes = 1 << 20, .free_count = 2'000, .threads = 4, .steps = 300};
+        constexpr tenure::conformance_options amount = TENURE_SANITIZED ? less : tenure::conformance_options{};
+        auto const report = tenure::check_store([] { return std::make_shared<heap_store>(); }, amount);
+        INFO(report.to_text());
+        CHECK(report.ok());
+        auto const limited = tenure::check_store(
+            [] { return std::make_shared<heap_store>(tenure::heap_options{.capacity = mib}); }, amount);
+        INFO(limited.to_text());
+        CHECK(limited.ok());
     }
 
 #if TENURE_ASAN
