@@ -111,6 +111,8 @@ inline std::string label_of(batch_record const& b) {
         call += ": " + std::to_string(why.in_use) + " bytes in use, " + std::to_string(why.wanted) +
                 " more wanted, limit " + std::to_string(why.batch->limits.hard);
     if (why.code == errc::memory_full) call += ": " + std::to_string(why.wanted) + " bytes wanted";
+    if (why.code == errc::store_full)
+        call += ": " + std::to_string(why.wanted) + " bytes wanted of store " + why.batch->slabs->store.describe();
     throw error(why.code, call);
 }
 
