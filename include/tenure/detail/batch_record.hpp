@@ -24,6 +24,7 @@ struct raw_handle {
 };
 
 struct registry_core;
+struct paged_batch;
 struct stored;
 struct supply;
 struct thread_context;
@@ -169,6 +170,9 @@ struct former_current {
     bool          visited = false;  ///< by set_current_batch: then it is held until it is left
 };
 
+/// Whether a batch's memory is in the page file; `moving`: a thread is at it, and who enters waits.
+enum class paging_state : int { in, moving, out };
+
 /// Everything there is to say of one batch. Records are never returned to the system, so a pointer to one can
 /// always be read, and is checked by `id`. Fields that others read are atomic, even where one thread alone writes
 /// them.
@@ -207,6 +211,14 @@ struct batch_record {
     unit*                large  = nullptr;  ///< runs of one large object each
     std::atomic<stored*> stores{nullptr};   ///< what it has in stores as buffers
     entry*               inbox = nullptr;   ///< ends to run of objects that another thread gave, newest first
+
+    tenure::residency          residency = tenure::residency::memory;
+    int                        priority  = 0;
+    std::atomic<paging_state>  paging{paging_state::in};
+    paged_batch*               paged = nullptr;  ///< of who made the state `moving`
+    std::atomic<bool>          page_failed{false};
+    std::atomic<std::size_t>   out_bytes{0};
+    std::atomic<std::uint64_t> entered_at{0};
 
     std::size_t     store_errors = 0;  ///< stores that could not free all at the end
     std::error_code store_error;       ///< the last of them

@@ -18,7 +18,9 @@ namespace tenure::detail {
 inline batch_record nobody{};
 
 inline void set_options(batch_record& b, batch_options const& o) {
-    b.cleanup = o.cleanup;
+    b.cleanup   = o.cleanup;
+    b.residency = o.residency;
+    b.priority  = o.priority;
     if (!o.name.empty()) set_name(b, o.name);
     if (o.limits.soft == no_limit && o.limits.hard == no_limit) return;
     b.limits  = o.limits;
@@ -58,6 +60,9 @@ inline batch_record* prepare_record(registry_core& r, batch_record const* parent
     b->cleanup      = tenure::cleanup::on_exit;
     b->limited      = parent ? parent->limited : nullptr;
     b->store_errors = 0;
+    b->residency    = tenure::residency::memory;
+    b->priority     = 0;
+    b->page_failed.store(false, std::memory_order_relaxed);
     b->name[0].store(0, std::memory_order_relaxed);
     if (options) set_options(*b, *options);
     join_supplies(*b, parent, r, options && options->store ? &options->store : nullptr);

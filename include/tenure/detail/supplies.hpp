@@ -2,11 +2,21 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <cstddef>
 #include <mutex>
 
 #include <tenure/detail/process.hpp>
 
 namespace tenure::detail {
+
+/// Room for `bytes` more under the registry's memory limit, if need be by what idle batches give up.
+bool make_room(registry_core& r, std::size_t bytes) noexcept;
+
+/// The same for a batch; only what is in the registry's own store counts.
+inline bool has_room(batch_record const& b, std::size_t bytes) noexcept {
+    registry_core& r = *b.registry.load(std::memory_order_relaxed);
+    return !r.pages.limited() || b.slabs != &r.own || make_room(r, bytes);
+}
 
 /// The supplies of stores that batches name: made by the first batch, gone with the last.
 
