@@ -139,6 +139,17 @@ TEST_CASE("every broken store is caught, by the check that is there for it") {
     }
 }
 
+TEST_CASE("a report says what was done, what came of it, and with which figures") {
+    auto const text = report_on<broken::writes_what_fits<false>>().to_text();
+    CAPTURE(text);
+    CHECK(text.starts_with("plain store: "));
+    CHECK(text.find(
+              "\n  FAILED   write out of range       write beyond the end: success, not \"out of range\"; offset = "
+              "99; size = 2 (contents.hpp:") != text.npos);
+    CHECK(text.find("\n  skipped  address                  traits.addressable is not set\n") != text.npos);
+    CHECK(text.find("\n  passed   zero bytes\n") != text.npos);
+}
+
 TEST_CASE("there is a broken store for every check") {
     std::set<std::string> proved{"asynchronous"};  // which checks nothing: it is always skipped
     for (expected const& e : all_broken) proved.insert(e.check);
@@ -160,7 +171,7 @@ TEST_CASE("one of limited capacity passes") {
 
 TEST_CASE("one in private anonymous memory passes") {
     check_ok(tenure::check_store(
-        [] { return std::make_shared<plain_store<{.addressable = true, .anonymous = true}>>(); }, amount));
+        [] { return std::make_shared<plain_store<{.addressable = true, .anonymous = true}>>(); }, less));
 }
 
 TEST_CASE("one with every capability passes") {
