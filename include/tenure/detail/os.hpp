@@ -22,7 +22,13 @@ inline void* reserve(std::size_t bytes, access a) noexcept {
     return p == MAP_FAILED ? nullptr : p;
 }
 
-inline void give_back(void* p, std::size_t bytes) noexcept { ::munmap(p, bytes); }
+/// The contents are gone and the memory is the system's again; the addresses stay.
+inline bool drop_pages(void* p, std::size_t bytes) noexcept { return ::madvise(p, bytes, MADV_DONTNEED) == 0; }
+
+/// Where the system refuses, because a hole would be one mapping too many, it has at least the memory again.
+inline void give_back(void* p, std::size_t bytes) noexcept {
+    if (::munmap(p, bytes) != 0) drop_pages(p, bytes);
+}
 
 /// As reserve(read_write), at a multiple of `alignment` (a power of two, at least a page).
 inline void* reserve_aligned(std::size_t bytes, std::size_t alignment) noexcept {
@@ -47,9 +53,6 @@ inline bool make_writable(void* p, std::size_t bytes) noexcept {
     auto const        to   = (at + bytes + page - 1) / page * page;
     return ::mprotect(reinterpret_cast<void*>(from), to - from, PROT_READ | PROT_WRITE) == 0;
 }
-
-/// The contents are gone and the memory is the system's again; the addresses stay.
-inline bool drop_pages(void* p, std::size_t bytes) noexcept { return ::madvise(p, bytes, MADV_DONTNEED) == 0; }
 
 /// A hint: a kernel without transparent huge pages refuses it, and nothing is lost.
 inline void ask_huge_pages(void* p, std::size_t bytes) noexcept {

@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace tenure::detail {
+
+struct slot_list;
+
+/// 2 MiB of memory at a multiple of 2 MiB, so that one huge page can back it, cut into slots of one size. What it
+/// knows of them lies beside and not in it: freed memory is not touched, which would cost a cache miss for each
+/// slot and could bring back pages that are gone. Under the lock of its list.
+///
+/// Free slots are bits, the lowest is taken first, so that what lives gathers at the begin. Slots from `carved` on
+/// were never taken since cut(): their bits mean nothing yet, and an empty span is cut anew in no time.
+struct slot_span {
+    static constexpr std::size_t bytes = std::size_t{2} << 20;
+
+    std::byte*    memory   = nullptr;
+    slot_list*    home     = nullptr;
+    slot_span*    next     = nullptr;  ///< in its list while it has free slots, or among free spans
+    slot_span*    previous = nullptr;
+    std::uint32_t size     = 0;  ///< bytes of a slot
+    std::uint32_t slots    = 0;
+    std::uint32_t carved   = 0;
+    std::uint32_t used     = 0;
+    bool          huge     = false;  ///< huge pages were asked for
+
+    void cut(slot_list& list, std::size_t slot) noexcept {
+        home   = &list;
+        size   = static_cast<std::uint32_t>(slot);
+        slots  = static_cast<std::uint32_t>(bytes / slot);
+        carved = used = 0;
+    }
+
+    bool full() const noexcept { return used == slots; }
+
+    /// It is not full.
+    std::byte* take() noexcept {
+        std::uint32_t const slot = used < carved ? lowest_free() : carve();
+        ++used;
+        return memory + std::size_t{slot} * size;
+    }
+
+    void put(std::byte const* p) noexcept {
+        auto const slot = static_cast<std::uint32_t>(p - memory) / size;
+        free_[slot / 64] |= std::uint64_t{1} << slot % 64;
+        any_free_[slot / 4096] |= std::uint64_t{1} << slot / 64 % 64;
+        --used;
+    }
+
+private:
+    static constexpr std::size_t most_slots = bytes / 16;
+
+    std::uint32_t carve() noexcept {
+        if (carved % 64 == 0) free_[carved / 64] = 0;
+        if (carved % 4096 == 0) any_free_[carved / 4096] = 0;
+        return carved++;
+    }
+
+    /// There is one among those that are carved.
+    std::uint32_t lowest_free() noexcept {
+        std::uint32_t high = 0;
+        while (any_free_[high] == 0) ++high;
+        std::uint32_t const word = high * 64 + static_cast<std::uint32_t>(std::countr_zero(any_free_[high]));
+        std::uint32_t const slot = word * 64 + static_cast<std::uint32_t>(std::countr_zero(free_[word]));
+        free_[word] &= free_[word] - 1;
+        if (free_[word] == 0) any_free_[high] &= any_free_[high] - 1;
+        return slot;
+    }
+
+    std::uint64_t any_free_[most_slots / 4096];  ///< a bit for each word of free_ that is not 0
+    std::uint64_t free_[most_slots / 64];        ///< a bit for each slot
+};
+
+}  // namespace tenure::detail

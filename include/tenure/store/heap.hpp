@@ -1,0 +1,193 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <tenure/detail/block_table.hpp>
+#include <tenure/detail/span_heap.hpp>
+#include <tenure/error.hpp>
+#include <tenure/store/concept.hpp>
+
+namespace tenure {
+
+struct heap_options {
+    /// The most bytes in live blocks, as asked for; 0: what the system gives.
+    std::size_t capacity = 0;
+
+    /// Free memory that stays free this long goes back to the system, a few MiB at a time, as blocks are freed.
+    std::chrono::nanoseconds decay = std::chrono::seconds(5);
+};
+
+/// This process's memory.
+///
+/// Blocks up to 1 MiB share 2 MiB spans, on huge pages where there are several of a size; memory that was freed is
+/// given out again as it is, for there is no other client in a process. Larger blocks have a mapping each, which is
+/// fresh, zero-filled, committed only where it is touched, and unmapped by deallocate() whatever was mapped over
+/// parts of it meanwhile: a block of 2 MiB or more may be madvised and remapped as its holder likes.
+///
+/// Some 40 ns to allocate, less to free; threads seldom meet at a lock. memory_full: the system refused.
+class heap_store {
+public:
+    static constexpr store_traits traits{.addressable = true, .anonymous = true, .copyable = true};
+
+    explicit heap_store(heap_options const& options = {}) noexcept
+        : capacity_(options.capacity), heap_(static_cast<std::uint64_t>(options.decay.count())) {}
+
+    /// Frees what is still live.
+    ~heap_store() {
+        for (stripe& s : stripes_)
+            s.blocks.for_each([&](std::uint64_t, detail::extent const& e) { heap_.put({&e, 1}); });
+    }
+
+    heap_store(heap_store const&)            = delete;
+    heap_store& operator=(heap_store const&) = delete;
+
+    /// Any alignment that is a power of two. Contents are those of earlier blocks, or zeros; from 1 MiB on always
+    /// zeros.
+    result<block> allocate(std::size_t bytes, std::size_t alignment) {
+        if (!std::has_single_bit(alignment)) return make_error_code(errc::bad_alignment);
+        if (!charge(bytes)) return make_error_code(errc::store_full);
+        unsigned const number = detail::thread_stripe(stripes);
+        stripe&        mine   = stripes_[number];
+        mine.bytes.fetch_add(bytes, std::memory_order_relaxed);
+        detail::extent const e = heap_.take(number, bytes, alignment);
+        if (e.address) {
+            if (std::uint64_t const id = mine.blocks.insert(e)) return block{id, bytes};
+            heap_.put({&e, 1});
+        }
+        mine.bytes.fetch_sub(bytes, std::memory_order_relaxed);
+        refund(bytes);
+        return make_error_code(errc::memory_full);
+    }
+
+    /// O(1) a block and a lock for every hundred or so, if those that were allocated together come together.
+    result<void> deallocate(std::span<block const> many) noexcept {
+        bool all_lived = true;
+        while (!many.empty()) {
+            unsigned const    number = table_type::number_of(many.front().id);
+            std::size_t const n      = run(many, number);
+
+            std::array<detail::extent, most_at_once> freed;
+
+            std::size_t const lived = stripes_[number].blocks.erase(many.first(n), freed);
+            std::size_t       bytes = 0;
+            for (std::size_t i = 0; i < lived; ++i) bytes += freed[i].bytes;
+            heap_.put(std::span(freed).first(lived));
+            stripes_[number].bytes.fetch_sub(bytes, std::memory_order_relaxed);
+            refund(bytes);
+            if (lived != n) all_lived = false;
+            many = many.subspan(n);
+        }
+        heap_.tick();
+        if (!all_lived) return make_error_code(errc::no_such_block);
+        return {};
+    }
+
+    result<std::byte*> address(block b) {
+        detail::extent e;
+        if (!find(b, e)) return make_error_code(errc::no_such_block);
+        return e.address;
+    }
+
+    result<void> read(block b, std::size_t offset, std::span<std::byte> out) {
+        auto const from = bytes_of(b, offset, out.size());
+        if (!from) return from.error();
+        if (!out.empty()) std::memcpy(out.data(), *from, out.size());
+        return {};
+    }
+
+    result<void> write(block b, std::size_t offset, std::span<std::byte const> in) {
+        auto const to = bytes_of(b, offset, in.size());
+        if (!to) return to.error();
+        if (!in.empty()) std::memcpy(*to, in.data(), in.size());
+        return {};
+    }
+
+    result<void> copy(block from, std::size_t from_offset, block to, std::size_t to_offset, std::size_t bytes) {
+        auto const source = bytes_of(from, from_offset, bytes);
+        if (!source) return source.error();
+        auto const target = bytes_of(to, to_offset, bytes);
+        if (!target) return target.error();
+        if (bytes) std::memcpy(*target, *source, bytes);
+        return {};
+    }
+
+    store_usage usage() const noexcept {
+        store_usage u{.capacity = capacity_};
+        for (stripe const& s : stripes_) {
+            u.bytes += s.bytes.load(std::memory_order_relaxed);
+            u.blocks += s.blocks.size();
+        }
+        return u;
+    }
+
+    /// Gives memory in which nothing lives back to the system, at once. Returns the bytes.
+    std::size_t trim() noexcept { return heap_.trim(); }
+
+    std::string describe() const { return "heap"; }
+
+private:
+    using table_type = detail::block_table<detail::extent>;
+
+    static constexpr unsigned    stripes      = detail::span_heap::stripes;
+    static constexpr std::size_t most_at_once = 128;
+    static_assert(stripes <= table_type::numbers);
+
+    struct alignas(64) stripe {
+        explicit stripe(unsigned number) noexcept : blocks(number) {}
+
+        table_type               blocks;
+        std::atomic<std::size_t> bytes{0};
+    };
+
+    /// How many at the front of `many` are from one stripe.
+    static std::size_t run(std::span<block const> many, unsigned number) noexcept {
+        std::size_t n = 1;
+        while (n < many.size() && n < most_at_once && table_type::number_of(many[n].id) == number) ++n;
+        return n;
+    }
+
+    bool find(block b, detail::extent& e) const noexcept {
+        return stripes_[table_type::number_of(b.id)].blocks.find(b.id, e);
+    }
+
+    result<std::byte*> bytes_of(block b, std::size_t offset, std::size_t n) const noexcept {
+        detail::extent e;
+        if (!find(b, e)) return make_error_code(errc::no_such_block);
+        if (offset > e.bytes || n > e.bytes - offset) return make_error_code(errc::out_of_range);
+        return e.address + offset;
+    }
+
+    bool charge(std::size_t bytes) noexcept {
+        if (!capacity_) return true;
+        std::size_t used = charged_.load(std::memory_order_relaxed);
+        do {
+            if (bytes > capacity_ - used) return false;
+        } while (!charged_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
+        return true;
+    }
+
+    void refund(std::size_t bytes) noexcept {
+        if (capacity_) charged_.fetch_sub(bytes, std::memory_order_relaxed);
+    }
+
+    std::size_t const        capacity_;
+    std::atomic<std::size_t> charged_{0};
+    detail::span_heap        heap_;
+    stripe                   stripes_[stripes]{stripe{0}, stripe{1}, stripe{2}, stripe{3},
+                                               stripe{4}, stripe{5}, stripe{6}, stripe{7}};
+};
+
+static_assert(backing_store<heap_store>);
+
+}  // namespace tenure
