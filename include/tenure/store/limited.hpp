@@ -39,9 +39,9 @@ public:
     using store_adaptor<Upstream>::traits;
     using store_adaptor<Upstream>::upstream;
 
-    /// `upstream` must not be null.
-    limited_store(std::shared_ptr<Upstream> upstream, store_limits limits) noexcept
-        : store_adaptor<Upstream>(std::move(upstream)), limits_(limits) {}
+    /// `over` must not be null.
+    limited_store(std::shared_ptr<Upstream> over, store_limits limits) noexcept
+        : store_adaptor<Upstream>(std::move(over)), limits_(limits) {}
 
     /// store_full also while others hold room that they may not get after all.
     result<block> allocate(std::size_t bytes, std::size_t alignment) {
