@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <concepts>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <tenure/store/conformance/addressable.hpp>
+#include <tenure/store/conformance/allocating.hpp>
+#include <tenure/store/conformance/concurrent.hpp>
+#include <tenure/store/conformance/contents.hpp>
+#include <tenure/store/conformance/copyable.hpp>
+#include <tenure/store/conformance/durable.hpp>
+#include <tenure/store/conformance/freeing.hpp>
+#include <tenure/store/conformance/report.hpp>
+#include <tenure/store/conformance/subject.hpp>
+
+namespace tenure {
+
+namespace detail::conformance {
+
+/// A check, and the capability without which it is skipped.
+struct entry {
+    char const* name;
+    void (*run)(subject&);
+    bool store_traits::* needs   = nullptr;
+    char const*          missing = nullptr;
+};
+
+inline void left_to_others(subject&) { throw skipped_check{"asynchronous stores are checked by their own tests"}; }
+
+inline constexpr char const *no_address = "traits.addressable is not set",
+                            *no_durable = "traits.durable is not set", *no_copy = "traits.copyable is not set";
+
+inline constexpr entry everything[] = {
+    {"sizes", &sizes},
+    {"zero bytes", &zero_bytes},
+    {"alignment", &alignments},
+    {"bad alignment", &bad_alignments},
+    {"absurd sizes", &absurd_sizes},
+    {"ids", &ids},
+    {"usage", &usage},
+    {"capacity", &capacity},
+    {"ranges", &ranges},
+    {"blocks apart", &blocks_apart},
+    {"read out of range", &reads_out_of_range},
+    {"write out of range", &writes_out_of_range},
+    {"freed", &freed},
+    {"double free", &double_free},
+    {"foreign block", &foreign_blocks},
+    {"made-up block", &made_up_blocks},
+    {"wrong bytes", &wrong_bytes},
+    {"free none", &free_nothing},
+    {"free many", &free_many},
+    {"free with a dead block", &free_with_dead},
+    {"free twice in a call", &free_twice_in_a_call},
+    {"free again", &free_again},
+    {"one thread", &one_thread},
+    {"many threads", &many_threads},
+    {"many readers", &many_readers},
+    {"address", &addresses, &store_traits::addressable, no_address},
+    {"address and contents", &address_and_contents, &store_traits::addressable, no_address},
+    {"anonymous memory", &anonymous_memory, &store_traits::anonymous, "traits.anonymous is not set"},
+    {"copy", &copies, &store_traits::copyable, no_copy},
+    {"copy within a block", &copies_within_a_block, &store_traits::copyable, no_copy},
+    {"copy out of range", &copies_out_of_range, &store_traits::copyable, no_copy},
+    {"keep", &keeps, &store_traits::durable, no_durable},
+    {"keep replaces", &keep_replaces, &store_traits::durable, no_durable},
+    {"free kept", &free_kept, &store_traits::durable, no_durable},
+    {"sync", &syncs, &store_traits::durable, no_durable},
+    {"close", &closes, &store_traits::durable, no_durable},
+    {"reopen", &reopened, &store_traits::durable, no_durable},
+    {"reopen without the rest", &reopened_without_the_rest, &store_traits::durable, no_durable},
+    {"reopen unclosed", &reopened_unclosed, &store_traits::durable, no_durable},
+    {"asynchronous", &left_to_others, &store_traits::asynchronous, "traits.asynchronous is not set"},
+};
+
+inline conformance_check run(entry const& e, store_traits const& can, subject::maker const& make,
+                             subject::reopener const& reopen, conformance_options const& options) {
+    conformance_check c{e.name, check_outcome::passed, {}};
+    if (e.needs && !(can.*e.needs)) return {e.name, check_outcome::skipped, e.missing};
+    try {
+        subject s(make, reopen, options);
+        e.run(s);
+        c.reason = std::move(s.note);
+    } catch (skipped_check& s) {
+        c = {e.name, check_outcome::skipped, std::move(s.reason)};
+    } catch (failed_check& f) {
+        c = {e.name, check_outcome::failed, std::move(f.reason)};
+    } catch (std::exception const& x) {
+        c = {e.name, check_outcome::failed, std::string("an exception: ") + x.what()};
+    } catch (...) {
+        c = {e.name, check_outcome::failed, "an exception that is no std::exception"};
+    }
+    return c;
+}
+
+inline conformance_report check(store_traits const& can, subject::maker const& make,
+                                subject::reopener const& reopen, conformance_options const& options) {
+    conformance_report r;
+    r.store = make().describe();
+    for (entry const& e : everything) r.checks.push_back(run(e, can, make, reopen, options));
+    return r;
+}
+
+template <class S>
+any_store as_any(std::shared_ptr<S> s) {
+    if constexpr (std::is_same_v<S, any_store>) return *s;
+    else return s;
+}
+
+template <class Make>
+using made_by = typename std::invoke_result_t<Make&>::element_type;
+
+}  // namespace detail::conformance
+
+/// Whether a store keeps the contract of store/concept.hpp, thing by thing; for any test framework. `make()` gives
+/// a std::shared_ptr to a fresh store each time: empty, and with a medium of its own. Never throws for what the
+/// store does; what make() throws when it is first called gets through. Deterministic but for the scheduling of
+/// threads. Cost: seconds, and a few times options.max_bytes of memory.
+template <class Make>
+    requires std::invocable<Make&>
+conformance_report check_store(Make make, conformance_options options = {}) {
+    using S = detail::conformance::made_by<Make>;
+    static_assert(detail::is_whole_store<S>());
+    return detail::conformance::check(
+        S::traits, [&] { return detail::conformance::as_any<S>(make()); }, {}, options);
+}
+
+/// As above, for a durable store. `reopen(std::shared_ptr<S> s)` gives up `s`, which has been closed or has not and
+/// to which there is no other pointer, and opens anew what it stored.
+template <class Make, class Reopen>
+    requires std::invocable<Make&> && std::invocable<Reopen&, std::shared_ptr<detail::conformance::made_by<Make>>>
+conformance_report check_store(Make make, Reopen reopen, conformance_options options = {}) {
+    using S = detail::conformance::made_by<Make>;
+    static_assert(detail::is_whole_store<S>());
+    static_assert(S::traits.durable, "only a durable store can be opened again");
+    auto const again = [&](any_store old) -> any_store {
+        S* const s = old.get_if<S>();
+        // The pointer that the user gets has the last any_store of the old store, and nothing else.
+        return std::shared_ptr<S>(reopen(std::shared_ptr<S>(std::make_shared<any_store>(std::move(old)), s)));
+    };
+    return detail::conformance::check(
+        S::traits, [&] { return detail::conformance::as_any<S>(make()); }, again, options);
+}
+
+}  // namespace tenure
