@@ -12,16 +12,10 @@
 #include <span>
 
 #include <tenure/detail/hash_index.hpp>
+#include <tenure/detail/is_gone.hpp>
 #include <tenure/store/concept.hpp>
 
 namespace tenure::detail {
-
-/// Whether a store knows the block no more. A read of nothing asks for that and moves no bytes.
-template <class Store>
-bool is_gone(Store& s, block b) noexcept {
-    result<void> const r = s.read(b, 0, {});
-    return !r && r.error() == errc::no_such_block;
-}
 
 /// The blocks of its upstream that an adaptor answers for. A failed deallocate() does not say what it freed, and
 /// two threads may name the same block: here each block is struck out once, by whoever first sees that it is gone.
@@ -68,8 +62,8 @@ public:
     template <class Store, class Gone>
     void settle(Store& upstream, std::span<block const> many, result<void> const& outcome, Gone gone) noexcept {
         for (block const& b : many) {
-            if (!outcome && !(holds(b.id) && is_gone(upstream, b))) continue;
-            if (std::optional<std::size_t> const bytes = strike(b.id)) gone(*bytes);
+            if (!outcome && !(holds(b) && is_gone(upstream, b))) continue;
+            if (std::optional<std::size_t> const bytes = strike(b)) gone(*bytes);
         }
     }
 
@@ -81,17 +75,23 @@ private:
 
     shard& shard_of(std::uint64_t id) noexcept { return shards_[id % std::size(shards_)]; }
 
-    bool holds(std::uint64_t id) noexcept {
-        shard&                 s = shard_of(id);
-        std::scoped_lock const guard(s.lock);
-        return s.entries.first(id) != nullptr;
+    /// With other `bytes` than it was given it is not the block.
+    static entry* find(shard& s, block b) noexcept {
+        entry* const e = s.entries.first(b.id);
+        return e && e->bytes == b.bytes ? e : nullptr;
     }
 
-    std::optional<std::size_t> strike(std::uint64_t id) noexcept {
-        std::unique_ptr<entry> e;
-        shard&                 s = shard_of(id);
+    bool holds(block b) noexcept {
+        shard&                 s = shard_of(b.id);
         std::scoped_lock const guard(s.lock);
-        e.reset(s.entries.first(id));
+        return find(s, b) != nullptr;
+    }
+
+    std::optional<std::size_t> strike(block b) noexcept {
+        std::unique_ptr<entry> e;  // deleted after the lock is given up
+        shard&                 s = shard_of(b.id);
+        std::scoped_lock const guard(s.lock);
+        e.reset(find(s, b));
         if (!e) return std::nullopt;
         s.entries.erase(*e);
         return e->bytes;

@@ -15,7 +15,7 @@
 
 #include <tenure/detail/block_ledger.hpp>
 #include <tenure/store/adaptor.hpp>
-#include <tenure/store/counted_figures.hpp>
+#include <tenure/store/counted/figures.hpp>
 
 namespace tenure {
 
