@@ -158,7 +158,7 @@ private:
     }
 
     bool find(block b, detail::extent& e) const noexcept {
-        return stripes_[table_type::number_of(b.id)].blocks.find(b.id, e);
+        return stripes_[table_type::number_of(b.id)].blocks.find(b.id, e) && e.bytes == b.bytes;
     }
 
     result<std::byte*> bytes_of(block b, std::size_t offset, std::size_t n) const noexcept {
