@@ -93,8 +93,9 @@ TEST_SUITE("heap_store") {
             block         b;
             std::uint64_t seed;
         };
-        std::vector<held> all;
-        std::size_t       bytes = 0;
+        constexpr std::size_t some = 10'000;
+        std::vector<held>     all;
+        std::size_t           bytes = 0;
         for (std::size_t const size : {0ul, 1ul, 7ul, 8ul, 15ul, 16ul, 17ul, 100ul, 128ul, 129ul, 4096ul, 5000ul,
                                        65'536ul, 100'000ul, mib - 1, mib, mib + 1, 2 * mib, 3 * mib + 5}) {
             for (std::size_t alignment = 1; alignment <= 4 * mib; alignment *= 4) {
@@ -104,14 +105,14 @@ TEST_SUITE("heap_store") {
                     CHECK(b.id != 0);
                     REQUIRE(address(s, b) != nullptr);
                     if (!aligned(address(s, b), alignment)) FAIL_CHECK(size << ' ' << alignment);
-                    fill(address(s, b), size, all.size());
+                    fill(address(s, b), std::min(size, some), all.size());
                     all.push_back({b, all.size()});
                     bytes += size;
                 }
             }
         }
         CHECK(s.usage() == tenure::store_usage{bytes, all.size(), 0});
-        for (held const& h : all) CHECK(is_filled(address(s, h.b), h.b.bytes, h.seed));
+        for (held const& h : all) CHECK(is_filled(address(s, h.b), std::min(h.b.bytes, some), h.seed));
         std::vector<block> blocks;
         for (held const& h : all) blocks.push_back(h.b);
         auto ids = blocks;

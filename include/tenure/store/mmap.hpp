@@ -1,0 +1,244 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <tenure/detail/block_table.hpp>
+#include <tenure/detail/file.hpp>
+#include <tenure/detail/file_slots.hpp>
+#include <tenure/detail/file_window.hpp>
+#include <tenure/detail/poison.hpp>
+#include <tenure/detail/scratch_file.hpp>
+#include <tenure/error.hpp>
+#include <tenure/store/concept.hpp>
+
+namespace tenure {
+
+class durable_mmap_store;  // <tenure/store/durable_mmap.hpp>, which needs LMDB and libxxhash
+
+struct mmap_options {
+    /// The most bytes in live blocks, as asked for; 0: what the disk has room for.
+    std::size_t capacity = 0;
+
+    /// Freed bytes that keep their place on the disk, for the blocks that come next.
+    std::size_t keep_warm = std::size_t{64} << 20;
+
+    /// Addresses to set aside. Blocks never lie further apart. Halved until the system has that many.
+    std::size_t address_space = std::size_t{1} << 40;
+};
+
+/// How mmap_store::open() opens a durable store.
+struct durable_options {
+    bool        read_only = false;  ///< what is there now, for a process that keeps nothing
+    std::size_t capacity  = 0;      ///< as in mmap_options
+    std::size_t keep_warm = std::size_t{64} << 20;
+
+    std::size_t address_space = std::size_t{1} << 40;
+};
+
+/// Blocks in a temporary file, mapped: as much as the disk has room for, and of memory only what is in use. The
+/// file has no name, so nothing is left of it, however the process ends.
+///
+/// A block's space on the disk is reserved when it is allocated: a full disk is store_full then, and not a SIGBUS
+/// later. (On file systems that copy on write, btrfs and ZFS, that is as good as their word.) It goes back to the
+/// file system when the block is freed, but for options.keep_warm bytes. Blocks up to 64 KiB share pages and have
+/// their memory at once; larger ones start at a page and get theirs as they are touched.
+///
+/// read() and write() report a failing disk; through address() it is a SIGBUS, as with every mapping of a file.
+/// Thread-safe. After fork() the blocks are the parent's alone.
+class mmap_store {
+public:
+    static constexpr store_traits traits{.addressable = true, .copyable = true};
+
+    /// Throws tenure::error, which names `directory` and the reason: it is missing, not a directory, read-only, not
+    /// this user's to write in; or there are no addresses (memory_full).
+    explicit mmap_store(std::filesystem::path directory, mmap_options const& options = {})
+        : capacity_(options.capacity),
+          fd_(detail::open_unnamed(directory)),
+          directory_(std::move(directory)),
+          mapped_(window_.open(fd_.get(), options.address_space)),
+          space_(fd_.get(), {.end = window_.bytes(), .keep_warm = options.keep_warm}),
+          slots_(space_, window_) {
+        if (!mapped_) throw error(detail::io_code(errno), "no mapping of a scratch file in " + directory_.string());
+    }
+
+    ~mmap_store() {
+        blocks_.for_each([&](std::uint64_t, place const& p) { put(p); });
+        if (TENURE_ASAN) detail::unpoison(window_.at(0), used_end_.load(std::memory_order_relaxed));
+    }
+
+    mmap_store(mmap_store const&)            = delete;
+    mmap_store& operator=(mmap_store const&) = delete;
+
+    /// A durable store in `directory`, which is made if it is missing: what durable_mmap_store::open() does.
+    template <class Store = durable_mmap_store>
+    static std::shared_ptr<Store> open(std::filesystem::path const& directory,
+                                       durable_options const&       options = {}) {
+        static_assert(
+            requires { sizeof(Store); }, "include <tenure/store/durable_mmap.hpp> for mmap_store::open()");
+        return Store::open(directory, options);
+    }
+
+    /// Alignments up to 1 GiB. Contents are zeros or those of earlier blocks of this store. Small blocks take some
+    /// 50 ns; larger ones no system call as long as freed space fits them. store_full: the disk or the capacity.
+    result<block> allocate(std::size_t bytes, std::size_t alignment) {
+        if (!std::has_single_bit(alignment) || alignment > detail::file_window::alignment)
+            return make_error_code(errc::bad_alignment);
+        if (!charge(bytes)) return make_error_code(errc::store_full);
+        auto const p = take(bytes, alignment);
+        if (p) {
+            if (std::uint64_t const id = blocks_.insert(*p)) return block{id, bytes};
+            put(*p);
+            space_.settle();
+        }
+        bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+        return p ? make_error_code(errc::memory_full) : p.error();
+    }
+
+    /// Neighbours that are freed together are one piece to the file system, and one system call.
+    result<void> deallocate(std::span<block const> many) noexcept {
+        bool all_lived = true;
+        for (block const& b : many) {
+            place p;
+            if (find(b, p) && blocks_.erase(b.id, p)) {
+                put(p);
+                bytes_.fetch_sub(b.bytes, std::memory_order_relaxed);
+            } else {
+                all_lived = false;
+            }
+        }
+        space_.settle();
+        if (!all_lived) return make_error_code(errc::no_such_block);
+        return {};
+    }
+
+    result<std::byte*> address(block b) {
+        place p;
+        if (!find(b, p)) return make_error_code(errc::no_such_block);
+        return p.address;
+    }
+
+    result<void> read(block b, std::size_t offset, std::span<std::byte> out) {
+        auto const from = range(b, offset, out.size());
+        if (!from) return from.error();
+        if (detail::read_whole(fd_.get(), *from, out)) return {};
+        return errno ? detail::io_code(errno) : make_error_code(errc::corrupt);
+    }
+
+    result<void> write(block b, std::size_t offset, std::span<std::byte const> in) {
+        auto const to = range(b, offset, in.size());
+        if (!to) return to.error();
+        if (detail::write_whole(fd_.get(), *to, in)) return {};
+        return detail::io_code(errno);
+    }
+
+    /// From one mapping to the other. (copy_file_range() would share the blocks of the disk where it can, and then
+    /// none is reserved for what is written later.)
+    result<void> copy(block from, std::size_t from_offset, block to, std::size_t to_offset, std::size_t bytes) {
+        auto const source = range(from, from_offset, bytes);
+        if (!source) return source.error();
+        auto const target = range(to, to_offset, bytes);
+        if (!target) return target.error();
+        if (bytes) std::memcpy(window_.at(*target), window_.at(*source), bytes);
+        return {};
+    }
+
+    store_usage usage() const noexcept {
+        return {bytes_.load(std::memory_order_relaxed), blocks_.size(), capacity_};
+    }
+
+    /// Gives what is free back to the file system, at once.
+    void trim() noexcept { space_.trim(0); }
+
+    /// What the store has of the disk, as the file system counts it.
+    std::uint64_t bytes_on_disk() const noexcept { return detail::bytes_on_disk(fd_.get()); }
+
+    /// Whether the directory is on a file system in memory: then the store saves none.
+    bool on_tmpfs() const noexcept { return detail::on_tmpfs(fd_.get()); }
+
+    std::string describe() const {
+        return "scratch file in " + directory_.string() + (on_tmpfs() ? " (tmpfs: in memory)" : "");
+    }
+
+private:
+    struct place {
+        std::byte*         address;
+        std::size_t        bytes;  ///< as asked for
+        detail::file_span* span;   ///< null: an extent of its own
+    };
+
+    result<place> take(std::size_t bytes, std::size_t alignment) noexcept {
+        place p{nullptr, bytes, nullptr};
+        if (detail::file_slots::fits(bytes, alignment)) {
+            auto const s = slots_.take(bytes, alignment);
+            if (!s) return s.error();
+            p.address = s->address;
+            p.span    = s->span;
+        } else {
+            auto const e = space_.reserve(bytes, alignment);
+            if (!e) return e.error();
+            p.address = window_.at(e->offset);
+        }
+        if (TENURE_ASAN) {
+            auto const    end = static_cast<std::size_t>(p.address - window_.at(0)) + bytes;
+            std::uint64_t old = used_end_.load(std::memory_order_relaxed);
+            while (old < end && !used_end_.compare_exchange_weak(old, end, std::memory_order_relaxed)) {}
+            detail::unpoison(p.address, bytes);
+        }
+        return p;
+    }
+
+    void put(place const& p) noexcept {
+        if (p.span) return slots_.put({p.address, p.span});
+        std::size_t const page  = detail::page_bytes();
+        std::size_t const whole = (p.bytes + page - 1) / page * page;
+        detail::run_given_back(p.address, p.bytes);
+        space_.release_later({static_cast<std::uint64_t>(p.address - window_.at(0)), std::max(whole, page)});
+    }
+
+    bool find(block b, place& p) const noexcept { return blocks_.find(b.id, p) && p.bytes == b.bytes; }
+
+    /// Where in the file.
+    result<std::uint64_t> range(block b, std::size_t offset, std::size_t n) const noexcept {
+        place p;
+        if (!find(b, p)) return make_error_code(errc::no_such_block);
+        if (offset > p.bytes || n > p.bytes - offset) return make_error_code(errc::out_of_range);
+        return static_cast<std::uint64_t>(p.address - window_.at(0)) + offset;
+    }
+
+    bool charge(std::size_t bytes) noexcept {
+        std::size_t const most = capacity_ ? capacity_ : ~std::size_t{0};
+        std::size_t       used = bytes_.load(std::memory_order_relaxed);
+        do {
+            if (bytes > most - used) return false;
+        } while (!bytes_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
+        return true;
+    }
+
+    std::size_t const          capacity_;
+    detail::unique_fd          fd_;
+    std::filesystem::path      directory_;
+    detail::file_window        window_;
+    bool                       mapped_;
+    detail::file_space         space_;
+    detail::file_slots         slots_;
+    detail::block_table<place> blocks_;
+    std::atomic<std::size_t>   bytes_{0};
+    std::atomic<std::uint64_t> used_end_{0};  ///< for AddressSanitizer
+};
+
+static_assert(backing_store<mmap_store>);
+
+}  // namespace tenure
