@@ -126,6 +126,8 @@ std::vector<figure> figures(results const& all) {
 
     rows.ratio("100,000 buffers of 4 KiB, heap_store / malloc", "stores/buffers/heap_store",
                "stores/buffers/malloc", 0.3);
+    rows.ratio("100,000 buffers of 4 KiB, mmap_store / a file each", "stores/scratch/mmap_store",
+               "stores/scratch/files", 0.1);
     rows.difference("read of 8 B through any_store - heap_store", "stores/read/any_store", "stores/read/heap_store",
                     3);
 

@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+
+// Stores on disk, each beside what one would do without it. Wall clock: a disk is waited for. In the directory for
+// temporary files, so that TMPDIR says which disk.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+#include <fcntl.h>
+#include <unistd.h>
+#include <tenure/store/mmap.hpp>
+
+#include "stores.hpp"
+#include "support.hpp"
+
+namespace {
+
+using tenure::block;
+
+/// A directory that is empty, and gone with all that is in it.
+class scratch_directory {
+public:
+    scratch_directory() {
+        auto path = (std::filesystem::temp_directory_path() / "tenure_bench_XXXXXX").string();
+        if (!::mkdtemp(path.data())) throw std::runtime_error{"bench: no directory " + path};
+        path_ = path;
+    }
+    ~scratch_directory() { std::filesystem::remove_all(path_); }
+    scratch_directory(scratch_directory const&)            = delete;
+    scratch_directory& operator=(scratch_directory const&) = delete;
+
+    std::filesystem::path const& path() const noexcept { return path_; }
+
+private:
+    std::filesystem::path path_;
+};
+
+void check(bool good, char const* what) {
+    if (!good) throw std::runtime_error{std::string{"bench: "} + what};
+}
+
+/// As bench::heap_buffers, by the wall clock.
+template <class F>
+void measure(benchmark::State& state, std::size_t objects, F round) {
+    round();
+    for (auto _ : state) {
+        auto const start = bench::clock::now();
+        round();
+        state.SetIterationTime(bench::seconds{bench::clock::now() - start}.count());
+    }
+    state.counters["objects"] = static_cast<double>(objects);
+}
+
+void scratch(benchmark::State& state, tenure::mmap_options const& options) {
+    tenure::mmap_store store{std::filesystem::temp_directory_path(), options};
+    std::vector<block> all(bench::buffers);
+    measure(state, bench::buffers, [&] {
+        for (auto& each : all) {
+            each = store.allocate(bench::buffer_bytes, alignof(std::max_align_t)).value();
+            bench::use(::new (store.address(each).value()) std::uint64_t{1});
+        }
+        store.deallocate(all).value();
+    });
+}
+void scratch_store(benchmark::State& state) { scratch(state, {}); }
+void scratch_kept(benchmark::State& state) { scratch(state, {.keep_warm = std::size_t{1} << 30}); }
+BENCHMARK(scratch_store)->Name("stores/scratch/mmap_store")->Unit(benchmark::kMillisecond)->UseManualTime();
+BENCHMARK(scratch_kept)
+    ->Name("stores/scratch/mmap_store_keep_warm")
+    ->Unit(benchmark::kMillisecond)
+    ->UseManualTime();
+
+/// A tenth as many, in a directory that is a tenth as full: this costs a file nothing, and saves us time.
+void scratch_files(benchmark::State& state) {
+    constexpr std::size_t                 files = bench::buffers / 10;
+    scratch_directory const               directory;
+    std::vector<std::string>              names;
+    std::array<char, bench::buffer_bytes> contents{};
+    for (std::size_t i = 0; i != files; ++i) names.push_back(directory.path() / std::to_string(i));
+    measure(state, files, [&] {
+        for (auto const& name : names) {
+            int const file = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+            check(file >= 0, "open");
+            check(::write(file, contents.data(), contents.size()) == std::ssize(contents), "write");
+            ::close(file);
+        }
+        for (auto const& name : names) check(::unlink(name.c_str()) == 0, "unlink");
+    });
+}
+BENCHMARK(scratch_files)->Name("stores/scratch/files")->Unit(benchmark::kMillisecond)->UseManualTime();
+
+}  // namespace
