@@ -4,6 +4,7 @@
 // Stores on disk, each beside what one would do without it. Wall clock: a disk is waited for. In the directory for
 // temporary files, so that TMPDIR says which disk.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -47,18 +48,21 @@ void check(bool good, char const* what) {
     if (!good) throw std::runtime_error{std::string{"bench: "} + what};
 }
 
-/// As bench::heap_buffers, by the wall clock.
-template <class F>
-void measure(benchmark::State& state, std::size_t objects, F round) {
+/// Runs a round once to bring everything in, then measures rounds by the wall clock; not what comes after each.
+template <class F, class G = void (*)()>
+void measure(benchmark::State& state, std::size_t objects, F round, G after = [] {}) {
     round();
+    after();
     for (auto _ : state) {
         auto const start = bench::clock::now();
         round();
         state.SetIterationTime(bench::seconds{bench::clock::now() - start}.count());
+        after();
     }
     state.counters["objects"] = static_cast<double>(objects);
 }
 
+/// As bench::heap_buffers.
 void scratch(benchmark::State& state, tenure::mmap_options const& options) {
     tenure::mmap_store store{std::filesystem::temp_directory_path(), options};
     std::vector<block> all(bench::buffers);
@@ -96,5 +100,42 @@ void scratch_files(benchmark::State& state) {
     });
 }
 BENCHMARK(scratch_files)->Name("stores/scratch/files")->Unit(benchmark::kMillisecond)->UseManualTime();
+
+constexpr std::size_t records = 1000, record_bytes = 64 << 10;
+
+/// What is to outlive a power failure; each time with other numbers in it.
+class record {
+public:
+    std::span<std::byte const> next() {
+        ++number_;
+        std::ranges::copy(std::as_bytes(std::span{&number_, 1}), bytes_.begin());
+        return bytes_;
+    }
+
+private:
+    std::uint64_t          number_ = 0;
+    std::vector<std::byte> bytes_  = std::vector(record_bytes, std::byte{0x5a});
+};
+
+/// One file, written from begin to end, and one fdatasync.
+void durable_file(benchmark::State& state) {
+    scratch_directory const directory;
+    auto const              name = (directory.path() / "records").string();
+    record                  contents;
+    measure(
+        state, records,
+        [&] {
+            int const file = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+            check(file >= 0, "open");
+            for (std::size_t i = 0; i != records; ++i) {
+                auto const bytes = contents.next();
+                check(::write(file, bytes.data(), bytes.size()) == std::ssize(bytes), "write");
+            }
+            check(::fdatasync(file) == 0, "fdatasync");
+            ::close(file);
+        },
+        [&] { check(::unlink(name.c_str()) == 0, "unlink"); });
+}
+BENCHMARK(durable_file)->Name("stores/durable/write_fdatasync")->Unit(benchmark::kMillisecond)->UseManualTime();
 
 }  // namespace
