@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <functional>
 #include <iterator>
+#include <new>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -35,6 +36,7 @@ inline constexpr std::size_t buffer_alignment = alignof(T) < 16 ? 16 : alignof(T
 template <class T>
 class buffer {
     static_assert(std::is_trivially_copyable_v<T>, "a buffer's elements are copied as bytes");
+    static_assert(!std::is_const_v<T>, "a buffer of constants could never be written");
 
 public:
     using element_type = T;
@@ -77,7 +79,10 @@ public:
         if (other.size_ < size_) detail::throw_out_of_range(size_, other.size_);
         auto const done =
             detail::copy_block(from.from->store, from.where, to.from->store, to.where, size_ * sizeof(T));
-        if (!done) other.fail(done.error(), "copy to a buffer of");
+        if (done) return;
+        if (!alive()) detail::throw_stale(raw());
+        if (!other.alive()) detail::throw_stale(other.raw());
+        detail::throw_copy_error(done.error(), "copy", from.from->store, to.from->store);
     }
 
     /// To another store: this and all other copies name it there from now on. If that fails it is where it was,
@@ -156,6 +161,8 @@ auto as_result(F f) -> result<decltype(f())> try {
     return f();
 } catch (error const& e) {
     return e.code();
+} catch (std::bad_alloc const&) {
+    return make_error_code(errc::memory_full);
 }
 
 }  // namespace detail

@@ -18,6 +18,7 @@ namespace tenure::detail {
 /// Copies `n` bytes between blocks, by the shortest way there is: inside the store, straight from or to memory that
 /// one of them has here, else through a buffer of this process.
 inline result<void> copy_block(any_store& from, block source, any_store& to, block target, std::size_t n) {
+    if (n == 0 || (from == to && source == target)) return {};
     if (from == to && from.capabilities().copyable) return from.try_copy(source, 0, target, 0, n);
     if (result<std::byte*> const at = from.try_address(source)) return to.write(target, 0, {*at, n});
     if (result<std::byte*> const at = to.try_address(target)) return from.read(source, 0, {*at, n});
@@ -31,6 +32,12 @@ inline result<void> copy_block(any_store& from, block source, any_store& to, blo
         if (auto const done = to.write(target, at, part); !done) return done;
     }
     return {};
+}
+
+/// Either may be the one that failed.
+[[noreturn]] TENURE_COLD inline void throw_copy_error(std::error_code why, char const* call, any_store const& from,
+                                                      any_store const& to) {
+    throw error(why, call + (" a buffer from store " + from.describe() + " to store " + to.describe()));
 }
 
 /// Under the object's lock; null: it is not alive or another batch's by now.
@@ -49,29 +56,29 @@ inline void move_buffer_to(registry_core& r, raw_handle h, any_store const& name
             if (!b) return {errc::stale_handle};
             before = *b;
         }
-        if (before.from->store == named) return {};
         supply_guard const to(owner, named);
-        promise_guard      room(owner, *to);
+        if (!to) return {errc::memory_full, &owner, sizeof(supply)};
+        if (&*to == before.from) return {};
+        charge_guard charged(owner);
+        if (before.lent && owner.limited)  // it becomes the batch's own
+            if (failure const refused = charged.add(before.where.bytes)) return refused;
+        promise_guard room(owner, *to);
         if (!room) return {errc::memory_full, &owner, sizeof(block)};
         result<block> const fresh = to->store.allocate(before.where.bytes, alignment);
         if (!fresh) throw_store_error(fresh.error(), "move a buffer to", to->store);
-        struct guard {
-            any_store&   store;
-            block const* b;
-            ~guard() {
-                if (b) [[maybe_unused]]
-                    auto const undone = store.deallocate({b, 1});
-            }
-        } undo{to->store, &*fresh};
-        auto const copied = copy_block(before.from->store, before.where, to->store, *fresh, before.where.bytes);
-        if (!copied) throw_store_error(copied.error(), "move a buffer to", to->store);
+        fresh_block target(owner, *to, *fresh, room);
+        auto const  copied = copy_block(before.from->store, before.where, to->store, *fresh, before.where.bytes);
+        if (!copied) {
+            if (!is_alive(h)) return {errc::stale_handle};
+            throw_copy_error(copied.error(), "move", before.from->store, to->store);
+        }
         {
             object_lock const    guard(x);
             buffer_record* const b = buffer_of(h, x, owner);
             if (!b || b->where != before.where)
                 return {errc::stale_handle};  // another thread was faster: once more
-            undo.b = nullptr;
-            room.redeem(before.where.bytes, &stored::received);
+            target.keep(&stored::received);
+            charged.keep();
             b->from  = &*to;
             b->where = *fresh;
             b->lent  = false;

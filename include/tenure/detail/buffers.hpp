@@ -44,20 +44,21 @@ private:
     supply*       supply_;
 };
 
-/// The supply for a store that a buffer names, while it is looked for.
+/// The supply for a store that a buffer names, or null when memory is full; while it is looked for.
 class supply_guard {
 public:
-    supply_guard(batch_record& b, any_store const& named)
+    supply_guard(batch_record& b, any_store const& named) noexcept
         : supply_(named ? join_supply(*b.registry.load(std::memory_order_relaxed), named) : b.buffers),
-          joined_(named && supply_ != &supply_->registry.own) {}
+          joined_(named && supply_ && supply_ != &supply_->registry.own) {}
     ~supply_guard() {
         if (joined_) leave_supply(*supply_);
     }
     supply_guard(supply_guard const&)            = delete;
     supply_guard& operator=(supply_guard const&) = delete;
 
-    supply& operator*() const noexcept { return *supply_; }
-    supply* operator->() const noexcept { return supply_; }
+    explicit operator bool() const noexcept { return supply_; }
+    supply&  operator*() const noexcept { return *supply_; }
+    supply*  operator->() const noexcept { return supply_; }
 
 private:
     supply* supply_;
@@ -73,28 +74,62 @@ inline raw_handle make_buffer_record(lane& l, supply& s, block where, bool lent)
     return {at.pointer, at.word};
 }
 
+/// Keeps a batch for the time of a call in which on_soft may end it.
+class limited_hold {
+public:
+    limited_hold(batch_record& b, char const* call) : held_(b.limited && !is_root(b) ? &b : nullptr) {
+        if (held_ && !hold(b, b.id.load(std::memory_order_relaxed))) throw_failure({errc::batch_ended, &b}, call);
+    }
+    ~limited_hold() {
+        if (held_) let_go(held_);
+    }
+    limited_hold(limited_hold const&)            = delete;
+    limited_hold& operator=(limited_hold const&) = delete;
+
+private:
+    batch_record* held_;
+};
+
+/// A block that a batch has promised room for, and nobody has yet: it is freed unless it is kept. If the store
+/// cannot free it, the end of the batch will try again.
+class fresh_block {
+public:
+    fresh_block(batch_record& b, supply& s, block where, promise_guard& room) noexcept
+        : batch_(b), supply_(s), where_(where), room_(&room) {}
+    ~fresh_block() {
+        if (!room_) return;
+        room_->redeem(where_.bytes, &stored::made);
+        free_stored(batch_, supply_, where_);
+    }
+    fresh_block(fresh_block const&)            = delete;
+    fresh_block& operator=(fresh_block const&) = delete;
+
+    void keep(flow stored::* how) noexcept { std::exchange(room_, nullptr)->redeem(where_.bytes, how); }
+
+private:
+    batch_record&  batch_;
+    supply&        supply_;
+    block          where_;
+    promise_guard* room_;  ///< null: kept
+};
+
 inline raw_handle make_buffer_in(lane& l, std::size_t bytes, std::size_t alignment, any_store const& named) {
-    batch_record& b = *l.batch;
-    if (b.closed()) throw_failure({errc::batch_ended, &b}, "make a buffer in batch ");
+    constexpr char const* call = "make a buffer in batch ";
+    batch_record&         b    = *l.batch;
+    if (b.closed()) throw_failure({errc::batch_ended, &b}, call);
+    limited_hold const held(b, call);
     supply_guard const s(b, named);
-    charge_guard       charged(b);
+    if (!s) throw_failure({errc::memory_full, &b, sizeof(supply)}, call);
+    charge_guard charged(b);
     if (b.limited)
-        if (failure const why = charged.add(bytes)) throw_failure(why, "make a buffer in batch ");
+        if (failure const why = charged.add(bytes)) throw_failure(why, call);
     promise_guard room(b, *s);
-    if (!room) throw_failure({errc::memory_full, &b, sizeof(block)}, "make a buffer in batch ");
+    if (!room) throw_failure({errc::memory_full, &b, sizeof(block)}, call);
     result<block> const made = s->store.allocate(bytes, alignment);
     if (!made) throw_store_error(made.error(), "make a buffer in", s->store);
-    struct guard {
-        any_store&   store;
-        block const* b;
-        ~guard() {
-            if (b) [[maybe_unused]]
-                auto const undone = store.deallocate({b, 1});
-        }
-    } undo{s->store, &*made};
+    fresh_block      fresh(b, *s, *made, room);
     raw_handle const h = make_buffer_record(l, *s, *made, false);
-    undo.b             = nullptr;
-    room.redeem(made->bytes, &stored::made);
+    fresh.keep(&stored::made);
     charged.keep();
     return h;
 }

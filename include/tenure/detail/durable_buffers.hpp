@@ -29,7 +29,9 @@ inline void persist_buffer(raw_handle h, std::string_view name) {
         object_lock const    guard(x);
         buffer_record* const b = buffer_of(h, x, owner);
         if (!b || b->where != before.where) return {errc::stale_handle};
-        if (!b->lent) remove_stored(owner, *b->from, b->where.bytes, &stored::given);
+        if (b->lent) return {};
+        remove_stored(owner, *b->from, b->where.bytes, &stored::given);
+        refund_batch(owner, b->where.bytes);
         b->lent = true;
         return {};
     });
@@ -42,7 +44,8 @@ inline raw_handle open_buffer_in(lane& l, std::string_view name, any_store const
                                  std::size_t& bytes) {
     batch_record& b = *l.batch;
     if (b.closed()) throw_failure({errc::batch_ended, &b}, "open a buffer in batch ");
-    supply_guard const  s(b, named);
+    supply_guard const s(b, named);
+    if (!s) throw_failure({errc::memory_full, &b, sizeof(supply)}, "open a buffer in batch ");
     result<block> const found = s->store.try_find(name);
     if (!found) throw_store_error(found.error(), "open a buffer of", s->store);
     if (found->bytes % grain) throw_store_error(make_error_code(errc::out_of_range), "open a buffer of", s->store);

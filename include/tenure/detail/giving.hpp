@@ -60,7 +60,7 @@ public:
             if (!still_owned(h, x, from_)) return {errc::stale_handle, &from_};
             if (!x.large && !reserve_shares(x)) return {errc::memory_full, &to_, sizeof(share)};
             wants_proxy = x.header && stays_listed(x);
-            if (buffer_record const* const b = as_buffer(x); b && !b->lent) buffer = *b;
+            if (buffer_record const* const b = as_buffer(x)) buffer = *b;
         }
         if (buffer.from && !promise_buffer(*buffer.from)) return {errc::memory_full, &to_, sizeof(block)};
         if (wants_proxy) {
@@ -71,7 +71,7 @@ public:
             spare_  = p;
         }
         if (to_.limited) {
-            std::size_t const bytes = x.bytes + buffer.where.bytes;
+            std::size_t const bytes = x.bytes + (buffer.lent ? 0 : buffer.where.bytes);
             if (failure const why = charge_exactly(to_, common_, bytes)) return why;
             to_.own_charge.fetch_add(bytes, std::memory_order_relaxed);
             pending_ += bytes;
@@ -105,9 +105,9 @@ public:
         {
             object_lock const guard(x);
             if (!still_owned(h, x, from_) || (x.header && stays_listed(x) && !spare_)) return false;
-            if (buffer_record const* const b = as_buffer(x); b && !b->lent) {
+            if (buffer_record const* const b = as_buffer(x)) {
                 if (!move_buffer(*b)) return false;
-                bytes += b->where.bytes;
+                if (!b->lent) bytes += b->where.bytes;
             }
             if (x.header) move_entry(x);
             if (x.large) move_run(x.large);
@@ -150,11 +150,13 @@ private:
         return true;
     }
 
-    /// False: it has changed its store since it was prepared.
+    /// False: it has changed its store since it was prepared. What is lent is nobody's, but the promise made sure
+    /// that `to` uses the supply.
     bool move_buffer(buffer_record const& b) noexcept {
         promised* p = promised_;
         while (p && p->from != b.from) p = p->next;
         if (!p || p->count == 0) return false;
+        if (b.lent) return true;
         --p->count;
         remove_stored(from_, *b.from, b.where.bytes, &stored::given);
         redeem(to_, *b.from, b.where.bytes, &stored::received);

@@ -35,6 +35,11 @@ public:
         bytes_ = bytes;
         batch_.own_charge.fetch_add(bytes, std::memory_order_relaxed);
         tell_soft_limits(batch_.limited);
+        std::uint64_t const s = batch_.state.load(std::memory_order_acquire);
+        if (s & batch_flags::closed) [[unlikely]] {  // by a callback
+            if (s & batch_flags::done) bytes_ = 0;   // which gave back all
+            return {errc::batch_ended, &batch_};
+        }
         return {};
     }
     void keep() noexcept { bytes_ = 0; }

@@ -174,6 +174,7 @@ inline bool release_plainly(batch_record& b) noexcept {
     } else {
         l.thread.store(nullptr, std::memory_order_relaxed);
     }
+    leave_supplies(b);
     return true;
 }
 
@@ -235,6 +236,7 @@ inline void release_memory(batch_record& b) noexcept {
     }
     b.has_lanes.store(false, std::memory_order_relaxed);
     if (b.limited) refund(b.limited, nullptr, b.own_charge.exchange(0, std::memory_order_relaxed));
+    leave_supplies(b);
 }
 
 }  // namespace tenure::detail

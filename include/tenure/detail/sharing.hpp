@@ -65,7 +65,9 @@ inline constexpr std::uint16_t last_pass = 255;  ///< of a generation; the next 
 
 inline void offer_holes(place p) noexcept {
     if (p.u->filling || (p.u->passes >= last_pass && !all_dead(p.track()))) return;
-    if (batch_record* const owner = sole_owner(p.u)) enqueue(p.u, filler(p.u, owner));
+    batch_record* const owner = sole_owner(p.u);
+    if (!owner || p.where->from != owner->slabs) return;  // what it makes belongs in its own store
+    enqueue(p.u, filler(p.u, owner));
 }
 
 inline void count_for(place p, batch_record* b) noexcept {

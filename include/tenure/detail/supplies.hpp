@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <mutex>
+#include <new>
+#include <utility>
 
 #include <tenure/detail/process.hpp>
 
@@ -29,14 +31,15 @@ inline bool unlink_idle(registry_core& r, supply& s) noexcept {
     return true;
 }
 
-/// For one more batch. Throws std::bad_alloc.
-TENURE_COLD inline supply* join_supply(registry_core& r, any_store const& store) {
+/// For one more user. Null: memory is full.
+TENURE_COLD inline supply* join_supply(registry_core& r, any_store const& store) noexcept {
     if (store == r.own.store) return &r.own;
     std::scoped_lock const guard(r.supplies_mutex);
     supply*                s = r.supplies;
     while (s && s->store != store) s = s->next;
     if (!s) {
-        s          = new supply(store, r, r.decay, 0);
+        s = new (std::nothrow) supply(store, r, r.decay, 0);
+        if (!s) return nullptr;
         s->next    = r.supplies;
         r.supplies = s;
     }
@@ -50,39 +53,48 @@ inline void hold_supply(supply& s) noexcept {
     ++s.users;
 }
 
-TENURE_COLD inline void leave_supply(supply& s) noexcept {
-    if (&s == &s.registry.own) return;
+/// True: it is gone.
+TENURE_COLD inline bool leave_supply(supply& s) noexcept {
+    if (&s == &s.registry.own) return false;
     {
         std::scoped_lock const guard(s.registry.supplies_mutex);
         --s.users;
-        if (!unlink_idle(s.registry, s)) return;
+        if (!unlink_idle(s.registry, s)) return false;
     }
     delete &s;
+    return true;
 }
 
-/// A batch uses what the one above it uses, or what it names: slabs only where that is addressable.
+/// A batch uses what the one above it uses, or what it names: slabs only where that is addressable. Throws
+/// std::bad_alloc.
 inline void join_supplies(batch_record& b, batch_record const* parent, registry_core& r, any_store const* named) {
     supply* const above = parent ? parent->slabs : &r.own;
     b.slabs             = above;
     b.buffers           = parent ? parent->buffers : &r.own;
     if (named) [[unlikely]] {
         b.buffers = join_supply(r, *named);
+        if (!b.buffers) throw std::bad_alloc();
         if (b.buffers->addressable()) b.slabs = b.buffers;
     }
     if (!named) hold_supply(*b.buffers);
     if (b.slabs != b.buffers) hold_supply(*b.slabs);
 }
 
+/// Nothing is left of the batch in any of them.
 inline void leave_supplies(batch_record& b) noexcept {
     supply* const own = &b.registry.load(std::memory_order_relaxed)->own;
-    if (b.buffers != own) leave_supply(*b.buffers);
-    if (b.slabs != b.buffers && b.slabs != own) leave_supply(*b.slabs);
+    if (b.buffers == own && b.slabs == own) [[likely]]
+        return;
+    supply* const buffers = std::exchange(b.buffers, own);
+    supply* const slabs   = std::exchange(b.slabs, own);
+    if (buffers != own) leave_supply(*buffers);
+    if (slabs != buffers && slabs != own) leave_supply(*slabs);
 }
 
 /// Asks all stores again to free what they could not.
 inline void retry_refused(registry_core& r) noexcept {
     if (!r.own.refused.empty()) r.own.refused.retry(r.own.store);
-    for (std::size_t i = 0;; ++i) {
+    for (std::size_t i = 0;;) {
         supply* s = nullptr;
         {
             std::scoped_lock const guard(r.supplies_mutex);
@@ -92,7 +104,7 @@ inline void retry_refused(registry_core& r) noexcept {
             ++s->users;  // while it is asked, with no lock held
         }
         if (!s->refused.empty()) s->refused.retry(s->store);
-        leave_supply(*s);
+        if (!leave_supply(*s)) ++i;
     }
 }
 
