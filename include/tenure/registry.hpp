@@ -170,9 +170,10 @@ private:
     friend class batch_scope;
     friend detail::lane& detail::current_lane();
 
-    detail::lane& root_lane() { return *detail::lane_of_root(*core_); }
-    detail::found find(batch_id id, char const* call) const;
-    void          end(batch_id id, bool destroy);
+    static registry& open_global();
+    detail::lane&    root_lane() { return *detail::lane_of_root(*core_); }
+    detail::found    find(batch_id id, char const* call) const;
+    void             end(batch_id id, bool destroy);
 
     detail::registry_core* core_;
     registry_options       options_;
@@ -199,6 +200,11 @@ inline registry::~registry() {
 }
 
 inline registry& registry::global() {
+    static registry& instance = open_global();
+    return instance;
+}
+
+TENURE_COLD inline registry& registry::open_global() {
     static registry instance;
     return instance;
 }

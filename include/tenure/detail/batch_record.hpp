@@ -196,7 +196,12 @@ struct batch_record {
     std::atomic<bool>           in_chain{false};
     bool                        is_loose = false;
     std::atomic<bool> wandered{false};  ///< its guard was destroyed on another thread; its own has not seen it
-    tenure::cleanup   cleanup = tenure::cleanup::on_exit;
+
+    // Side by side, so that most batches set them by one store.
+    tenure::cleanup   cleanup   = tenure::cleanup::on_exit;
+    tenure::residency residency = tenure::residency::memory;
+    bool              joined    = false;  ///< it uses a store that was named, by it or above it
+    int               priority  = 0;
 
     std::atomic<thread_context*> guard{nullptr};   ///< the thread whose chain of open guards it is in, or null
     batch_record*                older = nullptr;  ///< in that chain, or in its registry's list of loose batches
@@ -212,8 +217,6 @@ struct batch_record {
     std::atomic<stored*> stores{nullptr};   ///< what it has in stores as buffers
     entry*               inbox = nullptr;   ///< ends to run of objects that another thread gave, newest first
 
-    tenure::residency          residency = tenure::residency::memory;
-    int                        priority  = 0;
     std::atomic<paging_state>  paging{paging_state::in};
     paged_batch*               paged = nullptr;  ///< of who made the state `moving`
     std::atomic<bool>          page_failed{false};

@@ -20,7 +20,11 @@ inline void recycle(batch_record* b) noexcept {
     b->id.store(0, std::memory_order_release);
     b->primary.serial.store(0, std::memory_order_relaxed);
     if (b->limited == b) b->limits.on_soft = nullptr;
-    if (b->books.used.load(std::memory_order_relaxed)) b->books.reset();
+    if (b->books.used.load(std::memory_order_relaxed)) {
+        b->books.reset();
+        b->store_errors = 0;
+        b->page_failed.store(false, std::memory_order_relaxed);
+    }
     give_record(b);
 }
 
