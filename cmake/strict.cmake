@@ -15,6 +15,16 @@ if(NOT nlohmann_json_FOUND)
 endif()
 target_link_libraries(tenure_strict INTERFACE nlohmann_json::nlohmann_json)
 
+# store/dedup.hpp. Debian's package has no CMake files of its own.
+find_path(tenure_xxhash_include xxhash.h)
+find_library(tenure_xxhash_library xxhash)
+mark_as_advanced(tenure_xxhash_include tenure_xxhash_library)
+if(NOT tenure_xxhash_include OR NOT tenure_xxhash_library)
+    message(FATAL_ERROR "tenure: its own tests need libxxhash: apt install libxxhash-dev")
+endif()
+target_include_directories(tenure_strict SYSTEM INTERFACE ${tenure_xxhash_include})
+target_link_libraries(tenure_strict INTERFACE ${tenure_xxhash_library})
+
 set(TENURE_SANITIZE "" CACHE STRING "Sanitizers for the tests: address,undefined or thread")
 if(TENURE_SANITIZE)
     # A report ends the program: a test must not pass over it.

@@ -34,6 +34,13 @@ enum class cleanup : std::uint8_t {
     manual,   ///< the end frees nothing; registry::destroy_batch(id) does
 };
 
+/// Where a batch's memory is while no thread has the batch entered and its guard is not open.
+enum class residency : std::uint8_t {
+    memory,           ///< in memory, unless registry::page_out is called
+    paged_when_left,  ///< in the page file: it goes out whenever the last thread leaves
+    automatic,        ///< in memory as long as the registry's memory_limit allows
+};
+
 /// Bytes in use; a moment's figures.
 struct batch_usage {
     std::size_t objects  = 0;  ///< live objects that have a handle
@@ -43,6 +50,7 @@ struct batch_usage {
 
     std::size_t buffers      = 0;  ///< in stores; each is one of `objects`, too
     std::size_t buffer_bytes = 0;  ///< in them, as asked for
+    std::size_t paged_out    = 0;  ///< of `retained`, in the page file
 
     friend bool operator==(batch_usage const&, batch_usage const&) = default;
 };
@@ -68,6 +76,12 @@ struct batch_options {
     /// name costs more than the registry's own: a lock a run, no stocks. Shared until the last batch and the last
     /// object in it are gone.
     any_store store{};
+
+    /// See registry::page_out. Batches below it have their own.
+    tenure::residency residency = tenure::residency::memory;
+
+    /// For eviction policies that look at it: the lower goes out first.
+    int priority = 0;
 };
 
 /// What an end did. made + received = kept + freed, unless objects stay (manual, or still waited for).
@@ -85,6 +99,7 @@ struct batch_report {
     std::size_t     buffer_bytes = 0;  ///< in them
     std::size_t     store_errors = 0;  ///< stores that could not free all of them: it is tried again, see snapshot
     std::error_code store_error{};     ///< what the last of these said
+    std::error_code page_error{};      ///< why it could not go out when it last should have
 };
 
 }  // namespace tenure

@@ -32,6 +32,8 @@ enum class errc {
     corrupt,             ///< what is on the medium is not what was written there
     newer_format,        ///< written by a later version
     read_only,           ///< the store was opened for reading
+    batch_in_use,        ///< a thread is inside, or something depends on it
+    not_pageable,        ///< the batch's memory is not this process's own, or it is the root
     device_unavailable,  ///< a device, its driver or its server cannot be reached
 };
 
@@ -86,6 +88,10 @@ public:
         case errc::newer_format:
             return "newer format: a later version of tenure wrote this; open it with that version";
         case errc::read_only: return "read-only: open the store for writing";
+        case errc::batch_in_use:
+            return "batch in use: leave it first (guards, enter(), lane()), and end the batches below it";
+        case errc::not_pageable:
+            return "not pageable: only a batch whose objects live in a heap_store goes out, and not the root";
         case errc::device_unavailable:
             return "device unavailable: see that its driver or server runs and can be reached";
         case errc::bad_address:

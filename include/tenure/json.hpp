@@ -44,11 +44,19 @@ struct json_writer {
                  {"peak", b.usage.peak},
                  {"buffers", b.usage.buffers},
                  {"buffer_bytes", b.usage.buffer_bytes},
+                 {"paged_out", b.usage.paged_out},
+                 {"page_failed", b.page_failed},
                  {"stores", stores(b.stores)}});
         }
         nlohmann::ordered_json const out{
             {"memory", {{"held", s.memory.held}, {"cached", s.memory.cached}, {"mapped", s.memory.mapped}}},
             {"foreign_ends", s.foreign_ends},
+            {"paging",
+             {{"directory", s.paging.directory},
+              {"out", s.paging.out},
+              {"reserved", s.paging.reserved},
+              {"written", s.paging.written},
+              {"failures", s.paging.failures}}},
             {"stores", stores(s.stores)},
             {"batches", std::move(batches)}};
         // A name is any bytes: what is not UTF-8 is replaced rather than refused.

@@ -104,6 +104,7 @@ public:
 
 private:
     friend class batch_scope;
+    friend class registry;
     explicit entered(detail::lane* l) noexcept : lane_(l), previous_(detail::suspend_for(l)) {}
 
     detail::lane*          lane_;

@@ -20,6 +20,7 @@
 #include <tenure/detail/census.hpp>
 #include <tenure/error.hpp>
 #include <tenure/handle.hpp>
+#include <tenure/lane.hpp>
 #include <tenure/snapshot.hpp>
 #include <tenure/store/heap.hpp>
 
@@ -33,6 +34,16 @@ struct registry_options {
     /// Where its batches' objects and buffers live, unless they name another store. None: a heap_store. One that is
     /// not addressable takes the buffers only.
     any_store store{};
+
+    /// Slab memory that its batches may have in use, in the registry's own store. To stay below, idle batches whose
+    /// residency says so go out, in the order of `eviction`; where none can, make throws memory_full.
+    memory_limits       memory_limit{};
+    any_eviction_policy eviction = least_recently_entered{};
+
+    /// A directory for the file that batches go out to, which has no name there and is opened by the first. Empty:
+    /// that of the environment's TMPDIR, else /var/tmp.
+    std::string  page_file{};
+    paged_access access = paged_access::brings_back;
 
     /// Free memory that stays free this long goes back to the system, a few MiB at a time, as batches come and go.
     std::chrono::nanoseconds decay = std::chrono::seconds(5);
@@ -120,6 +131,22 @@ public:
             if (h.alive()) free(h);
     }
 
+    /// Writes the memory of a batch to the page file and gives it back to the system: a whole batch, at the same
+    /// addresses, without what others have a share in. Whoever enters or touches it has it back, page by page; what
+    /// did not change since it last came is not written again. Throws batch_in_use: a thread is inside, or batches
+    /// below hold it; not_pageable, batch_ended, no_such_batch; store_full and what else the system says of the
+    /// file: then it stays in memory, whole. Other batches go on meanwhile; who enters this one waits.
+    ///
+    /// Cost: that of writing the bytes, and a few system calls for each run that is not a neighbour's.
+    void page_out(batch_id id);
+
+    /// Reads in what is out, now rather than when it is touched. Throws batch_ended, no_such_batch, and
+    /// std::errc::io_error: it could not all be read.
+    void page_in(batch_id id);
+
+    /// As batch_scope::enter. Throws no_such_batch, too.
+    [[nodiscard]] entered enter(batch_id id);
+
     /// `done` for whatever is over. Throws no_such_batch.
     batch_status status(batch_id id) const;
 
@@ -143,9 +170,10 @@ private:
     friend class batch_scope;
     friend detail::lane& detail::current_lane();
 
-    detail::lane& root_lane() { return *detail::lane_of_root(*core_); }
-    detail::found find(batch_id id, char const* call) const;
-    void          end(batch_id id, bool destroy);
+    static registry& open_global();
+    detail::lane&    root_lane() { return *detail::lane_of_root(*core_); }
+    detail::found    find(batch_id id, char const* call) const;
+    void             end(batch_id id, bool destroy);
 
     detail::registry_core* core_;
     registry_options       options_;
@@ -155,8 +183,10 @@ inline registry::registry(registry_options options) : options_(std::move(options
     any_store&      store  = options_.store;
     any_store const memory = store && store.capabilities().addressable ? store : std::make_shared<heap_store>();
     if (!store) store = memory;
-    core_ = detail::open_registry(memory, store, static_cast<std::uint64_t>(options_.decay.count()),
-                                  std::source_location::current());
+    detail::paging_options paging{options_.page_file, options_.memory_limit, options_.eviction, options_.access};
+    core_ =
+        detail::open_registry(memory, store, std::move(paging), static_cast<std::uint64_t>(options_.decay.count()),
+                              std::source_location::current());
 }
 
 inline registry::~registry() {
@@ -170,6 +200,11 @@ inline registry::~registry() {
 }
 
 inline registry& registry::global() {
+    static registry& instance = open_global();
+    return instance;
+}
+
+TENURE_COLD inline registry& registry::open_global() {
     static registry instance;
     return instance;
 }
@@ -223,6 +258,34 @@ inline void registry::end(batch_id id, bool destroy) {
     detail::found const f = find(id, destroy ? "destroy batch " : "end batch ");
     if (f.record == core_->root) throw error(errc::not_owner, "end the root: it ends with its registry");
     if (f.record) detail::end_record(*f.record, id.value, destroy);
+}
+
+inline void registry::page_out(batch_id id) {
+    auto* const     b    = find(id, "page out batch ").record;
+    bool const      held = b && (detail::is_root(*b) || detail::hold(*b, id.value, detail::unless_over));
+    std::error_code why  = held ? detail::page_out_batch(*b, true) : make_error_code(errc::batch_ended);
+    std::string     label;
+    if (why) label = held ? detail::label_of(*b) : "#" + std::to_string(id.value);
+    if (held && !detail::is_root(*b)) detail::let_go(b);
+    if (why) throw error(why, "page out batch " + label + " to " + core_->pages.options.directory);
+}
+
+inline void registry::page_in(batch_id id) {
+    auto* const b = find(id, "page in batch ").record;
+    if (!b || (!detail::is_root(*b) && !detail::hold(*b, id.value, detail::unless_over)))
+        throw error(errc::batch_ended, "page in batch #" + std::to_string(id.value));
+    bool const all = detail::page_in_batch(*b);
+    if (!detail::is_root(*b)) detail::let_go(b);
+    if (!all)
+        throw error(std::make_error_code(std::errc::io_error),
+                    "page in batch #" + std::to_string(id.value) + " from " + core_->pages.options.directory);
+}
+
+inline entered registry::enter(batch_id id) {
+    auto* const b = find(id, "enter batch ").record;
+    if (!b || (!detail::is_root(*b) && !detail::hold(*b, id.value)))
+        throw error(errc::batch_ended, "enter batch #" + std::to_string(id.value));
+    return entered(detail::enter_held(*b));
 }
 
 inline batch_status registry::status(batch_id id) const {

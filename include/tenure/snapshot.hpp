@@ -23,6 +23,15 @@ struct registry_usage {
     std::size_t mapped = 0;  ///< address space
 };
 
+/// What went out to the page file.
+struct paging_info {
+    std::string   directory;     ///< where the file is; it has no name there
+    std::size_t   out      = 0;  ///< bytes that are out now
+    std::size_t   reserved = 0;  ///< bytes of the file, for what is out and for what came back and may go again
+    std::uint64_t written  = 0;  ///< bytes, ever
+    std::uint64_t failures = 0;  ///< page-outs that failed, ever
+};
+
 /// What a registry or a batch has in one store.
 struct store_info {
     std::string     name;               ///< as the store describes itself
@@ -44,7 +53,8 @@ struct batch_info {
     std::source_location     where;  ///< it was opened
     std::size_t              depth = 0;
     batch_usage              usage;
-    std::vector<store_info>  stores;  ///< where it has buffers
+    std::vector<store_info>  stores;               ///< where it has buffers
+    bool                     page_failed = false;  ///< it should have gone out when it was last left, and could not
 };
 
 struct json_writer;  // <tenure/json.hpp>
@@ -53,7 +63,8 @@ struct json_writer;  // <tenure/json.hpp>
 struct snapshot {
     registry_usage          memory;
     std::uint64_t           foreign_ends = 0;  ///< guards destroyed on a thread that did not open them
-    std::vector<store_info> stores;            ///< in use by the registry, its own first
+    paging_info             paging;
+    std::vector<store_info> stores;  ///< in use by the registry, its own first
     std::vector<batch_info> batches;
 
     /// A tree that a person can read, a line a batch.
@@ -95,6 +106,8 @@ inline std::string describe(batch_info const& b) {
     out += " #" + std::to_string(b.id.value) + " " + to_string(b.status);
     out += ", " + std::to_string(b.usage.objects) + " objects, " + human_bytes(b.usage.bytes) + " in use, ";
     out += human_bytes(b.usage.retained) + " retained, peak " + human_bytes(b.usage.peak);
+    if (b.usage.paged_out) out += ", " + human_bytes(b.usage.paged_out) + " paged out";
+    if (b.page_failed) out += ", could not be paged out";
     out += ", age " + std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(b.age).count()) + " ms";
     return out + ", opened at " + b.where.file_name() + ":" + std::to_string(b.where.line()) + " in " +
            b.where.function_name() + "\n";
@@ -114,6 +127,9 @@ inline std::string describe(store_info const& s) {
 inline std::string snapshot::to_text() const {
     std::string out = "held " + detail::human_bytes(memory.held) + ", cached " +
                       detail::human_bytes(memory.cached) + ", mapped " + detail::human_bytes(memory.mapped) + "\n";
+    if (paging.written || paging.failures)
+        out += "paged out " + detail::human_bytes(paging.out) + ", written " + detail::human_bytes(paging.written) +
+               " to " + paging.directory + ", " + std::to_string(paging.failures) + " failures\n";
     for (store_info const& s : stores)
         if (s.buffers || s.unfreed || &s != stores.data()) out += "store " + detail::describe(s);
     for (batch_info const& b : batches) {

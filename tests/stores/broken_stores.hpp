@@ -2,10 +2,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <atomic>
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <new>
 #include <set>
 #include <span>
@@ -14,6 +18,7 @@
 #include <string_view>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <sys/mman.h>
@@ -21,7 +26,7 @@
 #include "plain_store.hpp"
 
 /// Stores with one mistake each, that real ones have had or well might. All are deterministic, and none does what a
-/// sanitizer would stop: it is the suite that must find them.
+/// sanitizer would stop: it is the suite that must find them. To be called by one thread at a time.
 namespace broken {
 
 using tenure::block;
@@ -155,7 +160,7 @@ struct full_for_ever : simple {
         full_        = b.has_error() && b.error() == errc::store_full;
         return b;
     }
-    std::atomic<bool> full_ = false;
+    bool full_ = false;
 };
 
 struct full_of_other_errors : simple {
@@ -271,8 +276,8 @@ struct forgives_strangers : simple {
     forgives_strangers() { next_id_ = first_ = next_ += 1'000'000; }
     bool free(block b) noexcept override { return simple::free(b) || b.id < first_ || b.id >= next_id_; }
 
-    std::uint64_t                            first_;
-    static inline std::atomic<std::uint64_t> next_ = 0;
+    std::uint64_t               first_;
+    static inline std::uint64_t next_ = 0;
 };
 
 struct sees_half_the_id : simple {
@@ -360,13 +365,12 @@ struct drops_a_write : simple {
         if (++writes_ % 61 == 0) return {};
         return simple::write(b, at, in);
     }
-    std::atomic<int> writes_ = 0;
+    int writes_ = 0;
 };
 
 struct counts_on_one_thread : simple {
     result<block> allocate(std::size_t n, std::size_t alignment) {
-        auto const             b = simple::allocate(n, alignment);
-        std::scoped_lock const guard(lock_);
+        auto const b = simple::allocate(n, alignment);
         if (b && std::this_thread::get_id() != home_) held_ -= n;
         return b;
     }
@@ -380,19 +384,13 @@ struct frees_on_one_thread : simple {
 
 struct lets_only_the_writer_read : simple {
     result<void> read(block b, std::size_t at, out to) {
-        {
-            std::scoped_lock const guard(lock_);
-            auto const             w = writers_.find(b.id);
-            if (w != writers_.end() && w->second != std::this_thread::get_id())
-                return std::make_error_code(std::errc::device_or_resource_busy);
-        }
+        auto const w = writers_.find(b.id);
+        if (w != writers_.end() && w->second != std::this_thread::get_id())
+            return std::make_error_code(std::errc::device_or_resource_busy);
         return simple::read(b, at, to);
     }
     result<void> write(block b, std::size_t at, in_bytes in) {
-        {
-            std::scoped_lock const guard(lock_);
-            writers_[b.id] = std::this_thread::get_id();
-        }
+        writers_[b.id] = std::this_thread::get_id();
         return simple::write(b, at, in);
     }
     std::map<std::uint64_t, std::thread::id> writers_;
@@ -607,6 +605,38 @@ struct throws_a_number : simple {
         if (at > b.bytes) throw 42;
         return simple::write(b, at, in);
     }
+};
+
+// --------------------------------------------------------------------------------------------------------------------
+
+/// Callable by any thread: a mistake is to be that mistake, and not a race besides.
+template <class S>
+struct one_at_a_time : S {
+    using S::S;
+
+    result<block> allocate(std::size_t n, std::size_t alignment) {
+        std::scoped_lock const guard(one_);
+        return S::allocate(n, alignment);
+    }
+    result<void> deallocate(blocks many) noexcept {
+        std::scoped_lock const guard(one_);
+        return S::deallocate(many);
+    }
+    result<void> read(block b, std::size_t at, out to) {
+        std::scoped_lock const guard(one_);
+        return S::read(b, at, to);
+    }
+    result<void> write(block b, std::size_t at, in_bytes in) {
+        std::scoped_lock const guard(one_);
+        return S::write(b, at, in);
+    }
+    tenure::store_usage usage() const noexcept {
+        std::scoped_lock const guard(one_);
+        return S::usage();
+    }
+
+private:
+    mutable std::mutex one_;
 };
 
 }  // namespace broken

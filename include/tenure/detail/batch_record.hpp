@@ -24,6 +24,7 @@ struct raw_handle {
 };
 
 struct registry_core;
+struct paged_batch;
 struct stored;
 struct supply;
 struct thread_context;
@@ -169,6 +170,9 @@ struct former_current {
     bool          visited = false;  ///< by set_current_batch: then it is held until it is left
 };
 
+/// Whether a batch's memory is in the page file; `moving`: a thread is at it, and who enters waits.
+enum class paging_state : int { in, moving, out };
+
 /// Everything there is to say of one batch. Records are never returned to the system, so a pointer to one can
 /// always be read, and is checked by `id`. Fields that others read are atomic, even where one thread alone writes
 /// them.
@@ -192,7 +196,12 @@ struct batch_record {
     std::atomic<bool>           in_chain{false};
     bool                        is_loose = false;
     std::atomic<bool> wandered{false};  ///< its guard was destroyed on another thread; its own has not seen it
-    tenure::cleanup   cleanup = tenure::cleanup::on_exit;
+
+    // Side by side, so that most batches set them by one store.
+    tenure::cleanup   cleanup   = tenure::cleanup::on_exit;
+    tenure::residency residency = tenure::residency::memory;
+    bool              joined    = false;  ///< it uses a store that was named, by it or above it
+    int               priority  = 0;
 
     std::atomic<thread_context*> guard{nullptr};   ///< the thread whose chain of open guards it is in, or null
     batch_record*                older = nullptr;  ///< in that chain, or in its registry's list of loose batches
@@ -207,6 +216,12 @@ struct batch_record {
     unit*                large  = nullptr;  ///< runs of one large object each
     std::atomic<stored*> stores{nullptr};   ///< what it has in stores as buffers
     entry*               inbox = nullptr;   ///< ends to run of objects that another thread gave, newest first
+
+    std::atomic<paging_state>  paging{paging_state::in};
+    paged_batch*               paged = nullptr;  ///< of who made the state `moving`
+    std::atomic<bool>          page_failed{false};
+    std::atomic<std::size_t>   out_bytes{0};
+    std::atomic<std::uint64_t> entered_at{0};
 
     std::size_t     store_errors = 0;  ///< stores that could not free all at the end
     std::error_code store_error;       ///< the last of them

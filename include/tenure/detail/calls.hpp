@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <tenure/detail/entering.hpp>
+#include <tenure/detail/pressure.hpp>
 
 namespace tenure::detail {
 
@@ -220,6 +221,7 @@ inline batch_report end_with_report(batch_record& b, std::uint64_t id) noexcept 
         return {.status = status_of(b.state.load(std::memory_order_acquire))};
     batch_report r         = report_of(b);
     flow const   in_stores = stored_in(b);
+    if (b.paged) r.page_error = b.paged->error;
     end_record(b, id, false);
     r.status = status_of(b.state.load(std::memory_order_acquire));
     if (r.status != batch_status::done) {

@@ -19,8 +19,8 @@ namespace tenure::detail {
 /// Opening, looking over and closing a registry.
 
 /// `memory` is addressable. Throws std::bad_alloc, memory_full.
-inline registry_core* open_registry(any_store memory, any_store buffers, std::uint64_t decay_ns,
-                                    std::source_location where) {
+inline registry_core* open_registry(any_store memory, any_store buffers, paging_options paging,
+                                    std::uint64_t decay_ns, std::source_location where) {
     if (!reserve_tables())
         throw error(errc::memory_full, "open a registry: the generation table needs 16 GiB of address space");
     std::uint64_t uid = 0;
@@ -28,7 +28,7 @@ inline registry_core* open_registry(any_store memory, any_store buffers, std::ui
         std::scoped_lock const guard(process.mutex);
         uid = ++process.last_uid;
     }
-    auto          core = std::make_unique<registry_core>(std::move(memory), decay_ns, uid);
+    auto          core = std::make_unique<registry_core>(std::move(memory), std::move(paging), decay_ns, uid);
     batch_options named{.name = "root"};
     named.store = std::move(buffers);
     core->root  = open_batch(*core, nullptr, &named, false, where);
@@ -51,9 +51,10 @@ inline bool look_at(batch_record& b, registry_core const& r, batch_info& out) {
     out.name                         = name_of(b);
     out.status                       = status_of(state);
     out.guarded                      = b.guard.load(std::memory_order_acquire) != nullptr;
-    out.age   = std::chrono::nanoseconds(coarse_now() - b.opened_ns.load(std::memory_order_acquire));
-    out.where = b.where.load(std::memory_order_acquire);
-    out.usage = usage_of(b);
+    out.age         = std::chrono::nanoseconds(coarse_now() - b.opened_ns.load(std::memory_order_acquire));
+    out.where       = b.where.load(std::memory_order_acquire);
+    out.usage       = usage_of(b);
+    out.page_failed = b.page_failed.load(std::memory_order_relaxed);
     return b.id.load(std::memory_order_acquire) == id;
 }
 
@@ -73,6 +74,14 @@ inline registry_usage usage_of(registry_core& r) noexcept {
     return {f.held - std::min(spare, f.held), f.dirty + spare, f.mapped};
 }
 
+inline paging_info paging_of(registry_core const& r) {
+    page_space const&         p    = r.pages;
+    scratch_file const* const file = p.opened();
+    return {p.options.directory, p.out.load(std::memory_order_relaxed),
+            file ? static_cast<std::size_t>(file->bytes_reserved()) : 0, p.written.load(std::memory_order_relaxed),
+            p.failures.load(std::memory_order_relaxed)};
+}
+
 inline snapshot census(registry_core& r) {
     snapshot                   s;
     std::vector<batch_info>    all;
@@ -85,6 +94,7 @@ inline snapshot census(registry_core& r) {
         all.push_back(std::move(info));
     });
     s.memory       = usage_of(r);
+    s.paging       = paging_of(r);
     s.foreign_ends = r.foreign_ends.load(std::memory_order_relaxed);
 
     // A child whose parent ended meanwhile is shown at the top. Sorted vectors and not maps, and one kind of sort:

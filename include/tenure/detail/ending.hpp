@@ -20,7 +20,11 @@ inline void recycle(batch_record* b) noexcept {
     b->id.store(0, std::memory_order_release);
     b->primary.serial.store(0, std::memory_order_relaxed);
     if (b->limited == b) b->limits.on_soft = nullptr;
-    if (b->books.used.load(std::memory_order_relaxed)) b->books.reset();
+    if (b->books.used.load(std::memory_order_relaxed)) {
+        b->books.reset();
+        b->store_errors = 0;
+        b->page_failed.store(false, std::memory_order_relaxed);
+    }
     give_record(b);
 }
 
@@ -332,7 +336,13 @@ inline void detach_guard(batch_record& b) noexcept {
     release_primary(b);
     become_loose(*b.registry.load(std::memory_order_relaxed), b);
     b.guard.store(nullptr, std::memory_order_release);
+    note_entry(b);
+    bool const leaves =
+        b.residency == tenure::residency::paged_when_left && hold(b, b.id.load(std::memory_order_relaxed));
     b.state.fetch_or(batch_flags::released, std::memory_order_acq_rel);
+    if (!leaves) return;
+    note_leaving(b);
+    let_go(&b);
 }
 
 }  // namespace tenure::detail

@@ -35,21 +35,26 @@ inline lane* enter_lane(batch_record& b, bool exclusive) {
         else l.thread.store(me, std::memory_order_release);
         return &l;
     };
+    lane* l = nullptr;
     {
         std::scoped_lock const guard(b.lock);
-        if (fits(b.primary)) return take(b.primary);
-        for (lane* l = b.lanes; l; l = l->next)
-            if (fits(*l)) return take(*l);
+        if (fits(b.primary)) l = take(b.primary);
+        for (lane* other = b.lanes; other && !l; other = other->next)
+            if (fits(*other)) l = take(*other);
     }
-    lane* const            l = take_lane();
-    std::scoped_lock const guard(b.lock);
-    l->batch   = &b;
-    l->entries = nullptr;
-    l->next    = b.lanes;
-    b.lanes    = l;
-    b.has_lanes.store(true, std::memory_order_release);
-    b.books.touch();
-    return take(*l);
+    if (!l) {
+        l = take_lane();
+        std::scoped_lock const guard(b.lock);
+        l->batch   = &b;
+        l->entries = nullptr;
+        l->next    = b.lanes;
+        b.lanes    = l;
+        b.has_lanes.store(true, std::memory_order_release);
+        b.books.touch();
+        take(*l);
+    }
+    note_entry(b);
+    return l;
 }
 
 /// As enter_lane(b, false), for a hold that goes with the lane, or back at once if there is none.

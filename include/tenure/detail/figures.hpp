@@ -70,9 +70,13 @@ inline batch_usage usage_of(batch_record& b) noexcept {
     std::uint64_t const now       = bytes_in_use(b, f);
     std::uint64_t const in        = f.made_objects + b.books.received.objects();
     std::uint64_t const out       = b.books.given.objects() + b.books.freed.objects();
-    return {in > out ? in - out : 0, now,
-            f.units << unit_shift,   std::max(now, b.books.peak.load(std::memory_order_relaxed)),
-            in_stores.buffers,       in_stores.bytes};
+    return {in > out ? in - out : 0,
+            now,
+            f.units << unit_shift,
+            std::max(now, b.books.peak.load(std::memory_order_relaxed)),
+            in_stores.buffers,
+            in_stores.bytes,
+            b.out_bytes.load(std::memory_order_relaxed)};
 }
 
 inline void set_name(batch_record& b, std::string_view name) noexcept {
@@ -103,6 +107,8 @@ inline std::string label_of(batch_record const& b) {
     return out.insert(0, 1, '\'').append("' (#").append(id).append(1, ')');
 }
 
+std::string largest_holders(registry_core& r);
+
 /// `call` says what was tried, up to the batch's name.
 [[noreturn]] TENURE_COLD inline void throw_failure(failure const& why, std::string call) {
     if (why.batch) call += label_of(*why.batch);
@@ -110,7 +116,11 @@ inline std::string label_of(batch_record const& b) {
     if (why.code == errc::limit_exceeded)
         call += ": " + std::to_string(why.in_use) + " bytes in use, " + std::to_string(why.wanted) +
                 " more wanted, limit " + std::to_string(why.batch->limits.hard);
-    if (why.code == errc::memory_full) call += ": " + std::to_string(why.wanted) + " bytes wanted";
+    if (why.code == errc::memory_full) {
+        call += ": " + std::to_string(why.wanted) + " bytes wanted";
+        registry_core* const r = why.batch ? why.batch->registry.load(std::memory_order_relaxed) : nullptr;
+        if (r && r->pages.limited()) call += largest_holders(*r);
+    }
     if (why.code == errc::store_full)
         call += ": " + std::to_string(why.wanted) + " bytes wanted of store " + why.batch->slabs->store.describe();
     throw error(why.code, call);

@@ -17,8 +17,10 @@ namespace tenure::detail {
 /// Stands where a guard has let go of its batch: everything is refused there, as in a batch that has ended.
 inline batch_record nobody{};
 
-inline void set_options(batch_record& b, batch_options const& o) {
-    b.cleanup = o.cleanup;
+TENURE_SLOW inline void set_options(batch_record& b, batch_options const& o) {
+    b.cleanup   = o.cleanup;
+    b.residency = o.residency;
+    b.priority  = o.priority;
     if (!o.name.empty()) set_name(b, o.name);
     if (o.limits.soft == no_limit && o.limits.hard == no_limit) return;
     b.limits  = o.limits;
@@ -28,7 +30,7 @@ inline void set_options(batch_record& b, batch_options const& o) {
 }
 
 /// Into the registry's list of batches without a guard, and out of it.
-inline void become_loose(registry_core& r, batch_record& b) noexcept {
+TENURE_SLOW inline void become_loose(registry_core& r, batch_record& b) noexcept {
     std::scoped_lock const guard(r.loose_lock);
     b.newer = nullptr;
     b.older = r.loose;
@@ -55,14 +57,22 @@ inline batch_record* prepare_record(registry_core& r, batch_record const* parent
         }
     } undo{b};
     b->registry.store(&r, std::memory_order_relaxed);
-    b->cleanup      = tenure::cleanup::on_exit;
-    b->limited      = parent ? parent->limited : nullptr;
-    b->store_errors = 0;
+    b->cleanup   = tenure::cleanup::on_exit;
+    b->residency = tenure::residency::memory;
+    b->joined    = false;
+    b->priority  = 0;
+    b->limited   = parent ? parent->limited : nullptr;
     b->name[0].store(0, std::memory_order_relaxed);
     if (options) set_options(*b, *options);
     join_supplies(*b, parent, r, options && options->store ? &options->store : nullptr);
     undo.b = nullptr;
     return b;
+}
+
+[[noreturn]] TENURE_COLD inline void refuse_to_open(batch_record* b, batch_record* parent) {
+    leave_supplies(*b);
+    give_record(b);
+    throw_failure({errc::batch_ended, parent}, "open a batch below ");
 }
 
 /// A new batch below `parent`, which the caller keeps from ending meanwhile. `guarded`: it belongs to a guard on
@@ -76,11 +86,8 @@ inline batch_record* open_batch(registry_core& r, batch_record* parent, batch_op
     bool            above   = false;
     if (parent && parent != r.root) {
         std::uint64_t const id = parent->id.load(relaxed);
-        if (local ? parent->closed() : !(above = hold(*parent, id))) {
-            leave_supplies(*b);
-            give_record(b);
-            throw_failure({errc::batch_ended, parent}, "open a batch below ");
-        }
+        if (local ? parent->closed() : !(above = hold(*parent, id))) [[unlikely]]
+            refuse_to_open(b, parent);
     }
     std::uint64_t const generation = b->generation.load(relaxed) + 1;
     std::uint64_t const id         = make_id(generation, b->index);

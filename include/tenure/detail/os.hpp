@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -57,6 +59,48 @@ inline bool make_writable(void* p, std::size_t bytes) noexcept {
 /// A hint: a kernel without transparent huge pages refuses it, and nothing is lost.
 inline void ask_huge_pages(void* p, std::size_t bytes) noexcept {
     [[maybe_unused]] int const refused = ::madvise(p, bytes, MADV_HUGEPAGE);
+}
+
+/// Puts other memory under addresses that are the caller's, in one step: who reads there meanwhile reads the one or
+/// the other. Refused where the process has too many mappings (vm.max_map_count); then all is as it was.
+inline bool map_file_at(void* p, std::size_t bytes, int fd, std::uint64_t offset) noexcept {
+    constexpr int how = MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE;
+    return ::mmap(p, bytes, PROT_READ | PROT_WRITE, how, fd, static_cast<::off_t>(offset)) != MAP_FAILED;
+}
+inline bool map_anonymous_at(void* p, std::size_t bytes) noexcept {
+    constexpr int how = MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE | MAP_ANONYMOUS;
+    return ::mmap(p, bytes, PROT_READ | PROT_WRITE, how, -1, 0) != MAP_FAILED;
+}
+inline bool move_pages(void* from, std::size_t bytes, void* to) noexcept {
+    return ::mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED;
+}
+
+inline bool protect(void* p, std::size_t bytes, int protection) noexcept {
+    return ::mprotect(p, bytes, protection) == 0;
+}
+
+/// Reads all pages that are not there yet. False: a page could not be read; or the kernel (before 5.14) cannot, and
+/// they come when they are touched.
+inline bool populate(void* p, std::size_t bytes) noexcept {
+#if defined(MADV_POPULATE_READ)
+    return ::madvise(p, bytes, MADV_POPULATE_READ) == 0;
+#else
+    return ::madvise(p, bytes, MADV_WILLNEED) == 0;
+#endif
+}
+
+/// As pwrite(2), of memory that checking tools may know as nobody's.
+inline bool write_unchecked(int fd, void const* p, std::size_t bytes, std::uint64_t offset) noexcept {
+    auto const* at = static_cast<char const*>(p);
+    while (bytes > 0) {
+        long const n = ::syscall(SYS_pwrite64, fd, at, bytes, offset);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return false;
+        at += n;
+        bytes -= static_cast<std::size_t>(n);
+        offset += static_cast<std::uint64_t>(n);
+    }
+    return true;
 }
 
 /// Monotonic nanoseconds on the kernel's tick (1-4 ms): a quarter of the price of the exact clock.

@@ -9,16 +9,18 @@
 #include <vector>
 
 #include <tenure/detail/batch_record.hpp>
+#include <tenure/detail/page_space.hpp>
 #include <tenure/detail/supply.hpp>
 
 namespace tenure::detail {
 
 /// What a `registry` is, below its public face.
 struct registry_core {
-    registry_core(any_store store, std::uint64_t decay_ns, std::uint64_t number) noexcept
-        : own(std::move(store), *this, decay_ns, number), decay(decay_ns) {}
+    registry_core(any_store store, paging_options paging, std::uint64_t decay_ns, std::uint64_t number)
+        : own(std::move(store), *this, decay_ns, number), pages(std::move(paging)), decay(decay_ns) {}
 
     supply                     own;  ///< from its own store
+    page_space                 pages;
     std::uint64_t const        decay;
     std::mutex                 supplies_mutex;
     supply*                    supplies = nullptr;  ///< from stores that batches name

@@ -8,6 +8,7 @@
 
 #include <tenure/detail/freeing.hpp>
 #include <tenure/detail/records.hpp>
+#include <tenure/detail/residency.hpp>
 
 namespace tenure::detail {
 
@@ -205,11 +206,13 @@ inline void release_memory(batch_record& b) noexcept {
         ends = ends || l.entries;
     });
     if (ends) {
+        end_paging(b);
         guard_all(b);
         run_inbox(b);
         for_lanes(b, [&](lane& l) { run_entries(b, l); });
     }
     free_gathered(b);
+    if (b.paged) drop_pages_of(b);
     close_shares(b);
     while (unit* const u = b.large) {
         b.large = u->next;

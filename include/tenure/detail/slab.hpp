@@ -40,8 +40,8 @@ inline bool aim_at_new_run(lane& l, std::size_t needed) noexcept {
     supply&           from  = *l.batch->slabs;
     std::size_t       n     = next_run_units(l, needed);
     std::size_t const least = needed > unit_bytes / 4 ? 2 : 1;
-    unit*             u     = take_run(from, n, least);
-    if (!u && n > least) u = take_run(from, least, least);
+    unit*             u     = has_room(*l.batch, n << unit_shift) ? take_run(from, n, least) : nullptr;
+    if (!u && n > least && has_room(*l.batch, least << unit_shift)) u = take_run(from, least, least);
     if (!u) return false;
     n = u->length;
     own_run(u, *l.batch, l);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <cstddef>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -9,6 +10,15 @@
 #include <tenure/detail/process.hpp>
 
 namespace tenure::detail {
+
+/// Room for `bytes` more under the registry's memory limit, if need be by what idle batches give up.
+bool make_room(registry_core& r, std::size_t bytes) noexcept;
+
+/// The same for a batch; only what is in the registry's own store counts.
+inline bool has_room(batch_record const& b, std::size_t bytes) noexcept {
+    registry_core& r = *b.registry.load(std::memory_order_relaxed);
+    return !r.pages.limited() || b.slabs != &r.own || make_room(r, bytes);
+}
 
 /// The supplies of stores that batches name: made by the first batch, gone with the last.
 
@@ -55,30 +65,39 @@ TENURE_COLD inline bool leave_supply(supply& s) noexcept {
     return true;
 }
 
-/// A batch uses what the one above it uses, or what it names: slabs only where that is addressable. Throws
-/// std::bad_alloc.
-inline void join_supplies(batch_record& b, batch_record const* parent, registry_core& r, any_store const* named) {
-    supply* const above = parent ? parent->slabs : &r.own;
-    b.slabs             = above;
-    b.buffers           = parent ? parent->buffers : &r.own;
-    if (named) [[unlikely]] {
+TENURE_COLD inline void join_named(batch_record& b, registry_core& r, any_store const* named) {
+    if (named) {
         b.buffers = join_supply(r, *named);
         if (!b.buffers) throw std::bad_alloc();
         if (b.buffers->addressable()) b.slabs = b.buffers;
+    } else {
+        hold_supply(*b.buffers);
     }
-    if (!named) hold_supply(*b.buffers);
     if (b.slabs != b.buffers) hold_supply(*b.slabs);
+    b.joined = b.slabs != &r.own || b.buffers != &r.own;
+}
+
+/// A batch uses what the one above it uses, or what it names: slabs only where that is addressable. Throws
+/// std::bad_alloc.
+inline void join_supplies(batch_record& b, batch_record const* parent, registry_core& r, any_store const* named) {
+    b.slabs   = parent ? parent->slabs : &r.own;
+    b.buffers = parent ? parent->buffers : &r.own;
+    if (named || (parent && parent->joined)) [[unlikely]]
+        join_named(b, r, named);
+}
+
+TENURE_COLD inline void leave_named(batch_record& b) noexcept {
+    supply* const own     = &b.registry.load(std::memory_order_relaxed)->own;
+    supply* const buffers = std::exchange(b.buffers, own);
+    supply* const slabs   = std::exchange(b.slabs, own);
+    leave_supply(*buffers);
+    if (slabs != buffers) leave_supply(*slabs);
 }
 
 /// Nothing is left of the batch in any of them.
 inline void leave_supplies(batch_record& b) noexcept {
-    supply* const own = &b.registry.load(std::memory_order_relaxed)->own;
-    if (b.buffers == own && b.slabs == own) [[likely]]
-        return;
-    supply* const buffers = std::exchange(b.buffers, own);
-    supply* const slabs   = std::exchange(b.slabs, own);
-    if (buffers != own) leave_supply(*buffers);
-    if (slabs != buffers && slabs != own) leave_supply(*slabs);
+    if (std::exchange(b.joined, false)) [[unlikely]]
+        leave_named(b);
 }
 
 /// Asks all stores again to free what they could not.

@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/statvfs.h>
+
+#include <tenure/detail/scratch_file.hpp>
+#include <tenure/eviction.hpp>
+
+namespace tenure::detail {
+
+struct paging_options {
+    std::string         directory;
+    memory_limits       limit{};
+    any_eviction_policy eviction = least_recently_entered{};
+    paged_access        access   = paged_access::brings_back;
+};
+
+/// Slab memory of a batch that is mapped from the page file, be its pages there or not.
+struct paged_range {
+    std::uintptr_t begin;
+    std::size_t    bytes;
+    extent_in_file where;
+
+    std::uintptr_t end() const noexcept { return begin + bytes; }
+};
+
+/// What paging a batch came to: made by its first page-out, and gone with the batch.
+struct paged_batch {
+    std::vector<paged_range> ranges;         ///< by address
+    std::size_t              bytes = 0;      ///< in them
+    std::error_code          error;          ///< of the last try, if that failed
+    std::uint64_t            failed_at = 0;  ///< page_space::changes then
+    std::uint64_t            free_then = 0;  ///< bytes free on the disk then
+};
+
+/// One registry's page file, opened by the first page-out, and how much memory it has relieved.
+class page_space {
+public:
+    explicit page_space(paging_options o) : options(std::move(o)) {
+        if (options.directory.empty()) {
+            char const* const set = std::getenv("TMPDIR");
+            options.directory     = set && *set ? set : "/var/tmp";  // not /tmp, which is memory on many systems
+        }
+        if (options.limit.low > options.limit.high) options.limit.low = options.limit.high / 8 * 7;
+    }
+
+    paging_options options;
+
+    std::atomic<std::uint64_t> out{0};       ///< bytes that are out now
+    std::atomic<std::uint64_t> written{0};   ///< bytes, ever
+    std::atomic<std::uint64_t> failures{0};  ///< page-outs that failed
+    std::atomic<std::uint64_t> changes{1};   ///< how often a page-out that failed may fare better since
+    std::atomic<std::uint64_t> entries{0};   ///< how often a batch was entered: the clock of evictions
+
+    bool limited() const noexcept { return options.limit.high != no_limit; }
+
+    /// The file. Throws what its opening throws, for as long as that fails.
+    scratch_file& file() {
+        if (scratch_file* const f = file_.load(std::memory_order_acquire)) return *f;
+        std::scoped_lock const guard(mutex_);
+        if (!owner_) {
+            pagemap_ = unique_fd(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
+            owner_   = std::make_unique<scratch_file>(options.directory);
+            file_.store(owner_.get(), std::memory_order_release);
+        }
+        return *owner_;
+    }
+
+    /// Null before anything went out.
+    scratch_file* opened() const noexcept { return file_.load(std::memory_order_acquire); }
+
+    /// Which pages are where; -1 where the system does not tell. Of this process only: see proc(5).
+    int pagemap() const noexcept { return pagemap_.get(); }
+
+    void release(extent_in_file e) noexcept {
+        opened()->release(e);
+        changes.fetch_add(1, std::memory_order_relaxed);
+    }
+
+    /// Bytes that the disk has for others.
+    std::uint64_t bytes_free() const noexcept {
+        struct ::statvfs about{};
+        return ::statvfs(options.directory.c_str(), &about) == 0 ? std::uint64_t{about.f_bavail} * about.f_frsize
+                                                                 : 0;
+    }
+
+private:
+    std::mutex                    mutex_;
+    std::unique_ptr<scratch_file> owner_;
+    std::atomic<scratch_file*>    file_{nullptr};
+    unique_fd                     pagemap_;
+};
+
+}  // namespace tenure::detail

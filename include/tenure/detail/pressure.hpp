@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <string>
+#include <vector>
+
+#include <tenure/detail/ending.hpp>
+#include <tenure/snapshot.hpp>
+
+namespace tenure::detail {
+
+/// What happens at registry_options::memory_limit. Comes to nothing where there is none.
+
+/// Bytes of slab memory that batches have, without what is out.
+inline std::size_t memory_in_use(registry_core& r) noexcept {
+    std::size_t const held = r.own.slabs.usage().held;
+    std::size_t const out  = r.pages.out.load(std::memory_order_relaxed);
+    return held - std::min(out, held);
+}
+
+struct eviction {
+    batch_record*      batch;
+    eviction_candidate what;
+};
+
+/// The batches that may go out, in the order of the policy.
+inline std::vector<eviction> evictions(registry_core& r) {
+    std::vector<eviction> out;
+    for_records([&](batch_record& b) {
+        std::uint64_t const id = b.id.load(std::memory_order_acquire);
+        if (id == 0 || b.registry.load(std::memory_order_relaxed) != &r || is_root(b)) return;
+        if (b.paging.load(std::memory_order_relaxed) != paging_state::in || !hold(b, id)) return;
+        bool idle = false;
+        {
+            std::scoped_lock const guard(b.lock);
+            idle = is_idle(b);
+        }
+        std::size_t const bytes = static_cast<std::size_t>(figures_of(b).units) << unit_shift;
+        if (idle && bytes > 0 && b.residency != tenure::residency::memory && is_pageable(b))
+            out.push_back({&b, {{id}, bytes, b.entered_at.load(std::memory_order_relaxed), b.priority}});
+        let_go(&b);
+    });
+    std::sort(out.begin(), out.end(),
+              [&](eviction const& x, eviction const& y) { return r.pages.options.eviction(x.what, y.what); });
+    return out;
+}
+
+/// Room for `bytes` more, if need be by what idle batches give up. False: there is none.
+TENURE_COLD inline bool make_room(registry_core& r, std::size_t bytes) noexcept try {
+    memory_limits const& limit = r.pages.options.limit;
+    auto const           fits = [&](std::size_t most) { return bytes <= most && memory_in_use(r) <= most - bytes; };
+    if (fits(limit.high)) return true;
+    if (run_cache* const c = cache_of(r.own)) give_back_runs(r.own.slabs, *c);
+    if (fits(limit.high)) return true;
+    for (eviction const& e : evictions(r)) {
+        if (!hold(*e.batch, e.what.id.value)) continue;
+        [[maybe_unused]] auto const why = page_out_batch(*e.batch, false);  // it stays: the next one
+        let_go(e.batch);
+        if (fits(limit.low)) break;
+    }
+    return fits(limit.high);
+} catch (std::bad_alloc const&) {
+    return false;
+}
+
+/// Who has the memory, for who is refused some.
+inline std::string largest_holders(registry_core& r) {
+    struct holder {
+        std::size_t bytes = 0;
+        std::string name;
+    };
+    std::array<holder, 3> most;
+    for_records([&](batch_record& b) {
+        if (b.id.load(std::memory_order_acquire) == 0 || b.registry.load(std::memory_order_relaxed) != &r) return;
+        batch_usage const u    = usage_of(b);
+        std::size_t const here = u.retained - std::min(u.paged_out, u.retained);
+        if (here <= most.back().bytes) return;
+        most.back() = {here, label_of(b)};
+        std::sort(most.begin(), most.end(), [](auto const& x, auto const& y) { return x.bytes > y.bytes; });
+    });
+    std::string out = "; " + human_bytes(memory_in_use(r)) + " of slab memory in use, limit " +
+                      human_bytes(r.pages.options.limit.high);
+    for (holder const& h : most)
+        if (h.bytes) out += (&h == most.data() ? "; most of it: " : ", ") + h.name + " " + human_bytes(h.bytes);
+    return out;
+}
+
+}  // namespace tenure::detail

@@ -1,0 +1,153 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+
+// What the adaptors are made of.
+
+#include "failing.hpp"  // first
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tenure/detail/gather_space.hpp>
+#include <tenure/detail/hash_index.hpp>
+#include <tenure/detail/use_order.hpp>
+#include <tenure/store/adaptor.hpp>
+
+#include "random/dice.hpp"
+#include "stores/plain_store.hpp"
+
+using namespace tenure;
+using detail::gather_space;
+
+namespace {
+
+struct node {
+    std::uint64_t index_key  = 0;
+    node*         index_next = nullptr;
+    node*         newer      = nullptr;
+    node*         older      = nullptr;
+    bool          ordered    = false;
+    int           number     = 0;
+};
+
+/// Hides one operation, as a user's adaptor would.
+struct shouting_store : store_adaptor<plain_store<{.durable = true}>> {
+    using store_adaptor::store_adaptor;
+    std::string describe() const { return "A PLAIN STORE"; }
+};
+static_assert(backing_store<shouting_store>);
+
+using able = plain_store<{.addressable = true, .durable = true, .copyable = true}>;
+static_assert(store_adaptor<able>::traits == able::traits);
+static_assert(backing_store<store_adaptor<able>>);
+static_assert(!detail::names_address<store_adaptor<plain_store<>>>);
+static_assert(!detail::names_keep<store_adaptor<plain_store<>>>);
+static_assert(!detail::names_copy<store_adaptor<plain_store<>>>);
+
+}  // namespace
+
+TEST_CASE("an adaptor passes on what it does not hide") {
+    shouting_store s(std::make_shared<plain_store<{.durable = true}>>(std::make_shared<plain_disk>()));
+    block const    b = s.allocate(10, 1).value();
+    CHECK(s.keep(b, "name"));
+    CHECK(s.upstream()->find("name").value() == b);
+    CHECK(s.usage() == store_usage{10, 1, 0});
+    CHECK(any_store(std::make_shared<shouting_store>(s.upstream())).describe() == "A PLAIN STORE");
+    CHECK(s.deallocate({&b, 1}));
+}
+
+TEST_CASE("hash_index against a multimap, with and without memory for its buckets") {
+    for (bool const memory : {true, false}) {
+        dice                                d(1);
+        detail::hash_index<node>            index;
+        std::multimap<std::uint64_t, node*> model;  // equal keys in the order of insertion, too
+        std::vector<std::unique_ptr<node>>  nodes;
+        for (int i = 0; i < (memory ? 3'000 : 300); ++i) {
+            if (!model.empty() && d.one_in(3)) {
+                auto const at = std::next(model.begin(), static_cast<long>(d.below(model.size())));
+                index.erase(*at->second);
+                model.erase(at);
+            } else {
+                std::uint64_t const key = d.below(500);
+                nodes.push_back(std::make_unique<node>());
+                model.emplace(key, nodes.back().get());
+                if (!memory && FAILING_ALLOCATIONS) failing::arm(failing::allocation, 1);
+                index.insert(key, *nodes.back());
+                failing::disarm();
+            }
+            REQUIRE(index.size() == model.size());
+            std::uint64_t const key = d.below(500);
+            auto [at, end]          = model.equal_range(key);
+            for (node* n = index.first(key); n; n = index.next(*n), ++at) {
+                REQUIRE(at != end);
+                REQUIRE(at->second == n);
+            }
+            REQUIRE(at == end);
+        }
+        std::size_t drained = 0;
+        index.drain([&](node&) { ++drained; });
+        CHECK(drained == model.size());
+        CHECK(index.size() == 0);
+    }
+}
+
+TEST_CASE("use_order") {
+    node                    a, b, c;
+    detail::use_order<node> order;
+    CHECK(order.oldest() == nullptr);
+    order.touch(a);
+    order.touch(b);
+    order.touch(c);
+    CHECK(order.oldest() == &a);
+    order.touch(a);
+    CHECK(order.oldest() == &b);
+    order.remove(b);
+    order.remove(b);
+    CHECK(order.oldest() == &c);
+    CHECK(c.newer == &a);
+    order.remove(a);
+    order.remove(c);
+    CHECK(order.oldest() == nullptr);
+}
+
+TEST_CASE("gather_space: ranges lie apart, and two always fit") {
+    dice         d(3);
+    gather_space space;
+    std::size_t  room = 0;
+    // What is live: the ranges taken, and those names which no range has.
+    std::vector<std::unique_ptr<gather_space::range>> taken;
+    std::size_t                                       in_use = 0;
+    for (int i = 0; i < 20'000; ++i) {
+        if (d.one_in(50)) {
+            room += d.below(100);
+            REQUIRE(space.reserve(room));
+        }
+        if (!taken.empty() && d.one_in(2)) {
+            std::size_t const n = d.below(taken.size());
+            in_use -= taken[n]->blocks().size();
+            std::swap(taken[n], taken.back());
+            taken.pop_back();
+        } else if (room > in_use) {
+            std::size_t const want = 1 + d.below(room - in_use);
+            taken.push_back(std::make_unique<gather_space::range>(space, want));
+            std::size_t const got = taken.back()->blocks().size();
+            REQUIRE(got > 0);
+            REQUIRE(got <= want);
+            if (taken.size() <= 2) REQUIRE(got == want);
+            in_use += got;
+        }
+        block const*                        last = nullptr;
+        std::map<block const*, std::size_t> all;
+        for (auto const& r : taken) REQUIRE(all.emplace(r->blocks().data(), r->blocks().size()).second);
+        for (auto const& [begin, size] : all) {
+            REQUIRE(begin >= last);
+            last = begin + size;
+        }
+    }
+    gather_space::range const none(space, 0);
+    CHECK(none.blocks().empty());
+}
