@@ -461,6 +461,7 @@ TEST_SUITE("threads and named stores") {
         auto const                                   home = r.new_batch();
         for (unsigned t = 0; t < 2; ++t)
             threads.emplace_back([&, t] {
+                batch_scope above(r);
                 batch_scope mine(r);
                 for (unsigned i = t; !over; ++i) {
                     handle<text> const* const list = shown[i % shown.size()].load();
