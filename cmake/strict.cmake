@@ -15,6 +15,21 @@ if(NOT nlohmann_json_FOUND)
 endif()
 target_link_libraries(tenure_strict INTERFACE nlohmann_json::nlohmann_json)
 
+# ... and store/durable_mmap.hpp. Neither has a CMake package of its own on Debian.
+find_path(tenure_lmdb_include lmdb.h)
+find_library(tenure_lmdb lmdb)
+find_path(tenure_xxhash_include xxhash.h)
+find_library(tenure_xxhash xxhash)
+mark_as_advanced(tenure_lmdb_include tenure_lmdb tenure_xxhash_include tenure_xxhash)
+if(NOT tenure_lmdb_include OR NOT tenure_lmdb)
+    message(FATAL_ERROR "tenure: its own tests need LMDB: apt install liblmdb-dev")
+endif()
+if(NOT tenure_xxhash_include OR NOT tenure_xxhash)
+    message(FATAL_ERROR "tenure: its own tests need xxHash: apt install libxxhash-dev")
+endif()
+target_include_directories(tenure_strict SYSTEM INTERFACE ${tenure_lmdb_include} ${tenure_xxhash_include})
+target_link_libraries(tenure_strict INTERFACE ${tenure_lmdb} ${tenure_xxhash})
+
 set(TENURE_SANITIZE "" CACHE STRING "Sanitizers for the tests: address,undefined or thread")
 if(TENURE_SANITIZE)
     # A report ends the program: a test must not pass over it.
