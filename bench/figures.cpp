@@ -124,6 +124,11 @@ std::vector<figure> figures(results const& all) {
                    1.1);
     }
 
+    rows.ratio("100,000 buffers of 4 KiB, heap_store / malloc", "stores/buffers/heap_store",
+               "stores/buffers/malloc", 0.3);
+    rows.difference("read of 8 B through any_store - heap_store", "stores/read/any_store", "stores/read/heap_store",
+                    3);
+
     rows.value("#include <tenure/tenure.hpp>", scaled(rows.get("include/tenure/tenure.hpp"), 1e-9), "s", 0.7);
     return rows.take();
 }

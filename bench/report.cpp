@@ -106,6 +106,26 @@ void print_instructions(bench::results const& all) {
     }
 }
 
+/// Each theme of stores, and in it whatever does the same.
+void print_stores(bench::results const& all) {
+    struct theme {
+        char const* name;
+        char const* title;
+        double      scale;
+    };
+    static theme const themes[] = {{"buffers", "100,000 buffers of 4 KiB, made, touched and ended: ns each", 1},
+                                   {"read", "8 bytes read from a block: ns", 1},
+                                   {"usage", "usage(): ns", 1}};
+    std::printf("\nstores\n");
+    for (auto const& each : themes) {
+        auto const prefix = std::string{"stores/"} + each.name;
+        std::printf("    %s\n", each.title);
+        for (auto const& peer : all.peers(prefix)) {
+            std::printf("        %-26s %12.4g\n", peer.c_str(), *all.median(prefix + '/' + peer) * each.scale);
+        }
+    }
+}
+
 void print_includes(bench::results const& all) {
     std::printf("\nseconds of the compiler's front end\n");
     for (std::string const header : {"tenure/tenure.hpp", "memory_resource", "boost/system/result.hpp"}) {
@@ -182,6 +202,7 @@ int main(int argc, char** argv) try {
     print_machine(all);
     auto const missed = print_figures(all);
     print_peers(all);
+    print_stores(all);
     print_instructions(all);
     print_includes(all);
     std::ofstream{directory / "results.json"} << boost::json::serialize(all.to_json()) << '\n';

@@ -6,6 +6,7 @@
 
 #include "foreign.hpp"
 #include "one_by_one.hpp"
+#include "stores.hpp"
 #include "themes.hpp"
 
 namespace {
@@ -29,6 +30,7 @@ struct jemalloc {
     }
 };
 
-auto const registered = library && bench::register_peer<bench::one_by_one<jemalloc>>();
+auto const registered =
+    library && bench::register_peer<bench::one_by_one<jemalloc>>() && bench::register_buffers<jemalloc>();
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "foreign.hpp"
 #include "one_by_one.hpp"
+#include "stores.hpp"
 #include "themes.hpp"
 
 namespace {
@@ -49,7 +50,7 @@ public:
     static void trim() { collect(true); }
 };
 
-auto const registered =
-    library && bench::register_peer<bench::one_by_one<mimalloc>>() && bench::register_peer<mimalloc_heap>();
+auto const registered = library && bench::register_peer<bench::one_by_one<mimalloc>>() &&
+                        bench::register_buffers<mimalloc>() && bench::register_peer<mimalloc_heap>();
 
 }  // namespace

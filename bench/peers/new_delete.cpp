@@ -8,6 +8,7 @@
 #include <malloc.h>
 
 #include "one_by_one.hpp"
+#include "stores.hpp"
 #include "themes.hpp"
 
 namespace {
@@ -59,6 +60,7 @@ private:
     std::vector<list> lists_;
 };
 
-auto const registered = bench::register_peer<bench::one_by_one<new_delete>>() && bench::register_peer<unique_ptr>();
+auto const registered = bench::register_peer<bench::one_by_one<new_delete>>() &&
+                        bench::register_buffers<new_delete>() && bench::register_peer<unique_ptr>();
 
 }  // namespace

@@ -8,6 +8,9 @@
 #include <cstdint>
 #include <functional>
 #include <string_view>
+#include <system_error>
+
+#include <tenure/store/any_store.hpp>
 
 namespace tenure {
 
@@ -38,14 +41,18 @@ struct batch_usage {
     std::size_t retained = 0;  ///< held from the system for this batch, in whole 64 KiB units
     std::size_t peak     = 0;  ///< the most that `bytes` has been
 
+    std::size_t buffers      = 0;  ///< in stores; each is one of `objects`, too
+    std::size_t buffer_bytes = 0;  ///< in them, as asked for
+
     friend bool operator==(batch_usage const&, batch_usage const&) = default;
 };
 
 inline constexpr std::size_t no_limit = static_cast<std::size_t>(-1);
 
-/// Bytes in use by a batch and all batches below it. `make` that would pass `hard` fails with limit_exceeded.
-/// A make whose use passes `soft` calls `on_soft` once, on its own thread and with no lock held, before the object
-/// exists; again only after use has been below. What it throws leaves `make`.
+/// Bytes in use by a batch and all batches below it, those of buffers included, wherever they are. `make` that
+/// would pass `hard` fails with limit_exceeded. A make whose use passes `soft` calls `on_soft` once, on its own
+/// thread and with no lock held, before the object exists; again only after use has been below. What it throws
+/// leaves `make`.
 struct batch_limits {
     std::size_t                                       soft = no_limit;
     std::size_t                                       hard = no_limit;
@@ -56,6 +63,11 @@ struct batch_options {
     std::string_view name{};  ///< copied; what exceeds 63 bytes is cut
     tenure::cleanup  cleanup = tenure::cleanup::on_exit;
     batch_limits     limits{};
+
+    /// For its buffers, and where it is addressable for its objects; else as the batch above it. One that batches
+    /// name costs more than the registry's own: a lock a run, no stocks. Shared until the last batch and the last
+    /// object in it are gone.
+    any_store store{};
 };
 
 /// What an end did. made + received = kept + freed, unless objects stay (manual, or still waited for).
@@ -68,6 +80,11 @@ struct batch_report {
     std::size_t              peak     = 0;  ///< the most bytes in use at one time
     std::chrono::nanoseconds duration{};    ///< from open to end, on the coarse clock: a few milliseconds of grain
     batch_status             status = batch_status::done;
+
+    std::size_t     buffers      = 0;  ///< of `freed`, in one call a store
+    std::size_t     buffer_bytes = 0;  ///< in them
+    std::size_t     store_errors = 0;  ///< stores that could not free all of them: it is tried again, see snapshot
+    std::error_code store_error{};     ///< what the last of these said
 };
 
 }  // namespace tenure

@@ -8,11 +8,13 @@
 #include <memory_resource>
 #include <source_location>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
 #include <tenure/batch.hpp>
+#include <tenure/buffer.hpp>
 #include <tenure/detail/calls.hpp>
 #include <tenure/detail/objects.hpp>
 #include <tenure/handle.hpp>
@@ -67,6 +69,26 @@ public:
         return detail::try_make_in<T>(here(), std::forward<Args>(args)...);
     }
 
+    /// Makes an array of `n` T in a store, by default the batch's own (batch_options::store); contents are
+    /// unspecified. Its bytes count towards the batch's limits. Throws as make, and what the store says. Cost: that
+    /// of allocate(), and some 50 ns.
+    template <class T>
+    buffer<T> make_buffer(std::size_t n, any_store const& store = {}) {
+        return detail::make_buffer_in<T>(here(), n, store);
+    }
+    template <class T>
+    result<buffer<T>> try_make_buffer(std::size_t n, any_store const& store = {}) {
+        return detail::as_result([&] { return detail::make_buffer_in<T>(here(), n, store); });
+    }
+
+    /// What buffer::persist() kept in a durable store, under that name. It stays the store's: the end of the batch
+    /// ends this way to it only. Throws as make, and no_such_block, not_durable, out_of_range: its size is no
+    /// multiple of T's.
+    template <class T>
+    buffer<T> open_buffer(std::string_view name, any_store const& store = {}) {
+        return detail::open_buffer_as<T>(here(), name, store);
+    }
+
     /// Registers something made elsewhere: at its end, `deleter(p)` is called. On failure the caller keeps it.
     /// Access through the handle costs a little more than to what make() made. Throws as make, and bad_address.
     template <class T, class Deleter = std::default_delete<T>>
@@ -87,14 +109,14 @@ public:
     /// To the parent. Returns what it was given. What the parent or one above it already owns stays there. Throws
     /// stale_handle, not_owner, batch_ended, limit_exceeded, memory_full, wrong_thread (one of more than 64 KiB
     /// with a destructor, which a lane made that another thread has open); then nothing was kept.
-    template <class T>
-    handle<T> keep(handle<T> h) {
+    template <detail::owned H>
+    H keep(H h) {
         if (!detail::keep_quickly(*batch_, detail::handle_access::raw(h))) require(try_keep_each(h));
         return h;
     }
-    template <class... T>
-        requires(sizeof...(T) > 1)
-    std::tuple<handle<T>...> keep(handle<T>... h) {
+    template <detail::owned... H>
+        requires(sizeof...(H) > 1)
+    std::tuple<H...> keep(H... h) {
         require(try_keep_each(h...));
         return {h...};
     }
@@ -105,14 +127,14 @@ public:
     }
 
     /// As keep, with an error_code in place of its exceptions.
-    template <class T>
-    result<handle<T>> try_keep(handle<T> h) {
+    template <detail::owned H>
+    result<H> try_keep(H h) {
         if (auto const why = try_keep_each(h)) return make_error_code(why.code);
         return h;
     }
-    template <class... T>
-        requires(sizeof...(T) > 1)
-    result<std::tuple<handle<T>...>> try_keep(handle<T>... h) {
+    template <detail::owned... H>
+        requires(sizeof...(H) > 1)
+    result<std::tuple<H...>> try_keep(H... h) {
         if (auto const why = try_keep_each(h...)) return make_error_code(why.code);
         return std::tuple(h...);
     }
@@ -123,12 +145,12 @@ public:
     }
 
     /// Frees one object of this batch now. Throws stale_handle, not_owner, batch_ended.
-    template <class T>
-    void free(handle<T> h) {
+    template <detail::owned H>
+    void free(H h) {
         if (auto const why = free_here(detail::handle_access::raw(h))) detail::throw_failure(why, "free in batch ");
     }
-    template <class T>
-    result<void> try_free(handle<T> h) {
+    template <detail::owned H>
+    result<void> try_free(H h) {
         if (auto const why = free_here(detail::handle_access::raw(h))) return make_error_code(why.code);
         return {};
     }
@@ -177,8 +199,8 @@ private:
         if (why) [[unlikely]]
             detail::throw_failure(why, "keep from batch ");
     }
-    template <class... T>
-    detail::failure try_keep_each(handle<T> const&... h) {
+    template <detail::owned... H>
+    detail::failure try_keep_each(H const&... h) {
         return detail::keep_all(*batch(), [&](auto f) { (f(detail::handle_access::raw(h)) && ...); });
     }
     template <class R>
@@ -271,7 +293,7 @@ namespace detail {
 
 template <class T>
 void keep_result(batch_scope& b, T& r) {
-    if constexpr (is_handle<T> || handle_range<T>) b.keep(r);
+    if constexpr (owned<T> || handle_range<T>) b.keep(r);
     else if constexpr (requires { std::tuple_size<T>::value; }) {
         std::apply([&](auto&... part) { (keep_result(b, part), ...); }, r);
     }
@@ -317,29 +339,41 @@ result<handle<T>> try_make(Args&&... args) {
     return detail::try_make_in<T>(detail::current_lane(), std::forward<Args>(args)...);
 }
 template <class T>
-handle<T> keep(handle<T> h) {
+buffer<T> make_buffer(std::size_t n, any_store const& store = {}) {
+    return detail::make_buffer_in<T>(detail::current_lane(), n, store);
+}
+template <class T>
+result<buffer<T>> try_make_buffer(std::size_t n, any_store const& store = {}) {
+    return detail::as_result([&] { return detail::make_buffer_in<T>(detail::current_lane(), n, store); });
+}
+template <class T>
+buffer<T> open_buffer(std::string_view name, any_store const& store = {}) {
+    return detail::open_buffer_as<T>(detail::current_lane(), name, store);
+}
+template <detail::owned H>
+H keep(H h) {
     detail::lane&   l   = detail::current_lane();
     detail::failure why = detail::keep_all(*l.batch, [&](auto f) { f(detail::handle_access::raw(h)); });
     if (why) detail::throw_failure(why, "keep from batch ");
     return h;
 }
-template <class T>
-result<handle<T>> try_keep(handle<T> h) {
+template <detail::owned H>
+result<H> try_keep(H h) {
     detail::lane&   l   = detail::current_lane();
     detail::failure why = detail::keep_all(*l.batch, [&](auto f) { f(detail::handle_access::raw(h)); });
     if (why) return make_error_code(why.code);
     return h;
 }
-template <class T>
-handle<T> transfer_ownership(handle<T> h, batch_id to) {
+template <detail::owned H>
+H transfer_ownership(H h, batch_id to) {
     detail::lane&   l   = detail::current_lane();
     auto&           r   = *l.batch->registry.load(std::memory_order_relaxed);
     detail::failure why = detail::transfer_to(r, detail::handle_access::raw(h), to.value);
     if (why) detail::throw_failure(why, "transfer ownership ");
     return h;
 }
-template <class T>
-result<handle<T>> try_transfer_ownership(handle<T> h, batch_id to) {
+template <detail::owned H>
+result<H> try_transfer_ownership(H h, batch_id to) {
     detail::lane&   l   = detail::current_lane();
     auto&           r   = *l.batch->registry.load(std::memory_order_relaxed);
     detail::failure why = detail::transfer_to(r, detail::handle_access::raw(h), to.value);

@@ -122,8 +122,8 @@ public:
     /// `context` comes first in `what()`: which call, which batch, which figures.
     error(errc e, std::string const& context) : std::system_error(make_error_code(e), context) {}
 
-    /// As the system said, where it failed: its code, and which path or call in `context`.
-    error(std::error_code code, std::string const& context) : std::system_error(code, context) {}
+    /// What a store or the system said.
+    error(std::error_code e, std::string const& context) : std::system_error(e, context) {}
 };
 
 /// What the `try_` forms return: a value or an error_code, never an exception of tenure's own.

@@ -22,8 +22,16 @@ class handle;
 
 namespace detail {
 
-template <class T, class Element>
-class handle_base;
+template <class T>
+inline constexpr bool is_handle = false;
+template <class T>
+inline constexpr bool is_handle<handle<T>> = true;
+template <class T>
+inline constexpr bool is_buffer_handle = false;
+
+/// What a batch owns and the user has a handle of: an object or a buffer.
+template <class T>
+concept owned = is_handle<T> || is_buffer_handle<T>;
 
 struct handle_access {
     template <class T>
@@ -44,6 +52,19 @@ struct handle_access {
     template <class T>
     static raw_handle raw(handle<T> const& h) noexcept {
         return {h.pointer_, h.word_};
+    }
+    template <class B>
+        requires is_buffer_handle<B>
+    static raw_handle raw(B const& b) noexcept {
+        return b.raw();
+    }
+    template <class B>
+    static B make_buffer(raw_handle h, std::size_t n) noexcept {
+        B b;
+        b.record_ = static_cast<buffer_record const*>(h.pointer);
+        b.word_   = h.word;
+        b.size_   = n;
+        return b;
     }
 };
 
@@ -165,18 +186,13 @@ static_assert(sizeof(handle<int>) == 16 && std::is_trivially_copyable_v<handle<i
 
 namespace detail {
 
-template <class T>
-inline constexpr bool is_handle = false;
-template <class T>
-inline constexpr bool is_handle<handle<T>> = true;
-
 /// What can be gone through more than once, with handles in it. (The concepts of <ranges> cost every user's build
 /// more than this one.)
 template <class R>
 concept handle_range = requires(R& r) {
     { std::begin(r) } -> std::forward_iterator;
     std::end(r);
-} && is_handle<std::iter_value_t<decltype(std::begin(std::declval<R&>()))>>;
+} && owned<std::iter_value_t<decltype(std::begin(std::declval<R&>()))>>;
 
 }  // namespace detail
 

@@ -15,6 +15,18 @@ namespace tenure {
 struct json_writer {
     static std::string write(snapshot const& s) {
         nlohmann::ordered_json batches = nlohmann::ordered_json::array();
+        auto const             stores  = [](std::vector<store_info> const& all) {
+            nlohmann::ordered_json out = nlohmann::ordered_json::array();
+            for (store_info const& i : all)
+                out.push_back({{"name", i.name},
+                               {"buffers", i.buffers},
+                               {"bytes", i.bytes},
+                               {"slabs", i.slabs},
+                               {"unfreed", i.unfreed},
+                               {"unfreed_bytes", i.unfreed_bytes},
+                               {"error", i.error ? i.error.message() : ""}});
+            return out;
+        };
         for (batch_info const& b : s.batches) {
             batches.push_back(
                 {{"id", b.id.value},
@@ -29,11 +41,15 @@ struct json_writer {
                  {"objects", b.usage.objects},
                  {"bytes", b.usage.bytes},
                  {"retained", b.usage.retained},
-                 {"peak", b.usage.peak}});
+                 {"peak", b.usage.peak},
+                 {"buffers", b.usage.buffers},
+                 {"buffer_bytes", b.usage.buffer_bytes},
+                 {"stores", stores(b.stores)}});
         }
         nlohmann::ordered_json const out{
             {"memory", {{"held", s.memory.held}, {"cached", s.memory.cached}, {"mapped", s.memory.mapped}}},
             {"foreign_ends", s.foreign_ends},
+            {"stores", stores(s.stores)},
             {"batches", std::move(batches)}};
         // A name is any bytes: what is not UTF-8 is replaced rather than refused.
         return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <tenure/buffer.hpp>
 #include <tenure/detail/calls.hpp>
 #include <tenure/detail/objects.hpp>
 #include <tenure/handle.hpp>
@@ -67,6 +68,12 @@ public:
     template <class T, class... Args>
     result<handle<T>> try_make(Args&&... args) {
         return detail::try_make_in<T>(*lane_, std::forward<Args>(args)...);
+    }
+
+    /// As batch_scope::make_buffer.
+    template <class T>
+    buffer<T> make_buffer(std::size_t n, any_store const& store = {}) {
+        return detail::make_buffer_in<T>(*lane_, n, store);
     }
 
     /// For containers of this thread; valid while the batch is.

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <functional>
 #include <iterator>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <source_location>
@@ -20,6 +21,7 @@
 #include <tenure/error.hpp>
 #include <tenure/handle.hpp>
 #include <tenure/snapshot.hpp>
+#include <tenure/store/heap.hpp>
 
 namespace tenure {
 
@@ -28,6 +30,10 @@ lane& current_lane();
 }
 
 struct registry_options {
+    /// Where its batches' objects and buffers live, unless they name another store. None: a heap_store. One that is
+    /// not addressable takes the buffers only.
+    any_store store{};
+
     /// Free memory that stays free this long goes back to the system, a few MiB at a time, as batches come and go.
     std::chrono::nanoseconds decay = std::chrono::seconds(5);
 
@@ -78,14 +84,14 @@ public:
 
     /// Any thread. Throws stale_handle, batch_ended, no_such_batch, not_owner (another registry's), limit_exceeded,
     /// memory_full, wrong_thread (a large object with a destructor, while another thread is inside its batch).
-    template <class T>
-    handle<T> transfer_ownership(handle<T> h, batch_id to) {
+    template <detail::owned H>
+    H transfer_ownership(H h, batch_id to) {
         auto const why = detail::transfer_to(*core_, detail::handle_access::raw(h), to.value);
         if (why) detail::throw_failure(why, "transfer ownership ");
         return h;
     }
-    template <class T>
-    result<handle<T>> try_transfer_ownership(handle<T> h, batch_id to) {
+    template <detail::owned H>
+    result<H> try_transfer_ownership(H h, batch_id to) {
         auto const why = detail::transfer_to(*core_, detail::handle_access::raw(h), to.value);
         if (why) return make_error_code(why.code);
         return h;
@@ -93,13 +99,13 @@ public:
 
     /// Frees one object now, whoever owns it; any thread. Throws stale_handle, batch_ended, not_owner (another
     /// registry's).
-    template <class T>
-    void free(handle<T> h) {
+    template <detail::owned H>
+    void free(H h) {
         auto const why = detail::free_one(*core_, detail::handle_access::raw(h));
         if (why) detail::throw_failure(why, "free ");
     }
-    template <class T>
-    result<void> try_free(handle<T> h) {
+    template <detail::owned H>
+    result<void> try_free(H h) {
         auto const why = detail::free_one(*core_, detail::handle_access::raw(h));
         if (why) return make_error_code(why.code);
         return {};
@@ -120,7 +126,7 @@ public:
     /// Throws no_such_batch; zero for what is over.
     batch_usage usage(batch_id id) const;
 
-    registry_usage usage() const noexcept;
+    registry_usage usage() const;
 
     /// The live batches at this moment, with figures that are exact for batches at rest. Takes no lock that a make,
     /// open or end would wait for. Cost: a look at every batch of the process.
@@ -145,10 +151,13 @@ private:
     registry_options       options_;
 };
 
-inline registry::registry(registry_options options)
-    : core_(detail::open_registry(static_cast<std::uint64_t>(options.decay.count()),
-                                  std::source_location::current())),
-      options_(std::move(options)) {}
+inline registry::registry(registry_options options) : options_(std::move(options)) {
+    any_store&      store  = options_.store;
+    any_store const memory = store && store.capabilities().addressable ? store : std::make_shared<heap_store>();
+    if (!store) store = memory;
+    core_ = detail::open_registry(memory, store, static_cast<std::uint64_t>(options_.decay.count()),
+                                  std::source_location::current());
+}
 
 inline registry::~registry() {
     if (options_.on_leak) try {
@@ -228,7 +237,7 @@ inline batch_usage registry::usage(batch_id id) const {
     return f.record ? detail::usage_of(*f.record) : batch_usage{};
 }
 
-inline registry_usage registry::usage() const noexcept { return detail::usage_of(*core_); }
+inline registry_usage registry::usage() const { return detail::usage_of(*core_); }
 
 inline tenure::snapshot registry::snapshot() const { return detail::census(*core_); }
 

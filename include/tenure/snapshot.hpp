@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <source_location>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <tenure/batch.hpp>
@@ -22,6 +23,17 @@ struct registry_usage {
     std::size_t mapped = 0;  ///< address space
 };
 
+/// What a registry or a batch has in one store.
+struct store_info {
+    std::string     name;               ///< as the store describes itself
+    std::size_t     buffers       = 0;  ///< of the batches
+    std::size_t     bytes         = 0;  ///< in them
+    std::size_t     slabs         = 0;  ///< bytes of address space for objects
+    std::size_t     unfreed       = 0;  ///< buffers that are over, but that the store could not free yet
+    std::size_t     unfreed_bytes = 0;
+    std::error_code error{};  ///< what it said then
+};
+
 struct batch_info {
     batch_id                 id;
     batch_id                 parent;  ///< 0: the root
@@ -32,6 +44,7 @@ struct batch_info {
     std::source_location     where;  ///< it was opened
     std::size_t              depth = 0;
     batch_usage              usage;
+    std::vector<store_info>  stores;  ///< where it has buffers
 };
 
 struct json_writer;  // <tenure/json.hpp>
@@ -40,6 +53,7 @@ struct json_writer;  // <tenure/json.hpp>
 struct snapshot {
     registry_usage          memory;
     std::uint64_t           foreign_ends = 0;  ///< guards destroyed on a thread that did not open them
+    std::vector<store_info> stores;            ///< in use by the registry, its own first
     std::vector<batch_info> batches;
 
     /// A tree that a person can read, a line a batch.
@@ -86,17 +100,30 @@ inline std::string describe(batch_info const& b) {
            b.where.function_name() + "\n";
 }
 
+inline std::string describe(store_info const& s) {
+    std::string out = s.name + ": " + std::to_string(s.buffers) + " buffers, " + human_bytes(s.bytes);
+    if (s.slabs) out += ", slabs " + human_bytes(s.slabs);
+    if (s.unfreed)
+        out += ", could not free " + std::to_string(s.unfreed) + " buffers, " + human_bytes(s.unfreed_bytes) +
+               " yet: " + s.error.message();
+    return out + "\n";
+}
+
 }  // namespace detail
 
 inline std::string snapshot::to_text() const {
     std::string out = "held " + detail::human_bytes(memory.held) + ", cached " +
                       detail::human_bytes(memory.cached) + ", mapped " + detail::human_bytes(memory.mapped) + "\n";
+    for (store_info const& s : stores)
+        if (s.buffers || s.unfreed || &s != stores.data()) out += "store " + detail::describe(s);
     for (batch_info const& b : batches) {
         constexpr std::size_t deepest =
             32;  // indented all the way, a chain of 100,000 batches would be 10 GB of blanks
         out += std::string(std::min(b.depth, deepest) * 2, ' ');
         if (b.depth > deepest) out += "(depth " + std::to_string(b.depth) + ") ";
         out += detail::describe(b);
+        for (store_info const& s : b.stores)
+            out += std::string(std::min(b.depth, deepest) * 2 + 4, ' ') + detail::describe(s);
     }
     if (foreign_ends)
         out +=

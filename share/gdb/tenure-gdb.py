@@ -20,7 +20,7 @@ class Tenure:
     CELL = 1 << 63
     EXTENT = (1 << 11) - 1
     RECORD_BITS = 26
-    REGION_BITS = 26
+    REGION_BITS = 21
     RECORDS_A_CHUNK = 64
     CELLS_A_CHUNK = 1024
 

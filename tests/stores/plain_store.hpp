@@ -26,7 +26,8 @@ struct plain_disk {
 };
 
 /// The contract of store/concept.hpp in the plainest way: one lock around everything. For what the suite must
-/// accept; and, with one thing made wrong, for what it must not.
+/// accept; and, with one thing made wrong, for what it must not: broken_stores.hpp puts its mistakes in the virtual
+/// functions, or in front of the public ones.
 template <tenure::store_traits Traits = tenure::store_traits{}>
 class plain_store {
 public:
@@ -45,7 +46,7 @@ public:
 
     plain_store(plain_store const&)            = delete;
     plain_store& operator=(plain_store const&) = delete;
-    ~plain_store() { write_kept(); }
+    virtual ~plain_store() { write_kept(); }
 
     tenure::result<tenure::block> allocate(std::size_t bytes, std::size_t alignment) {
         std::scoped_lock const guard(lock_);
@@ -175,7 +176,7 @@ protected:
     };
 
     /// Where the range begins. Called under the lock.
-    tenure::result<std::byte*> range(tenure::block b, std::size_t offset, std::size_t size) const {
+    virtual tenure::result<std::byte*> range(tenure::block b, std::size_t offset, std::size_t size) const {
         if (closed_) return make_error_code(tenure::errc::store_closed);
         auto const at = live_.find(b.id);
         if (at == live_.end() || at->second.bytes != b.bytes) return make_error_code(tenure::errc::no_such_block);
@@ -184,7 +185,7 @@ protected:
     }
 
     /// False: there is no such block. Called under the lock.
-    bool free(tenure::block b) noexcept {
+    virtual bool free(tenure::block b) noexcept {
         auto const at = live_.find(b.id);
         if (at == live_.end() || at->second.bytes != b.bytes) return false;
         held_ -= b.bytes;

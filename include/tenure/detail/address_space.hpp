@@ -19,7 +19,7 @@ inline constexpr unsigned address_bits = 47;
 #else
 inline constexpr unsigned address_bits = 48;
 #endif
-inline constexpr unsigned    region_shift    = 26;  ///< regions are multiples of 64 MiB, so aligned
+inline constexpr unsigned    region_shift    = 21;  ///< regions are multiples of 2 MiB, so aligned
 inline constexpr std::size_t region_grain    = std::size_t{1} << region_shift;
 inline constexpr std::size_t unit_count_max  = std::size_t{1} << (address_bits - unit_shift);
 inline constexpr unsigned    record_bits     = 26;

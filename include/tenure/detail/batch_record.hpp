@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <memory_resource>
 #include <source_location>
+#include <system_error>
 
 #include <tenure/batch.hpp>
 #include <tenure/detail/finalizer.hpp>
@@ -23,6 +24,8 @@ struct raw_handle {
 };
 
 struct registry_core;
+struct stored;
+struct supply;
 struct thread_context;
 struct batch_record;
 struct lane;
@@ -179,6 +182,8 @@ struct batch_record {
     std::atomic<std::uint64_t>  state{batch_flags::ended | batch_flags::done | batch_flags::released};
     std::atomic<registry_core*> registry{nullptr};
     std::atomic<batch_record*>  parent{nullptr};
+    supply*                     slabs        = nullptr;  ///< where its objects live
+    supply*                     buffers      = nullptr;  ///< and its buffers, unless they name a store
     batch_record*               limited      = nullptr;  ///< the nearest batch with limits, itself included
     bool                        holds_parent = false;
     std::atomic<bool>           detached{false};
@@ -195,12 +200,16 @@ struct batch_record {
     former_current               previous;
     std::uint32_t                children = 0;  ///< open guards of the same thread below this one
 
-    spin_lock         lock;             ///< the four below, and lanes' queues; taken inside a unit's lock
-    lane*             lanes = nullptr;  ///< besides `primary`
-    std::atomic<bool> has_lanes{false};
-    share*            shares = nullptr;
-    unit*             large  = nullptr;  ///< runs of one large object each
-    entry*            inbox  = nullptr;  ///< ends to run of objects that another thread gave, newest first
+    spin_lock            lock;             ///< the five below, and lanes' queues; taken inside a unit's lock
+    lane*                lanes = nullptr;  ///< besides `primary`
+    std::atomic<bool>    has_lanes{false};
+    share*               shares = nullptr;
+    unit*                large  = nullptr;  ///< runs of one large object each
+    std::atomic<stored*> stores{nullptr};   ///< what it has in stores as buffers
+    entry*               inbox = nullptr;   ///< ends to run of objects that another thread gave, newest first
+
+    std::size_t     store_errors = 0;  ///< stores that could not free all at the end
+    std::error_code store_error;       ///< the last of them
 
     kept_log* kept_out = nullptr;  ///< what keep() gave away, newest first, for discard()
     ledger    books;

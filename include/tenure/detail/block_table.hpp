@@ -90,16 +90,21 @@ public:
     /// The block lives no more, and the caller, alone, has what it was. False: it did not live.
     bool erase(std::uint64_t id, T& value) noexcept {
         std::scoped_lock const guard(lock_);
-        return take(id, value);
+        place* const           p = live_at(id);
+        if (!p) return false;
+        value = take(*p);
+        return true;
     }
 
     /// As erase, for all of `many` under one lock; what they were goes to the begin of `values`, which has room for
-    /// that. Returns how many lived.
+    /// that. Returns how many lived. If a T knows its `bytes`, a block that is named with others does not live.
     std::size_t erase(std::span<block const> many, std::span<T> values) noexcept {
         std::scoped_lock const guard(lock_);
         std::size_t            n = 0;
         for (block const& b : many) {
-            if (take(b.id, values[n])) ++n;
+            place* const p = live_at(b.id);
+            if (!p || !has_bytes(p->value, b.bytes)) continue;
+            values[n++] = take(*p);
         }
         return n;
     }
@@ -154,16 +159,20 @@ private:
         return std::uint64_t{generation} << 32 | std::uint64_t{number_} << index_bits | p.index;
     }
 
-    bool take(std::uint64_t id, T& value) noexcept {
-        place* const p = live_at(id);
-        if (!p) return false;
-        value = p->value;
-        p->id.store(0, std::memory_order_release);
+    static bool has_bytes(T const& value, std::size_t bytes) noexcept {
+        if constexpr (requires { value.bytes == bytes; }) return value.bytes == bytes;
+        else return true;
+    }
+
+    /// It is live, and the lock is held.
+    T take(place& p) noexcept {
+        p.id.store(0, std::memory_order_release);
         live_.store(live_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-        if (++p->uses == 0) return true;  // its ids are used up
-        p->next_free = free_;
-        free_        = p;
-        return true;
+        if (++p.uses != 0) {  // else its ids are used up
+            p.next_free = free_;
+            free_       = &p;
+        }
+        return p.value;
     }
 
     /// Zero-filled, and memory only where it is touched: so a lock is not held for longer the larger the table is.

@@ -218,11 +218,19 @@ inline batch_report report_of(batch_record& b) noexcept {
 inline batch_report end_with_report(batch_record& b, std::uint64_t id) noexcept {
     if (b.state.load(std::memory_order_acquire) & (batch_flags::ended | batch_flags::retained))
         return {.status = status_of(b.state.load(std::memory_order_acquire))};
-    batch_report r = report_of(b);
+    batch_report r         = report_of(b);
+    flow const   in_stores = stored_in(b);
     end_record(b, id, false);
     r.status = status_of(b.state.load(std::memory_order_acquire));
-    if (r.status == batch_status::done) r.freed = r.made + r.received - r.kept;
-    else r.bytes = 0;
+    if (r.status != batch_status::done) {
+        r.bytes = 0;
+        return r;
+    }
+    r.freed        = r.made + r.received - r.kept;
+    r.buffers      = in_stores.buffers;
+    r.buffer_bytes = in_stores.bytes;
+    r.store_errors = b.store_errors;
+    if (r.store_errors) r.store_error = b.store_error;
     return r;
 }
 

@@ -11,14 +11,16 @@
 #include <vector>
 
 #include <tenure/detail/calls.hpp>
+#include <tenure/detail/store_census.hpp>
 #include <tenure/snapshot.hpp>
 
 namespace tenure::detail {
 
 /// Opening, looking over and closing a registry.
 
-/// Throws std::bad_alloc, memory_full.
-inline registry_core* open_registry(std::uint64_t decay_ns, std::source_location where) {
+/// `memory` is addressable. Throws std::bad_alloc, memory_full.
+inline registry_core* open_registry(any_store memory, any_store buffers, std::uint64_t decay_ns,
+                                    std::source_location where) {
     if (!reserve_tables())
         throw error(errc::memory_full, "open a registry: the generation table needs 16 GiB of address space");
     std::uint64_t uid = 0;
@@ -26,9 +28,10 @@ inline registry_core* open_registry(std::uint64_t decay_ns, std::source_location
         std::scoped_lock const guard(process.mutex);
         uid = ++process.last_uid;
     }
-    auto                core = std::make_unique<registry_core>(decay_ns, uid);
-    batch_options const named{.name = "root"};
-    core->root = open_batch(*core, nullptr, &named, false, where);
+    auto          core = std::make_unique<registry_core>(std::move(memory), decay_ns, uid);
+    batch_options named{.name = "root"};
+    named.store = std::move(buffers);
+    core->root  = open_batch(*core, nullptr, &named, false, where);
     std::scoped_lock const guard(process.mutex);
     core->next         = process.registries;
     process.registries = core.get();
@@ -54,21 +57,32 @@ inline bool look_at(batch_record& b, registry_core const& r, batch_info& out) {
     return b.id.load(std::memory_order_acquire) == id;
 }
 
-inline registry_usage usage_of(registry_core const& r) noexcept {
-    depot::figures const f     = r.slabs.usage();
-    std::size_t          spare = 0;
-    for (run_cache const* c = r.caches.load(std::memory_order_acquire); c; c = c->next)
+inline registry_usage usage_of(registry_core& r) noexcept {
+    depot::figures f     = r.own.slabs.usage();
+    std::size_t    spare = 0;
+    for (run_cache const* c = r.own.caches.load(std::memory_order_acquire); c; c = c->next)
         spare += (c->units.load(std::memory_order_relaxed) + c->returned_units.load(std::memory_order_relaxed))
                  << unit_shift;
+    std::scoped_lock const guard(r.supplies_mutex);
+    for (supply const* s = r.supplies; s; s = s->next) {
+        depot::figures const more = s->slabs.usage();
+        f.held += more.held;
+        f.dirty += more.dirty;
+        f.mapped += more.mapped;
+    }
     return {f.held - std::min(spare, f.held), f.dirty + spare, f.mapped};
 }
 
-inline snapshot census(registry_core const& r) {
-    snapshot                s;
-    std::vector<batch_info> all;
+inline snapshot census(registry_core& r) {
+    snapshot                   s;
+    std::vector<batch_info>    all;
+    std::vector<supply const*> supplies;
+    s.stores = stores_of(r, supplies);
     for_records([&](batch_record& b) {
         batch_info info;
-        if (look_at(b, r, info)) all.push_back(std::move(info));
+        if (!look_at(b, r, info)) return;
+        info.stores = stores_of(b, s.stores, supplies);
+        all.push_back(std::move(info));
     });
     s.memory       = usage_of(r);
     s.foreign_ends = r.foreign_ends.load(std::memory_order_relaxed);
@@ -154,21 +168,22 @@ inline void close_registry(registry_core* r) noexcept {
         registry_core**        at = &process.registries;
         while (*at != r) at = &(*at)->next;
         *at = r->next;
-        if (this_thread.cache_uid == r->uid) {
+        if (this_thread.cache_uid == r->own.uid) {
             this_thread.cache     = nullptr;
             this_thread.cache_uid = 0;
         }
     }
-    while (run_cache* const c = r->caches.load(std::memory_order_relaxed)) {
-        r->caches.store(c->next, std::memory_order_relaxed);
-        delete c;
+    while (supply* const s = r->supplies) {
+        r->supplies = s->next;
+        delete s;
     }
     delete r;
 }
 
 inline std::size_t trim(registry_core& r) noexcept {
-    if (run_cache* const c = cache_of(r)) give_back_runs(r.slabs, *c);
-    return r.slabs.trim(static_cast<std::size_t>(-1));
+    retry_refused(r);
+    if (run_cache* const c = cache_of(r.own)) give_back_runs(r.own.slabs, *c);
+    return r.own.slabs.trim(static_cast<std::size_t>(-1));
 }
 
 }  // namespace tenure::detail

@@ -12,28 +12,33 @@
 
 namespace tenure::detail {
 
-/// All slab memory of one registry, as runs of units. Free runs lie in segregated lists (exact below 2 MiB, two a
-/// power of two above; cf. Masmano et al., TLSF, 2004) and join their neighbours through boundary tags (Knuth, vol.
-/// 1, 2.5). Thread-safe: one mutex, never held across a system call. Threads keep small runs to themselves and come
-/// here rarely.
+/// All slab memory that one registry has from one store, as runs of units. Free runs lie in segregated lists (exact
+/// below 2 MiB, two a power of two above; cf. Masmano et al., TLSF, 2004) and join their neighbours through
+/// boundary tags (Knuth, vol. 1, 2.5). Thread-safe: one mutex, never held across a call of the store or of the
+/// system. Threads keep small runs to themselves and come here rarely.
 class depot {
 public:
     static constexpr std::size_t huge_units = (std::size_t{2} << 20) >> unit_shift;
 
-    explicit depot(std::uint64_t decay_ns) noexcept : decay_ns_(decay_ns), next_tick_(coarse_now() + decay_ns) {}
+    depot(any_store& store, supply& whose, std::uint64_t decay_ns) noexcept
+        : store_(store),
+          supply_(whose),
+          anonymous_(store_.capabilities().anonymous),
+          decay_ns_(decay_ns),
+          next_tick_(coarse_now() + decay_ns) {}
     depot(depot const&)            = delete;
     depot& operator=(depot const&) = delete;
 
     ~depot() {
         while (region* r = regions_) {
-            regions_ = r->next;
-            unmap_region(r);
+            regions_                            = r->next;
+            [[maybe_unused]] auto const refused = unmap_region(store_, r);  // and there is nobody left to tell
         }
     }
 
     /// A run of `n` units, all of one generation; from 2 MiB up it starts at a multiple of 2 MiB and is backed by
     /// huge pages where the system has them. Rather than map more it may be shorter, down to `least`. Null: the
-    /// system refused. Cost: a lock and O(n) words.
+    /// store refused, see refusal(). Cost: a lock and O(n) words.
     unit* take(std::size_t n, std::size_t least) noexcept {
         std::unique_lock guard(mutex_);
         fit              f    = find(n);
@@ -42,18 +47,17 @@ public:
         if (f.range) n = less;
         unit* u = cut(f, n);
         if (!u) {
-            std::size_t const more = std::max(n << unit_shift, std::min(mapped_ / 4, std::size_t{1} << 30));
+            std::size_t const wanted = n << unit_shift;
+            std::size_t const more =
+                std::max({wanted, least_region(), std::min(mapped_ / 4, std::size_t{1} << 30)});
             guard.unlock();
-            region* r = map_region(more);
-            if (!r) r = map_region(n << unit_shift);
+            result<region*> r = map_region(store_, &supply_, more);
+            if (!r) r = map_region(store_, &supply_, wanted);
             guard.lock();
-            if (r) {
-                r->next  = regions_;
-                regions_ = r;
-                mapped_ += r->count << unit_shift;
-                r->units->address = r->base;
-                insert(r->units, r->count);
-            }
+            if (r) add(*r);
+            else
+                refusal_ = &r.error().category() == &error_category() ? static_cast<errc>(r.error().value())
+                                                                      : errc::memory_full;
             u = cut(find(n), n);
             if (!u) return nullptr;
         }
@@ -80,7 +84,7 @@ public:
 
     /// As put, for units whose generations are used up: they keep their addresses, for ever unused.
     void retire(unit* u, std::size_t n) noexcept {
-        drop_pages(to_pointer(u->address), n << unit_shift);
+        if (anonymous_) drop_pages(to_pointer(u->address), n << unit_shift);
         std::scoped_lock const guard(mutex_);
         held_ -= n;
         for (std::size_t i = 0; i < n; ++i) u[i].state = unit_state::unused;
@@ -89,6 +93,7 @@ public:
     /// Gives free memory back to the system, whole 2 MiB ranges only, up to `limit` bytes. Returns the bytes given.
     std::size_t trim(std::size_t limit) noexcept {
         std::size_t given = 0;
+        if (!anonymous_) return given;
         while (given < limit) {
             std::unique_lock guard(mutex_);
             std::size_t      n = (limit - given) >> unit_shift;
@@ -118,6 +123,12 @@ public:
         std::size_t mapped, held, dirty;
     };
 
+    /// Why take() gave null last.
+    errc refusal() const noexcept {
+        std::scoped_lock const guard(mutex_);
+        return refusal_;
+    }
+
     /// Bytes: of address space, in runs that were taken, and in free runs that still have memory.
     figures usage() const noexcept {
         std::scoped_lock const guard(mutex_);
@@ -126,6 +137,17 @@ public:
 
 private:
     static constexpr std::size_t bins = 64;
+
+    /// Anonymous memory costs nothing until it is touched; a file's space may be taken at once.
+    std::size_t least_region() const noexcept { return std::size_t{anonymous_ ? 64u : 2u} << 20; }
+
+    void add(region* r) noexcept {
+        r->next  = regions_;
+        regions_ = r;
+        mapped_ += r->count << unit_shift;
+        r->units->address = r->base;
+        insert(r->units, r->count);
+    }
 
     static std::size_t bin_of(std::size_t n) noexcept {
         if (n < huge_units) return n - 1;
@@ -238,7 +260,7 @@ private:
         }
         for (std::size_t i = 0; i < n; ++i) words[i].store(newest, std::memory_order_relaxed);
         u->length = static_cast<std::uint32_t>(n);
-        if (n >= huge_units && was_huge < n) {
+        if (anonymous_ && n >= huge_units && was_huge < n) {
             ask_huge_pages(to_pointer(u->address), n << unit_shift);
             for (std::size_t i = 0; i < n; ++i) u[i].huge = true;
         }
@@ -252,6 +274,7 @@ private:
     /// Decay: what stayed free, with its memory, through a whole period is surplus and goes back to the system, a
     /// few MiB at each visit, so that no caller pays for all of it.
     void tick() noexcept {
+        if (!anonymous_) return;
         constexpr std::size_t a_visit = std::size_t{8} << 20;
         std::size_t           give    = 0;
         {
@@ -269,7 +292,11 @@ private:
         if (give >= huge_units << unit_shift) trim(give);
     }
 
+    any_store&         store_;
+    supply&            supply_;
+    bool const         anonymous_;
     mutable std::mutex mutex_;
+    errc               refusal_ = errc::memory_full;
     region*            regions_ = nullptr;
     unit*              free_[bins]{};
     std::uint64_t      nonempty_  = 0;

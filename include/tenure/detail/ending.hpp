@@ -20,6 +20,7 @@ inline void recycle(batch_record* b) noexcept {
     b->id.store(0, std::memory_order_release);
     b->primary.serial.store(0, std::memory_order_relaxed);
     if (b->limited == b) b->limits.on_soft = nullptr;
+    leave_supplies(*b);
     if (b->books.used.load(std::memory_order_relaxed)) b->books.reset();
     give_record(b);
 }

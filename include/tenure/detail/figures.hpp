@@ -14,6 +14,7 @@
 
 #include <tenure/batch.hpp>
 #include <tenure/detail/batch_record.hpp>
+#include <tenure/detail/stored.hpp>
 #include <tenure/detail/window.hpp>
 
 namespace tenure::detail {
@@ -64,12 +65,14 @@ TENURE_SLOW inline void note_new_peak(batch_record& b, std::uint64_t cursor) noe
 }
 
 inline batch_usage usage_of(batch_record& b) noexcept {
-    batch_figures const f   = figures_of(b);
-    std::uint64_t const now = bytes_in_use(b, f);
-    std::uint64_t const in  = f.made_objects + b.books.received.objects();
-    std::uint64_t const out = b.books.given.objects() + b.books.freed.objects();
-    return {in > out ? in - out : 0, now, f.units << unit_shift,
-            std::max(now, b.books.peak.load(std::memory_order_relaxed))};
+    flow const          in_stores = stored_in(b);
+    batch_figures const f         = figures_of(b);
+    std::uint64_t const now       = bytes_in_use(b, f);
+    std::uint64_t const in        = f.made_objects + b.books.received.objects();
+    std::uint64_t const out       = b.books.given.objects() + b.books.freed.objects();
+    return {in > out ? in - out : 0, now,
+            f.units << unit_shift,   std::max(now, b.books.peak.load(std::memory_order_relaxed)),
+            in_stores.buffers,       in_stores.bytes};
 }
 
 inline void set_name(batch_record& b, std::string_view name) noexcept {

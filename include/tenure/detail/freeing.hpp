@@ -102,31 +102,33 @@ inline departure depart(batch_record& owner, extent const& x) noexcept {
 /// Ends an object and gives its bytes back to its owner, which is held; any thread. False: the object is not that
 /// batch's or not alive, somebody else was first. The destructor runs here, with no lock held.
 inline bool free_object(batch_record& owner, raw_handle h) noexcept {
-    extent const   x = extent_of(h);
-    registry_core& r = *owner.registry.load(std::memory_order_relaxed);
-    departure      way;
-    retired_units  empty;
+    extent const  x = extent_of(h);
+    departure     way;
+    buffer_record buffer{};
+    retired_units empty;
     note_peak(owner);
     {
         object_lock const guard(x);
         if (!still_owned(h, x, owner)) return false;
+        if (buffer_record const* const b = as_buffer(x); b && !b->lent) buffer = *b;
         if (x.header || x.large) guard_extent(x);
         if (x.header) way = depart(owner, x);
         else if (!x.large) bury_range(owner, x.begin, x.begin + x.bytes, empty);
     }
     delete way.gone;
     if (way.end) way.end->destroy(x.header);
+    if (buffer.from) free_stored(owner, *buffer.from, buffer.where);
     owner.books.add(&ledger::freed, 1, x.bytes, owner.is_here());
-    refund_use(owner, x.bytes);
+    refund_use(owner, x.bytes + buffer.where.bytes);
     if (x.large && !way.listed) {
         unlink_large(owner, x.large);
-        give_large(r, x.large);
+        give_large(x.large);
     } else if (x.header && !x.large) {
         std::uintptr_t const from = x.begin + (way.listed ? sizeof(entry) : 0);
         object_lock const    guard(x);
         bury_range(owner, from, x.begin + x.bytes, empty);
     }
-    empty.give(r);
+    empty.give();
     way.listed.hand_in();
     return true;
 }

@@ -35,7 +35,7 @@ asm(R"(
 .ascii "    CELL = 1 << 63\n"
 .ascii "    EXTENT = (1 << 11) - 1\n"
 .ascii "    RECORD_BITS = 26\n"
-.ascii "    REGION_BITS = 26\n"
+.ascii "    REGION_BITS = 21\n"
 .ascii "    RECORDS_A_CHUNK = 64\n"
 .ascii "    CELLS_A_CHUNK = 1024\n"
 .ascii "\n"

@@ -8,7 +8,9 @@
 #include <mutex>
 #include <new>
 
+#include <tenure/detail/buffer_record.hpp>
 #include <tenure/detail/slab.hpp>
+#include <tenure/detail/stored.hpp>
 
 namespace tenure::detail {
 
@@ -35,6 +37,11 @@ public:
             spare_ = e->next;
             delete static_cast<proxy*>(e);
         }
+        while (promised const* const p = promised_) {
+            if (p->count) release_promise(to_, *p->from, p->count);
+            promised_ = p->next;
+            delete p;
+        }
         if (pending_) {
             refund(to_.limited, common_, pending_);
             to_.own_charge.fetch_sub(pending_, std::memory_order_relaxed);
@@ -45,14 +52,17 @@ public:
 
     /// What commit() will need. stale_handle: the object is not alive, or not `from`'s any more.
     failure prepare(raw_handle h) noexcept {
-        extent const x           = extent_of(h);
-        bool         wants_proxy = false;
+        extent const  x           = extent_of(h);
+        bool          wants_proxy = false;
+        buffer_record buffer{};
         {
             object_lock const guard(x);
             if (!still_owned(h, x, from_)) return {errc::stale_handle, &from_};
             if (!x.large && !reserve_shares(x)) return {errc::memory_full, &to_, sizeof(share)};
             wants_proxy = x.header && stays_listed(x);
+            if (buffer_record const* const b = as_buffer(x); b && !b->lent) buffer = *b;
         }
+        if (buffer.from && !promise_buffer(*buffer.from)) return {errc::memory_full, &to_, sizeof(block)};
         if (wants_proxy) {
             if (x.large) return {errc::wrong_thread, &from_};  // its run could not outlive that thread's list
             auto* const p = new (std::nothrow) proxy;
@@ -61,9 +71,10 @@ public:
             spare_  = p;
         }
         if (to_.limited) {
-            if (failure const why = charge_exactly(to_, common_, x.bytes)) return why;
-            to_.own_charge.fetch_add(x.bytes, std::memory_order_relaxed);
-            pending_ += x.bytes;
+            std::size_t const bytes = x.bytes + buffer.where.bytes;
+            if (failure const why = charge_exactly(to_, common_, bytes)) return why;
+            to_.own_charge.fetch_add(bytes, std::memory_order_relaxed);
+            pending_ += bytes;
         }
         return {};
     }
@@ -88,11 +99,16 @@ public:
     /// False: nothing was done, for the object is not as it was prepared: another thread was first, or it is named
     /// twice in one list.
     bool commit(raw_handle h) noexcept {
-        extent const x = extent_of(h);
+        extent const x     = extent_of(h);
+        std::size_t  bytes = x.bytes;
         note_peak(from_);
         {
             object_lock const guard(x);
             if (!still_owned(h, x, from_) || (x.header && stays_listed(x) && !spare_)) return false;
+            if (buffer_record const* const b = as_buffer(x); b && !b->lent) {
+                if (!move_buffer(*b)) return false;
+                bytes += b->where.bytes;
+            }
             if (x.header) move_entry(x);
             if (x.large) move_run(x.large);
             else
@@ -106,14 +122,45 @@ public:
         to_.books.add(&ledger::received, 1, x.bytes, to_.is_here());
         to_.books.noted.store(0, std::memory_order_relaxed);
         if (from_.limited) {
-            refund(from_.limited, common_, x.bytes);
-            from_.own_charge.fetch_sub(x.bytes, std::memory_order_relaxed);
+            refund(from_.limited, common_, bytes);
+            from_.own_charge.fetch_sub(bytes, std::memory_order_relaxed);
         }
-        if (to_.limited) pending_ -= x.bytes;
+        if (to_.limited) pending_ -= bytes;
         return true;
     }
 
 private:
+    /// Buffers that commit() will move, by store.
+    struct promised {
+        promised*   next;
+        supply*     from;
+        std::size_t count;
+    };
+
+    bool promise_buffer(supply& from) noexcept {
+        promised* p = promised_;
+        while (p && p->from != &from) p = p->next;
+        if (!p) {
+            p = new (std::nothrow) promised{promised_, &from, 0};
+            if (!p) return false;
+            promised_ = p;
+        }
+        if (!promise(to_, from)) return false;
+        ++p->count;
+        return true;
+    }
+
+    /// False: it has changed its store since it was prepared.
+    bool move_buffer(buffer_record const& b) noexcept {
+        promised* p = promised_;
+        while (p && p->from != b.from) p = p->next;
+        if (!p || p->count == 0) return false;
+        --p->count;
+        remove_stored(from_, *b.from, b.where.bytes, &stored::given);
+        redeem(to_, *b.from, b.where.bytes, &stored::received);
+        return true;
+    }
+
     bool reserve_shares(extent const& x) noexcept {
         bool all = true;
         for_units(x.begin, x.begin + x.bytes,
@@ -182,9 +229,10 @@ private:
 
     batch_record& from_;
     batch_record& to_;
-    batch_record* common_  = nullptr;  ///< the nearest batch with limits that has both below it
-    entry*        spare_   = nullptr;  ///< proxies not yet used
-    std::uint64_t pending_ = 0;        ///< charged to `to_` for what is not committed yet
+    batch_record* common_   = nullptr;  ///< the nearest batch with limits that has both below it
+    promised*     promised_ = nullptr;
+    entry*        spare_    = nullptr;  ///< proxies not yet used
+    std::uint64_t pending_  = 0;        ///< charged to `to_` for what is not committed yet
 };
 
 }  // namespace tenure::detail

@@ -44,7 +44,7 @@ inline void finish_filling(lane& l) noexcept {
         retired      = p.u->live == 0 && !p.head()->home.load(std::memory_order_relaxed);
         if (retired) fresh = retire_unit(p);
     }
-    if (retired) give_part(*l.batch->registry.load(std::memory_order_relaxed), p.u, 1, fresh);
+    if (retired) give_part(p.u, 1, fresh);
 }
 
 /// All of a unit's objects are dead: its passes can start over, in a new generation.
@@ -85,8 +85,7 @@ inline bool next_unit_with_holes(lane& l) noexcept {
 
 /// Entries in this lane's list whose objects other threads ended: they leave it only now, and their lines are free.
 inline void drain_remote(lane& l) noexcept {
-    registry_core& r = *l.batch->registry.load(std::memory_order_relaxed);
-    entry*         e = l.remote.exchange(nullptr, std::memory_order_acquire);
+    entry* e = l.remote.exchange(nullptr, std::memory_order_acquire);
     while (e) {
         auto* const after = reinterpret_cast<entry*>(e->state.load(std::memory_order_relaxed) & ~entry::dead);
         unlink(l.entries, e);
@@ -94,14 +93,14 @@ inline void drain_remote(lane& l) noexcept {
         if (unit* const run = unit_at(at)->head.load(std::memory_order_relaxed);
             run->large_bytes.load(std::memory_order_relaxed)) {
             unlink_large(*l.batch, run);
-            give_large(r, run);
+            give_large(run);
         } else {
             retired_units empty;
             {
                 object_lock const guard({at, sizeof(entry), nullptr, nullptr});
                 bury_range(*l.batch, at, at + sizeof(entry), empty);
             }
-            empty.give(r);
+            empty.give();
         }
         e = after;
     }

@@ -15,7 +15,7 @@ inline void own_run(unit* u, batch_record& b, lane& l) noexcept {
     u->home.store(&b, std::memory_order_release);
     u->maker.store(&l, std::memory_order_release);
     u->used_end.store(0, std::memory_order_relaxed);
-    bool const cached = this_thread.cache_uid == b.registry.load(std::memory_order_relaxed)->uid;
+    bool const cached = this_thread.cache_uid == b.slabs->uid;
     u->origin         = cached ? this_thread.cache : nullptr;
     run_taken(to_pointer(u->address), std::size_t{u->length} << unit_shift);
 }
@@ -58,11 +58,10 @@ TENURE_COLD inline unit* take_large(batch_record& b, lane& l, std::size_t before
     }
     charge_guard charged(b);
     if (b.limited && (why = charged.add(bytes))) return nullptr;
-    registry_core&    r = *b.registry.load(std::memory_order_relaxed);
     std::size_t const n = (bytes + slack + unit_bytes - 1) >> unit_shift;
-    unit* const       u = r.slabs.take(n);
+    unit* const       u = b.slabs->slabs.take(n);
     if (!u) {
-        why = {errc::memory_full, &b, bytes};
+        why = {b.slabs->slabs.refusal(), &b, bytes};
         return nullptr;
     }
     charged.keep();
@@ -94,11 +93,11 @@ inline void unlink_large(batch_record& b, unit* u) noexcept {
     b.books.large_units.fetch_sub(u->length, std::memory_order_relaxed);
 }
 
-inline void give_large(registry_core& r, unit* u) noexcept {
+inline void give_large(unit* u) noexcept {
     word_t const fresh = generation_of(table_word(u->address).load(std::memory_order_relaxed)) + 1;
     u->large_bytes.store(0, std::memory_order_relaxed);
     u->home.store(nullptr, std::memory_order_relaxed);
-    give_run(r, u, u->length, fresh);
+    give_run(*region_of(u->address)->from, u, u->length, fresh);
 }
 
 }  // namespace tenure::detail

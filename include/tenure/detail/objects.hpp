@@ -89,13 +89,12 @@ inline space allocate_large(lane& l, std::size_t before, std::size_t bytes, std:
 
 /// Takes back an object whose constructor threw.
 TENURE_COLD inline void forget(lane& l, space const& s) noexcept {
-    batch_record&  b = *l.batch;
-    registry_core& r = *b.registry.load(std::memory_order_relaxed);
+    batch_record& b = *l.batch;
     if (s.large) {
         unlink_large(b, s.large);
         b.books.large_made.add(~std::uint64_t{0}, ~std::uint64_t{s.at.bytes} + 1, false);  // it was never made
         refund_use(b, s.at.bytes);
-        give_large(r, s.large);
+        give_large(s.large);
         return;
     }
     std::uint64_t const cursor = l.cursor.load(std::memory_order_relaxed);
@@ -111,7 +110,7 @@ TENURE_COLD inline void forget(lane& l, space const& s) noexcept {
         object_lock const guard(x);
         bury_range(b, x.begin, x.begin + x.bytes, empty);
     }
-    empty.give(r);
+    empty.give();
     b.books.add(&ledger::freed, 0, x.bytes, b.is_here());
     refund_use(b, x.bytes);
     moving_guard const moving(l);

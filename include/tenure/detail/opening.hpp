@@ -10,6 +10,7 @@
 #include <tenure/detail/current.hpp>
 #include <tenure/detail/figures.hpp>
 #include <tenure/detail/records.hpp>
+#include <tenure/detail/supplies.hpp>
 
 namespace tenure::detail {
 
@@ -44,35 +45,51 @@ inline void leave_loose(batch_record& b) noexcept {
     b.is_loose = b.doomed = false;
 }
 
+/// A record with what the options say. Throws std::bad_alloc.
+inline batch_record* prepare_record(registry_core& r, batch_record const* parent, batch_options const* options) {
+    batch_record* const b = take_record();
+    struct guard {
+        batch_record* b;
+        ~guard() {
+            if (b) give_record(b);
+        }
+    } undo{b};
+    b->registry.store(&r, std::memory_order_relaxed);
+    b->cleanup      = tenure::cleanup::on_exit;
+    b->limited      = parent ? parent->limited : nullptr;
+    b->store_errors = 0;
+    b->name[0].store(0, std::memory_order_relaxed);
+    if (options) set_options(*b, *options);
+    join_supplies(*b, parent, r, options && options->store ? &options->store : nullptr);
+    undo.b = nullptr;
+    return b;
+}
+
 /// A new batch below `parent`, which the caller keeps from ending meanwhile. `guarded`: it belongs to a guard on
 /// this thread and becomes current. Throws std::bad_alloc, error{batch_ended}.
 inline batch_record* open_batch(registry_core& r, batch_record* parent, batch_options const* options, bool guarded,
                                 std::source_location where) {
-    thread_context& me    = this_thread;
-    batch_record*   b     = take_record();
-    bool const      local = parent && guarded && parent->guard.load(std::memory_order_relaxed) == &me;
-    bool            above = false;
+    constexpr auto  relaxed = std::memory_order_relaxed;
+    thread_context& me      = this_thread;
+    batch_record*   b       = prepare_record(r, parent, options);
+    bool const      local   = parent && guarded && parent->guard.load(relaxed) == &me;
+    bool            above   = false;
     if (parent && parent != r.root) {
-        std::uint64_t const id = parent->id.load(std::memory_order_relaxed);
+        std::uint64_t const id = parent->id.load(relaxed);
         if (local ? parent->closed() : !(above = hold(*parent, id))) {
+            leave_supplies(*b);
             give_record(b);
             throw_failure({errc::batch_ended, parent}, "open a batch below ");
         }
     }
-    constexpr auto      relaxed    = std::memory_order_relaxed;
     std::uint64_t const generation = b->generation.load(relaxed) + 1;
     std::uint64_t const id         = make_id(generation, b->index);
     b->generation.store(generation, relaxed);
-    b->registry.store(&r, relaxed);
     b->parent.store(parent, relaxed);
     b->holds_parent = above;
     b->detached.store(false, relaxed);
-    b->cleanup = tenure::cleanup::on_exit;
-    b->limited = parent ? parent->limited : nullptr;
     b->opened_ns.store(coarse_now(), relaxed);
     b->where.store(where, relaxed);
-    b->name[0].store(0, relaxed);
-    if (options) set_options(*b, *options);
     b->primary.serial.store(id, relaxed);
     if (guarded) {
         if (local) ++parent->children;

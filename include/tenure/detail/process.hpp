@@ -5,23 +5,26 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include <tenure/detail/batch_record.hpp>
-#include <tenure/detail/run_cache.hpp>
+#include <tenure/detail/supply.hpp>
 
 namespace tenure::detail {
 
 /// What a `registry` is, below its public face.
 struct registry_core {
-    registry_core(std::uint64_t decay_ns, std::uint64_t number) noexcept : slabs(decay_ns), uid(number) {}
+    registry_core(any_store store, std::uint64_t decay_ns, std::uint64_t number) noexcept
+        : own(std::move(store), *this, decay_ns, number), decay(decay_ns) {}
 
-    depot                      slabs;
-    std::uint64_t const        uid;
-    batch_record*              root = nullptr;
+    supply                     own;  ///< from its own store
+    std::uint64_t const        decay;
+    std::mutex                 supplies_mutex;
+    supply*                    supplies = nullptr;  ///< from stores that batches name
+    batch_record*              root     = nullptr;
     spin_lock                  loose_lock;
     batch_record*              loose = nullptr;  ///< batches without a guard, newest first, through older and newer
-    std::atomic<run_cache*>    caches{nullptr};
     std::atomic<std::uint64_t> foreign_ends{0};  ///< guards destroyed on a thread that did not open them
     registry_core*             next = nullptr;   ///< of all registries
 };
@@ -74,8 +77,8 @@ public:
         std::scoped_lock const guard(process.mutex);
         for (registry_core* r = process.registries; r; r = r->next) {
             for (known_cache const& k : caches) {
-                if (k.uid != r->uid) continue;
-                give_back_runs(r->slabs, *k.cache);
+                if (k.uid != r->own.uid) continue;
+                give_back_runs(r->own.slabs, *k.cache);
                 k.cache->taken.store(false, std::memory_order_release);
             }
         }

@@ -41,8 +41,15 @@ inline void guard_all(batch_record& b) noexcept {
 
 inline extent extent_of(entry* e) noexcept { return {to_address(e), sizeof(entry), nullptr, e}; }
 
+/// A buffer's end is that its block goes with the others of its store.
+inline void end_object(batch_record& b, finalizer const& f, entry* e) noexcept {
+    if (!is_buffer(f)) return f.destroy(e);
+    buffer_record const& buffer = buffer_behind(e);
+    if (!buffer.lent) gather(b, *buffer.from, buffer.where);
+}
+
 /// `e` is in no list any more, and nobody else can be at it: a call on one of the batch's objects holds the batch.
-inline void run_entry(entry* e) noexcept {
+inline void run_entry(batch_record& b, entry* e) noexcept {
     std::uintptr_t const state = e->state.load(std::memory_order_acquire);
     if (state & entry::proxied) {
         auto* const  p      = static_cast<proxy*>(e);
@@ -53,11 +60,11 @@ inline void run_entry(entry* e) noexcept {
             listed = end_proxied(*p);
         }
         delete p;
-        finalizer_of(state).destroy(object);
+        end_object(b, finalizer_of(state), object);
         listed.hand_in();
     } else {
         e->state.store(entry::dead, std::memory_order_release);
-        finalizer_of(state).destroy(e);
+        end_object(b, finalizer_of(state), e);
     }
 }
 
@@ -70,13 +77,13 @@ inline void run_inbox(batch_record& b) noexcept {
             e = b.inbox;
             unlink(b.inbox, e);
         }
-        run_entry(e);
+        run_entry(b, e);
     }
 }
 
 /// Entries of objects that were given away part with the list here, under their locks: before, and their bytes
 /// could not go; afterwards, and they are gone.
-inline void run_entries(lane& l) noexcept {
+inline void run_entries(batch_record& b, lane& l) noexcept {
     while (entry* const e = l.entries) {
         l.entries                  = e->next;
         std::uintptr_t const state = e->state.load(std::memory_order_acquire);
@@ -85,13 +92,13 @@ inline void run_entries(lane& l) noexcept {
             std::uintptr_t const now = e->state.load(std::memory_order_relaxed);
             if (now & entry::moved) proxy_of(now)->listed = nullptr;
         } else if (!(state & entry::dead)) {
-            run_entry(e);
+            run_entry(b, e);
         }
     }
 }
 
 /// A run in which some units are tracked: those that others have shares in stay, the rest goes back piece by piece.
-TENURE_COLD inline void release_guarded(registry_core& r, unit* first, std::size_t n) noexcept {
+TENURE_COLD inline void release_guarded(unit* first, std::size_t n) noexcept {
     // From the last to the first: others find the home of a unit through the head, which must not say null before.
     std::uintptr_t const base  = first->address;
     std::size_t          end   = n;
@@ -102,7 +109,7 @@ TENURE_COLD inline void release_guarded(registry_core& r, unit* first, std::size
         u->length     = static_cast<std::uint32_t>(end - begin);
         for (std::size_t i = begin; i < end; ++i) first[i].head.store(u, std::memory_order_relaxed);
         u->guarded.store(0, std::memory_order_relaxed);
-        give_part(r, u, end - begin, generation_of(table_word(u->address).load(std::memory_order_relaxed)) + 1);
+        give_part(u, end - begin, generation_of(table_word(u->address).load(std::memory_order_relaxed)) + 1);
     };
     for (std::size_t i = n; i-- > 0;) {
         unit* const u = first + i;
@@ -116,17 +123,17 @@ TENURE_COLD inline void release_guarded(registry_core& r, unit* first, std::size
             std::scoped_lock const guard(u->lock);
             retired = orphan({region_of(at), u, at}, fresh);
         }
-        if (retired) give_part(r, u, 1, fresh);
+        if (retired) give_part(u, 1, fresh);
     }
     flush(0);
 }
 
-inline void release_runs(registry_core& r, lane& l) noexcept {
+inline void release_runs(supply& s, lane& l) noexcept {
     while (unit* const u = l.runs) {
         l.runs              = u->next;
         std::size_t const n = u->length;
-        if (u->guarded.load(std::memory_order_relaxed)) release_guarded(r, u, n);
-        else give_run(r, u, n, generation_of(table_word(u->address).load(std::memory_order_relaxed)) + 1);
+        if (u->guarded.load(std::memory_order_relaxed)) release_guarded(u, n);
+        else give_run(s, u, n, generation_of(table_word(u->address).load(std::memory_order_relaxed)) + 1);
     }
 }
 
@@ -155,13 +162,12 @@ inline bool release_plainly(batch_record& b) noexcept {
     if (b.books.used.load(std::memory_order_relaxed) || l.entries || b.limited) return false;
     l.window_end.store(0, std::memory_order_relaxed);
     if (l.run_end) {
-        registry_core& r = *b.registry.load(std::memory_order_relaxed);
-        unit* const    u = l.runs;
+        unit* const u = l.runs;
         if (!u->next && u->length == 1 && !u->guarded.load(std::memory_order_relaxed)) [[likely]] {
             l.runs = nullptr;
-            give_run(r, u, 1, generation_of(table_word(u->address).load(std::memory_order_relaxed)) + 1);
+            give_run(*b.slabs, u, 1, generation_of(table_word(u->address).load(std::memory_order_relaxed)) + 1);
         } else {
-            release_runs(r, l);
+            release_runs(*b.slabs, l);
         }
         reset(l);
     } else {
@@ -172,7 +178,7 @@ inline bool release_plainly(batch_record& b) noexcept {
 
 /// A unit's lock is taken before its owners': so a share is looked up again, for the unit may have been retired by
 /// whoever freed the last object there.
-inline void close_shares(registry_core& r, batch_record& b) noexcept {
+inline void close_shares(batch_record& b) noexcept {
     for (;;) {
         place p{};
         {
@@ -186,14 +192,13 @@ inline void close_shares(registry_core& r, batch_record& b) noexcept {
             std::scoped_lock const guard(p.u->lock);
             if (share* const s = find_share(p.u, &b)) retired = close_share(p, s, fresh);
         }
-        if (retired) give_part(r, p.u, 1, fresh);
+        if (retired) give_part(p.u, 1, fresh);
     }
 }
 
 /// Ends all that the batch owns and returns its memory.
 inline void release_memory(batch_record& b) noexcept {
-    registry_core& r    = *b.registry.load(std::memory_order_relaxed);
-    bool           ends = b.inbox != nullptr;
+    bool ends = b.inbox != nullptr;
     for_lanes(b, [&](lane& l) {
         close_window(l);
         ends = ends || l.entries;
@@ -201,15 +206,16 @@ inline void release_memory(batch_record& b) noexcept {
     if (ends) {
         guard_all(b);
         run_inbox(b);
-        for_lanes(b, [](lane& l) { run_entries(l); });
+        for_lanes(b, [&](lane& l) { run_entries(b, l); });
     }
-    close_shares(r, b);
+    free_gathered(b);
+    close_shares(b);
     while (unit* const u = b.large) {
         b.large = u->next;
-        give_large(r, u);
+        give_large(u);
     }
     for_lanes(b, [&](lane& l) {
-        release_runs(r, l);
+        release_runs(*b.slabs, l);
         reset(l);
     });
     while (kept_log* const k = b.kept_out) {

@@ -5,11 +5,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <utility>
 
 #include <tenure/detail/address_space.hpp>
 #include <tenure/detail/config.hpp>
 #include <tenure/detail/poison.hpp>
 #include <tenure/detail/spin_lock.hpp>
+#include <tenure/store/any_store.hpp>
 
 namespace tenure::detail {
 
@@ -80,7 +83,9 @@ struct unit {
     unit*                       prev_hole;
 };
 
-/// A stretch of slab memory, mapped at once, with the descriptors of its units beside it.
+struct supply;
+
+/// A stretch of slab memory, one block of a store, with the descriptors of its units beside it.
 struct region {
     std::uintptr_t base;
     std::size_t    count;
@@ -88,6 +93,8 @@ struct region {
     tracking*      tracks;
     region*        next;
     std::size_t    own_bytes;  ///< of this block of descriptors
+    supply*        from;
+    block          memory;  ///< in the store of that supply
 
     unit*     at(std::uintptr_t address) noexcept { return units + ((address - base) >> unit_shift); }
     tracking* track(unit const* u) noexcept { return tracks + (u - units); }
@@ -121,20 +128,35 @@ inline unit*          unit_at(std::uintptr_t address) noexcept { return region_o
 inline void*          to_pointer(std::uintptr_t address) noexcept { return reinterpret_cast<void*>(address); }
 inline std::uintptr_t to_address(void const* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
 
-/// Maps a region of at least `bytes`. Null when the system refuses; then nothing is held.
-TENURE_COLD inline region* map_region(std::size_t bytes) noexcept {
+/// A block of an addressable store, aligned as a region must be.
+inline result<std::pair<block, std::byte*>> take_region_memory(any_store& store, std::size_t bytes) {
+    result<block> const memory = store.allocate(bytes, region_grain);
+    if (!memory) return memory.error();
+    result<std::byte*> const at  = store.try_address(*memory);
+    std::error_code          why = at ? std::error_code() : at.error();
+    if (at && (detail::to_address(*at) % region_grain || detail::to_address(*at) + bytes > std::uintptr_t{1}
+                                                                                               << address_bits))
+        why = make_error_code(errc::bad_alignment);
+    if (!why) return std::pair(*memory, *at);
+    [[maybe_unused]] auto const given_back = store.deallocate({&*memory, 1});  // it is fresh, and we have a reason
+    return why;
+}
+
+/// A region of at least `bytes`, or why not; then nothing is held.
+TENURE_COLD inline result<region*> map_region(any_store& store, supply* from, std::size_t bytes) {
     bytes = (bytes + region_grain - 1) & ~(region_grain - 1);
 
-    std::size_t const count    = bytes >> unit_shift;
-    std::size_t const own      = sizeof(region) + count * (sizeof(unit) + sizeof(tracking)) + 2 * sizeof(unit);
-    void*             slab     = reserve_aligned(bytes, region_grain);
-    void*             metadata = slab ? reserve(own, access::read_write) : nullptr;
-    auto const        base     = reinterpret_cast<std::uintptr_t>(slab);
-    if (!metadata || base + bytes > (std::uintptr_t{1} << address_bits) ||
-        !make_writable(&table_word(base), count * sizeof(word_t))) {
-        if (slab) give_back(slab, bytes);
+    std::size_t const count = bytes >> unit_shift;
+    std::size_t const own   = sizeof(region) + count * (sizeof(unit) + sizeof(tracking)) + 2 * sizeof(unit);
+    auto const        taken = take_region_memory(store, bytes);
+    if (!taken) return taken.error();
+    auto const [memory, slab]     = *taken;
+    std::uintptr_t const base     = detail::to_address(slab);
+    void* const          metadata = reserve(own, access::read_write);
+    if (!metadata || !make_writable(&table_word(base), count * sizeof(word_t))) {
         if (metadata) give_back(metadata, own);
-        return nullptr;
+        [[maybe_unused]] auto const given_back = store.deallocate({&memory, 1});
+        return make_error_code(errc::memory_full);
     }
     slab_mapped(slab, bytes);
     slab_mapped(metadata, own);
@@ -143,6 +165,8 @@ TENURE_COLD inline region* map_region(std::size_t bytes) noexcept {
     r->base      = base;
     r->count     = count;
     r->own_bytes = own;
+    r->from      = from;
+    r->memory    = memory;
     r->units     = reinterpret_cast<unit*>(r + 1) + 1;
     r->tracks    = reinterpret_cast<tracking*>(r->units + count + 1);
     for (std::size_t i = 0; i < count; ++i) {
@@ -155,16 +179,17 @@ TENURE_COLD inline region* map_region(std::size_t bytes) noexcept {
 }
 
 /// The generations stay in the table; every handle into the region must be stale by now.
-inline void unmap_region(region* r) noexcept {
-    std::size_t const    bytes = r->count << unit_shift;
-    std::uintptr_t const base  = r->base;
+inline result<void> unmap_region(any_store& store, region* r) noexcept {
+    block const          memory = r->memory;
+    std::size_t const    bytes  = r->count << unit_shift;
+    std::uintptr_t const base   = r->base;
     for (std::uintptr_t a = base; a < base + bytes; a += region_grain)
         tables.regions[a >> region_shift].store(nullptr, std::memory_order_release);
     slab_unmapped(r, r->own_bytes);
     slab_unmapped(to_pointer(base), bytes);
     unpoison(to_pointer(base), bytes);  // whoever maps these addresses next knows nothing of us
     give_back(r, r->own_bytes);
-    give_back(to_pointer(base), bytes);
+    return store.deallocate({&memory, 1});
 }
 
 }  // namespace tenure::detail

@@ -9,7 +9,7 @@
 
 namespace tenure::detail {
 
-/// One thread's stock of small free runs of one registry: so that opening a batch takes no lock. What other threads
+/// One thread's stock of small free runs of one pool: so that opening a batch takes no lock. What other threads
 /// end comes back to it, for this thread's core still has that memory in its cache (as in mimalloc: Leijen et al.,
 /// APLAS 2019).
 struct run_cache {

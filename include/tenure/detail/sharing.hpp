@@ -212,10 +212,10 @@ public:
         units_[count_]   = u;
         fresh_[count_++] = fresh;
     }
-    void give(registry_core& r) noexcept {
+    void give() noexcept {
         while (count_ > 0) {
             --count_;
-            give_part(r, units_[count_], 1, fresh_[count_]);
+            give_part(units_[count_], 1, fresh_[count_]);
         }
     }
 

@@ -37,11 +37,11 @@ inline void leave_run(lane& l) noexcept {
 }
 
 inline bool aim_at_new_run(lane& l, std::size_t needed) noexcept {
-    registry_core&    r     = *l.batch->registry.load(std::memory_order_relaxed);
+    supply&           from  = *l.batch->slabs;
     std::size_t       n     = next_run_units(l, needed);
     std::size_t const least = needed > unit_bytes / 4 ? 2 : 1;
-    unit*             u     = take_run(r, n, least);
-    if (!u && n > least) u = take_run(r, least, least);
+    unit*             u     = take_run(from, n, least);
+    if (!u && n > least) u = take_run(from, least, least);
     if (!u) return false;
     n = u->length;
     own_run(u, *l.batch, l);
@@ -68,7 +68,7 @@ inline bool aim_at_first_run(lane& l, std::size_t needed) noexcept {
     batch_record& b = *l.batch;
     if (l.run_end != 0 || l.queue.load(std::memory_order_relaxed) || b.limited || b.closed()) return false;
     if (needed > unit_bytes / 4) return false;
-    run_cache* const c = cache_of(*b.registry.load(std::memory_order_relaxed));
+    run_cache* const c = cache_of(*b.slabs);
     unit* const      u = c ? c->runs[0] : nullptr;
     if (!u) return false;
     c->runs[0] = u->next;
@@ -104,7 +104,7 @@ TENURE_SLOW inline failure refill(lane& l, std::size_t needed) {
             l.holes || l.queue.load(std::memory_order_relaxed) || l.remote.load(std::memory_order_relaxed);
         if (!any_holes || !aim_at_hole(l, needed)) {
             leave_run(l);
-            if (!aim_at_new_run(l, needed)) return {errc::memory_full, &b, needed};
+            if (!aim_at_new_run(l, needed)) return {b.slabs->slabs.refusal(), &b, needed};
         }
         at = l.cursor.load(std::memory_order_relaxed) & cursor_address;
     }
@@ -238,7 +238,7 @@ inline void lane_resource::do_deallocate(void* p, std::size_t bytes, std::size_t
         unlink_large(b, u);
         b.books.add(&ledger::freed, 0, rounded, b.is_here());
         refund_use(b, rounded);
-        give_large(*b.registry.load(std::memory_order_relaxed), u);
+        give_large(u);
         return;
     }
     poison(p, bytes);

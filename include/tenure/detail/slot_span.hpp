@@ -55,7 +55,11 @@ struct slot_span {
 private:
     static constexpr std::size_t most_slots = bytes / 16;
 
+    /// Slots beyond are free, will be taken in a row, and mostly written at once: then each of these writes would
+    /// be waited for at the next lock (4 KiB slots: 200 ns each instead of 50). A prefetch is not, and never
+    /// faults.
     std::uint32_t carve() noexcept {
+        __builtin_prefetch(memory + (std::size_t{carved} + 4) * size, 1);
         if (carved % 64 == 0) free_[carved / 64] = 0;
         if (carved % 4096 == 0) any_free_[carved / 4096] = 0;
         return carved++;

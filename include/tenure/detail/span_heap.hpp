@@ -61,7 +61,7 @@ struct alignas(64) slot_list {
 };
 
 /// Memory that a span_heap gave out.
-struct extent {
+struct piece {
     std::byte*  address;  ///< null: none
     std::size_t bytes;    ///< as asked for
     slot_span*  span;     ///< null: a mapping of its own
@@ -81,11 +81,11 @@ public:
     explicit span_heap(std::uint64_t decay_ns) noexcept : pool_(decay_ns) {}
 
     /// No address: no memory. `alignment` is a power of two.
-    extent take(unsigned stripe, std::size_t bytes, std::size_t alignment) noexcept {
+    piece take(unsigned stripe, std::size_t bytes, std::size_t alignment) noexcept {
         std::size_t const some = std::max<std::size_t>(bytes, 1);
         if (alignment > largest_slot_alignment || some > largest_slot) return map(bytes, alignment);
         unsigned const size = slot_size_of(some, alignment);
-        extent const   e    = take_slot(lists_[stripe][size], slot_bytes(size));
+        piece const    e    = take_slot(lists_[stripe][size], slot_bytes(size));
         if (!e.address) return {};
         unpoison(e.address, bytes);
         run_taken(e.address, bytes);
@@ -93,10 +93,10 @@ public:
     }
 
     /// All of them are live. Frees run by run of those from one list.
-    void put(std::span<extent const> many) noexcept {
+    void put(std::span<piece const> many) noexcept {
         while (!many.empty()) {
-            extent const& first = many.front();
-            std::size_t   n     = 1;
+            piece const& first = many.front();
+            std::size_t  n     = 1;
             if (!first.span) {
                 unmap(first);
             } else {
@@ -114,7 +114,7 @@ public:
     std::size_t trim() noexcept { return pool_.trim(); }
 
 private:
-    extent take_slot(slot_list& list, std::size_t size) noexcept {
+    piece take_slot(slot_list& list, std::size_t size) noexcept {
         bool another = false;
         {
             std::scoped_lock const guard(list.lock);
@@ -131,17 +131,17 @@ private:
         return from(list);
     }
 
-    static extent from(slot_list& list) noexcept {
+    static piece from(slot_list& list) noexcept {
         slot_span* const s = list.open;
         return {list.take(), 0, s};
     }
 
-    void put_slots(slot_list& list, std::span<extent const> many) noexcept {
-        for (extent const& e : many) run_given_back(e.address, e.span->size);
+    void put_slots(slot_list& list, std::span<piece const> many) noexcept {
+        for (piece const& e : many) run_given_back(e.address, e.span->size);
         slot_span* empty = nullptr;
         {
             std::scoped_lock const guard(list.lock);
-            for (extent const& e : many) {
+            for (piece const& e : many) {
                 if (!list.put(e.span, e.address)) continue;
                 e.span->next = empty;
                 empty        = e.span;
@@ -155,7 +155,7 @@ private:
         return std::max((bytes + page - 1) / page * page, page);
     }
 
-    TENURE_COLD static extent map(std::size_t bytes, std::size_t alignment) noexcept {
+    TENURE_COLD static piece map(std::size_t bytes, std::size_t alignment) noexcept {
         constexpr std::size_t absurd = std::numeric_limits<std::size_t>::max() / 4;  // so that no sum overflows
         if (bytes > absurd || alignment > absurd) return {};
         std::size_t const whole = whole_pages(bytes);
@@ -168,7 +168,7 @@ private:
         return {address, bytes, nullptr};
     }
 
-    static void unmap(extent const& e) noexcept {
+    static void unmap(piece const& e) noexcept {
         std::size_t const whole = whole_pages(e.bytes);
         slab_unmapped(e.address, whole);
         unpoison(e.address, whole);

@@ -88,8 +88,10 @@ public:
     /// Shares `s`, which must not be null.
     template <class S>
         requires(!std::is_same_v<S, any_store>)
-    any_store(std::shared_ptr<S> s) noexcept : store_(std::move(s)), calls_(&detail::calls_of<S>) {
-        static_assert(detail::is_whole_store<S>());
+    any_store(std::shared_ptr<S> s) noexcept : store_(std::move(s)) {
+        // Only of a whole store, so that the compiler first names what is missing from the others.
+        if constexpr (backing_store<S>) calls_ = &detail::calls_of<S>;
+        else static_assert(detail::is_whole_store<S>() && backing_store<S>, "not a store, for the reasons above");
     }
 
     result<block> allocate(std::size_t bytes, std::size_t alignment) {

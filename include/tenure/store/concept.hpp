@@ -47,8 +47,9 @@ struct store_usage {
 };
 
 /// The least that a backend does. Every operation may be called from several threads at once, on different blocks;
-/// on one block only reads may overlap. A block that is not live is errc::no_such_block wherever it is named, one
-/// of another store or of an earlier time included; `bytes` of a block that is named must be what allocate() gave.
+/// on one block only reads may overlap. What goes wrong is a result, never an exception. A block that is not live
+/// is errc::no_such_block wherever it is named, one of another store or of an earlier time included; `bytes` of a
+/// block that is named must be what allocate() gave.
 template <class S>
 concept minimal_store = requires(S& s, S const& view, std::size_t n, block b, std::span<block const> many,
                                  std::span<std::byte> out, std::span<std::byte const> in) {
@@ -168,20 +169,27 @@ namespace detail {
 /// As backing_store, but it does not compile instead of being false: then the compiler names the operation.
 template <class S>
 consteval bool is_whole_store() {
-    static_assert(minimal_store<S>, "a store has traits, allocate, deallocate, read, write and usage");
+    static_assert(minimal_store<S>,
+                  "a store has traits, allocate(), deallocate(), read(), write() and usage(), as in minimal_store");
     constexpr store_traits can = S::traits;
-    if constexpr (can.addressable) static_assert(addressable<S>, "traits.addressable is set");
+    if constexpr (can.addressable)
+        static_assert(addressable<S>, "traits.addressable is set: then address() must be as in addressable");
     else static_assert(!names_address<S>, "the store has address(), but traits.addressable is not set");
     static_assert(can.addressable || !can.anonymous, "traits.anonymous is set, but traits.addressable is not");
-    if constexpr (can.durable) static_assert(durable<S>, "traits.durable is set");
+    if constexpr (can.durable)
+        static_assert(durable<S>,
+                      "traits.durable is set: then keep(), find(), sync() and close() must be as in durable");
     else {
         static_assert(!names_keep<S>, "the store has keep(), but traits.durable is not set");
         static_assert(!names_find<S>, "the store has find(), but traits.durable is not set");
         static_assert(!names_sync<S>, "the store has sync(), but traits.durable is not set");
     }
-    if constexpr (can.copyable) static_assert(copyable<S>, "traits.copyable is set");
+    if constexpr (can.copyable)
+        static_assert(copyable<S>, "traits.copyable is set: then copy() must be as in copyable");
     else static_assert(!names_copy<S>, "the store has copy(), but traits.copyable is not set");
-    if constexpr (can.asynchronous) static_assert(asynchronous<S>, "traits.asynchronous is set");
+    if constexpr (can.asynchronous)
+        static_assert(asynchronous<S>,
+                      "traits.asynchronous is set: then the async_ operations must be as in asynchronous");
     else static_assert(!names_async<S>, "the store has async_ operations, but traits.asynchronous is not set");
     return true;
 }

@@ -28,7 +28,7 @@ inline void addresses(subject& s) {
     std::vector<block>      live;
     std::vector<std::byte*> at;
     for (std::size_t i = 0; i < 300; ++i) {
-        std::size_t const n = i % 5 == 0 ? 0 : i * 41;
+        std::size_t const n = i % 5 == 0 ? 0 : i * 211 % 3000;
         s.figure("bytes", n);
         live.push_back(s.allocate(n));
         at.push_back(address(s, live.back()));

@@ -97,7 +97,7 @@ public:
     void refused(R const& r, errc with, std::string_view what,
                  std::source_location at = std::source_location::current()) const {
         if (r.has_value() || r.error() != with)
-            fail(std::string(what) + ": " + brief(r.error()) + ", where it should be: " + brief(with), at);
+            fail(std::string(what) + ": " + brief(r.error()) + ", not \"" + brief(with) + '"', at);
     }
 
     /// In live blocks, beyond what a fresh store has.

@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <compare>
+#include <cstddef>
+#include <functional>
+#include <iterator>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <tenure/detail/durable_buffers.hpp>
+#include <tenure/handle.hpp>
+
+namespace tenure {
+
+namespace detail {
+
+/// What a store is asked for: never less than malloc gives.
+template <class T>
+inline constexpr std::size_t buffer_alignment = alignof(T) < 16 ? 16 : alignof(T);
+
+}  // namespace detail
+
+/// Refers to an array of T in a store, without owning it: its batch does, as with a handle. 24 bytes, trivially
+/// copyable. A buffer that was freed is stale, for ever: every call says stale_handle. Any thread may use any copy;
+/// on one buffer only reads may overlap. Offsets and sizes count elements.
+///
+/// Errors of the store are thrown with its name; the try_ forms return them. Whatever fails, the buffer stays where
+/// it was; how much of a write was done when the medium failed in the middle is the store's to say.
+template <class T>
+class buffer {
+    static_assert(std::is_trivially_copyable_v<T>, "a buffer's elements are copied as bytes");
+
+public:
+    using element_type = T;
+
+    buffer() noexcept = default;  ///< null: stale from the start
+
+    std::size_t size() const noexcept { return size_; }
+    bool        alive() const noexcept { return detail::is_alive(raw()); }
+
+    /// The batch that would free it. Throws stale_handle.
+    batch_id owner() const { return detail::owner_id(raw()); }
+
+    /// Copies out.size() elements from `offset` on. Throws stale_handle, out_of_range, and what the store says.
+    void read(std::size_t offset, std::span<T> out) const { must(try_read(offset, out), "read from"); }
+    void write(std::size_t offset, std::span<T const> in) const { must(try_write(offset, in), "write to"); }
+
+    result<void> try_read(std::size_t offset, std::span<T> out) const {
+        if (!alive()) return make_error_code(errc::stale_handle);
+        if (offset > size_ || out.size() > size_ - offset) return make_error_code(errc::out_of_range);
+        return record().from->store.read(record().where, offset * sizeof(T), std::as_writable_bytes(out));
+    }
+    result<void> try_write(std::size_t offset, std::span<T const> in) const {
+        if (!alive()) return make_error_code(errc::stale_handle);
+        if (offset > size_ || in.size() > size_ - offset) return make_error_code(errc::out_of_range);
+        return record().from->store.write(record().where, offset * sizeof(T), std::as_bytes(in));
+    }
+
+    /// All of it, as memory of this process; unchecked like any span once the buffer is freed or moved. Throws
+    /// stale_handle, not_addressable.
+    std::span<T> map() const {
+        result<std::byte*> const at = checked().from->store.try_address(record().where);
+        if (!at) fail(at.error(), "map a buffer of");
+        return {reinterpret_cast<T*>(*at), size_};
+    }
+
+    /// Copies all of it to the beginning of another one, which may be in another store; within one that can, the
+    /// bytes do not pass through this process. Throws stale_handle, out_of_range: the other one is shorter.
+    void copy_to(buffer const& other) const {
+        detail::buffer_record const &from = checked(), &to = other.checked();
+        if (other.size_ < size_) detail::throw_out_of_range(size_, other.size_);
+        auto const done =
+            detail::copy_block(from.from->store, from.where, to.from->store, to.where, size_ * sizeof(T));
+        if (!done) other.fail(done.error(), "copy to a buffer of");
+    }
+
+    /// To another store: this and all other copies name it there from now on. If that fails it is where it was,
+    /// whole. Nobody may use the buffer meanwhile. Throws stale_handle, and what the stores say.
+    void move_to(any_store const& store) const {
+        auto& r = checked().from->registry;
+        detail::move_buffer_to(r, raw(), store, detail::buffer_alignment<T>);
+    }
+
+    /// The stores that it is in.
+    std::vector<any_store> stores() const { return {checked().from->store}; }
+
+    /// The store's own name for it.
+    tenure::block block() const { return checked().where; }
+
+    /// From now on it is its durable store's, under that name, and outlives the batch and, once synced, the
+    /// process: see batch_scope::open_buffer. It can be used until the batch ends. Throws stale_handle,
+    /// not_durable.
+    void persist(std::string_view name) const { detail::persist_buffer(raw(), name); }
+
+    /// On return, what persist() kept is on stable storage. Many at once: tenure::sync. Throws as persist().
+    void sync() const {
+        tenure::block const b = checked().where;
+        must(record().from->store.try_sync({&b, 1}), "sync");
+    }
+
+    friend bool operator==(buffer const&, buffer const&) noexcept  = default;
+    friend auto operator<=>(buffer const&, buffer const&) noexcept = default;
+
+private:
+    friend detail::handle_access;
+    friend std::hash<buffer>;
+
+    detail::raw_handle raw() const noexcept { return {record_, word_}; }
+
+    detail::buffer_record const& record() const noexcept { return *record_; }
+    detail::buffer_record const& checked() const {
+        if (!alive()) detail::throw_stale(raw());
+        return *record_;
+    }
+    [[noreturn]] void fail(std::error_code why, char const* call) const {
+        if (!alive()) detail::throw_stale(raw());
+        detail::throw_store_error(why, call, record().from->store);
+    }
+    void must(result<void> const& done, char const* call) const {
+        if (!done) fail(done.error(), call);
+    }
+
+    detail::buffer_record const* record_ = nullptr;
+    detail::word_t               word_   = 0;
+    std::size_t                  size_   = 0;
+};
+
+namespace detail {
+
+template <class T>
+inline constexpr bool is_buffer_handle<buffer<T>> = true;
+
+template <class T>
+buffer<T> make_buffer_in(lane& l, std::size_t n, any_store const& store) {
+    constexpr std::size_t most  = std::size_t{1} << 62;  // more than any store has: refused as such
+    std::size_t const     bytes = n > most / sizeof(T) ? most : n * sizeof(T);
+    return handle_access::make_buffer<buffer<T>>(make_buffer_in(l, bytes, buffer_alignment<T>, store), n);
+}
+
+template <class T>
+buffer<T> open_buffer_as(lane& l, std::string_view name, any_store const& store) {
+    std::size_t      bytes = 0;
+    raw_handle const h     = open_buffer_in(l, name, store, sizeof(T), bytes);
+    return handle_access::make_buffer<buffer<T>>(h, bytes / sizeof(T));
+}
+
+/// Runs f; what of tenure's own it throws is the result.
+template <class F>
+auto as_result(F f) -> result<decltype(f())> try {
+    return f();
+} catch (error const& e) {
+    return e.code();
+}
+
+}  // namespace detail
+
+/// As sync() of each, in one call of each store. Throws as that.
+template <detail::handle_range R>
+    requires detail::is_buffer_handle<std::iter_value_t<decltype(std::begin(std::declval<R const&>()))>>
+void sync(R const& buffers) {
+    std::vector<any_store>     stores;
+    std::vector<tenure::block> blocks;
+    for (auto const& b : buffers) {
+        any_store const in = b.stores().front();
+        if (std::find(stores.begin(), stores.end(), in) == stores.end()) stores.push_back(in);
+    }
+    for (any_store& in : stores) {
+        blocks.clear();
+        for (auto const& b : buffers)
+            if (b.stores().front() == in) blocks.push_back(b.block());
+        if (auto const done = in.try_sync(blocks); !done) detail::throw_store_error(done.error(), "sync", in);
+    }
+}
+
+}  // namespace tenure
+
+template <class T>
+struct std::hash<tenure::buffer<T>> {
+    std::size_t operator()(tenure::buffer<T> const& b) const noexcept {
+        return std::hash<std::uint64_t>{}(reinterpret_cast<std::uintptr_t>(b.record_) ^ b.word_ << 7);
+    }
+};

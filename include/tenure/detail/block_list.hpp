@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <span>
+
+#include <tenure/store/concept.hpp>
+
+namespace tenure::detail {
+
+/// Room for blocks that are to be freed in one call: allocated when the blocks are, for freeing must not allocate.
+struct block_list {
+    block_list* next;
+    std::size_t room;
+    std::size_t count;
+    block       items[1];  ///< `room` of them
+
+    std::span<block const> blocks() const noexcept { return {items, count}; }
+    void                   add(block b) noexcept { (&items[0])[count++] = b; }
+
+    std::size_t bytes() const noexcept {
+        std::size_t sum = 0;
+        for (block const& b : blocks()) sum += b.bytes;
+        return sum;
+    }
+
+    struct deleter {
+        void operator()(block_list* l) const noexcept { ::operator delete(l); }
+    };
+};
+
+using owned_block_list = std::unique_ptr<block_list, block_list::deleter>;
+
+/// Null when memory is full.
+inline owned_block_list make_block_list(std::size_t room) noexcept {
+    if (room == 0) room = 1;
+    std::size_t const most = (static_cast<std::size_t>(-1) - sizeof(block_list)) / sizeof(block);
+    void* const       p =
+        room > most ? nullptr : ::operator new(sizeof(block_list) + (room - 1) * sizeof(block), std::nothrow);
+    return owned_block_list(p ? ::new (p) block_list{nullptr, room, 0, {}} : nullptr);
+}
+
+}  // namespace tenure::detail

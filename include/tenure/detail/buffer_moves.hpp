@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <optional>
+#include <span>
+
+#include <tenure/detail/buffers.hpp>
+
+namespace tenure::detail {
+
+/// Buffers from store to store.
+
+/// Copies `n` bytes between blocks, by the shortest way there is: inside the store, straight from or to memory that
+/// one of them has here, else through a buffer of this process.
+inline result<void> copy_block(any_store& from, block source, any_store& to, block target, std::size_t n) {
+    if (from == to && from.capabilities().copyable) return from.try_copy(source, 0, target, 0, n);
+    if (result<std::byte*> const at = from.try_address(source)) return to.write(target, 0, {*at, n});
+    if (result<std::byte*> const at = to.try_address(target)) return from.read(source, 0, {*at, n});
+
+    std::size_t const            piece = std::min(n, std::size_t{1} << 20);
+    std::unique_ptr<std::byte[]> bytes(new (std::nothrow) std::byte[piece]);
+    if (!bytes) return make_error_code(errc::memory_full);
+    for (std::size_t at = 0; at < n; at += piece) {
+        std::span<std::byte> const part(bytes.get(), std::min(piece, n - at));
+        if (auto const done = from.read(source, at, part); !done) return done;
+        if (auto const done = to.write(target, at, part); !done) return done;
+    }
+    return {};
+}
+
+/// Under the object's lock; null: it is not alive or another batch's by now.
+inline buffer_record* buffer_of(raw_handle h, extent const& x, batch_record const& owner) noexcept {
+    return still_owned(h, x, owner) ? as_buffer(x) : nullptr;
+}
+
+/// The buffer has another block in another store, or everything is as it was. Throws stale_handle, batch_ended,
+/// not_owner, memory_full, and what the stores say.
+inline void move_buffer_to(registry_core& r, raw_handle h, any_store const& named, std::size_t alignment) {
+    failure const why = with_owner(r, h, nullptr, [&](batch_record& owner, extent const& x) -> failure {
+        buffer_record before{};
+        {
+            object_lock const          guard(x);
+            buffer_record const* const b = buffer_of(h, x, owner);
+            if (!b) return {errc::stale_handle};
+            before = *b;
+        }
+        if (before.from->store == named) return {};
+        supply_guard const to(owner, named);
+        promise_guard      room(owner, *to);
+        if (!room) return {errc::memory_full, &owner, sizeof(block)};
+        result<block> const fresh = to->store.allocate(before.where.bytes, alignment);
+        if (!fresh) throw_store_error(fresh.error(), "move a buffer to", to->store);
+        struct guard {
+            any_store&   store;
+            block const* b;
+            ~guard() {
+                if (b) [[maybe_unused]]
+                    auto const undone = store.deallocate({b, 1});
+            }
+        } undo{to->store, &*fresh};
+        auto const copied = copy_block(before.from->store, before.where, to->store, *fresh, before.where.bytes);
+        if (!copied) throw_store_error(copied.error(), "move a buffer to", to->store);
+        {
+            object_lock const    guard(x);
+            buffer_record* const b = buffer_of(h, x, owner);
+            if (!b || b->where != before.where)
+                return {errc::stale_handle};  // another thread was faster: once more
+            undo.b = nullptr;
+            room.redeem(before.where.bytes, &stored::received);
+            b->from  = &*to;
+            b->where = *fresh;
+            b->lent  = false;
+            if (before.lent) return {};
+        }
+        free_stored(owner, *before.from, before.where);
+        return {};
+    });
+    if (why) throw_failure(why, "move a buffer ");
+}
+
+}  // namespace tenure::detail

@@ -1,0 +1,227 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <typeinfo>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <tenure/store/concept.hpp>
+
+namespace tenure {
+
+/// The calls of a store that a fault can strike; `any` stands for all of them together.
+enum class store_operation { any, allocate, deallocate, read, write, address, keep, find, sync, close, copy };
+
+namespace faults {
+
+/// The call does nothing but report this.
+struct fails {
+    std::error_code with = std::make_error_code(std::errc::io_error);
+};
+
+/// The call takes longer, and then does what it should.
+struct delays {
+    std::chrono::nanoseconds by{};
+};
+
+/// A medium that gives up half-way: the first `to` bytes are read, written or copied, or the first `to` blocks
+/// freed or synced, and then the call reports this. Without `to` all is done and yet an error comes back, as from a
+/// peer that dies before it answers. Operations that have no half fail, and do nothing.
+struct shortens {
+    std::size_t     to   = std::numeric_limits<std::size_t>::max();
+    std::error_code with = std::make_error_code(std::errc::io_error);
+};
+
+}  // namespace faults
+
+/// What is to go wrong, and when: {.on = store_operation::write, .nth = 3, .how = faults::shortens{.to = 100}}.
+struct fault {
+    store_operation on    = store_operation::any;  ///< the calls that are counted
+    std::uint64_t   nth   = 1;                     ///< from inject() on: 1 is the next such call
+    std::uint64_t   times = 1;                     ///< calls in a row that are struck, from the nth on
+
+    std::variant<faults::fails, faults::delays, faults::shortens> how = faults::fails{};
+};
+
+/// An adaptor for tests of what uses a store: as its upstream, but for the faults that were injected. It shares the
+/// upstream, which so lives as long as it does. Faults that fall on one call all strike: delays add up, and of
+/// several errors the one injected first is reported. usage() and describe() never fail; async_ operations are not
+/// passed on. As thread-safe as the upstream. Cost: a lock a call, not held while the upstream is called.
+template <backing_store Upstream>
+class faulty_store {
+public:
+    static constexpr store_traits traits = [] {
+        store_traits can = Upstream::traits;
+        can.asynchronous = false;
+        return can;
+    }();
+
+    /// `upstream` must not be null.
+    explicit faulty_store(std::shared_ptr<Upstream> upstream) noexcept : upstream_(std::move(upstream)) {}
+
+    /// Counts from now on. Throws std::invalid_argument: `nth` or `times` is 0.
+    void inject(fault f) {
+        if (f.nth == 0 || f.times == 0) throw std::invalid_argument("tenure::fault: nth and times count from 1");
+        std::scoped_lock const guard(lock_);
+        pending_.push_back(f);
+    }
+
+    /// No faults any more, and all counts start at 0.
+    void clear() noexcept {
+        std::scoped_lock const guard(lock_);
+        pending_.clear();
+        calls_  = {};
+        struck_ = 0;
+    }
+
+    /// How often that was called, struck or not.
+    std::uint64_t calls(store_operation on = store_operation::any) const noexcept {
+        std::scoped_lock const guard(lock_);
+        return calls_[static_cast<std::size_t>(on)];
+    }
+
+    /// How many calls were struck: 0 tells a loop over `nth` that it has come past the last call.
+    std::uint64_t struck() const noexcept {
+        std::scoped_lock const guard(lock_);
+        return struck_;
+    }
+
+    std::shared_ptr<Upstream> const& upstream() const noexcept { return upstream_; }
+
+    // The store. Contract as in store/concept.hpp.
+
+    result<block> allocate(std::size_t bytes, std::size_t alignment) {
+        return whole(store_operation::allocate, [&] { return upstream_->allocate(bytes, alignment); });
+    }
+    result<void> deallocate(std::span<block const> many) noexcept {
+        return part(store_operation::deallocate, many.size(), true,
+                    [&](std::size_t n) { return upstream_->deallocate(many.first(n)); });
+    }
+    result<void> read(block b, std::size_t offset, std::span<std::byte> out) {
+        return part(store_operation::read, out.size(), inside(b, offset, out.size()),
+                    [&](std::size_t n) { return upstream_->read(b, offset, out.first(n)); });
+    }
+    result<void> write(block b, std::size_t offset, std::span<std::byte const> in) {
+        return part(store_operation::write, in.size(), inside(b, offset, in.size()),
+                    [&](std::size_t n) { return upstream_->write(b, offset, in.first(n)); });
+    }
+    store_usage usage() const noexcept { return upstream_->usage(); }
+
+    std::string describe() const {
+        if constexpr (described<Upstream>) return "faulty " + std::string(upstream_->describe());
+        else return std::string("faulty ") + typeid(Upstream).name();
+    }
+
+    result<std::byte*> address(block b)
+        requires(traits.addressable)
+    {
+        return whole(store_operation::address, [&] { return upstream_->address(b); });
+    }
+    result<void> keep(block b, std::string_view name)
+        requires(traits.durable)
+    {
+        return whole(store_operation::keep, [&] { return upstream_->keep(b, name); });
+    }
+    result<block> find(std::string_view name)
+        requires(traits.durable)
+    {
+        return whole(store_operation::find, [&] { return upstream_->find(name); });
+    }
+    result<void> sync(std::span<block const> many)
+        requires(traits.durable)
+    {
+        return part(store_operation::sync, many.size(), true,
+                    [&](std::size_t n) { return upstream_->sync(many.first(n)); });
+    }
+    result<void> close()
+        requires(traits.durable)
+    {
+        return whole(store_operation::close, [&] { return upstream_->close(); });
+    }
+    result<void> copy(block from, std::size_t from_offset, block to, std::size_t to_offset, std::size_t bytes)
+        requires(traits.copyable)
+    {
+        return part(store_operation::copy, bytes, inside(from, from_offset, bytes) && inside(to, to_offset, bytes),
+                    [&](std::size_t n) { return upstream_->copy(from, from_offset, to, to_offset, n); });
+    }
+
+private:
+    struct strike {
+        std::error_code error;  ///< none: do what was asked
+        bool            halves = false;
+        std::size_t     to     = 0;
+    };
+
+    /// Counts the call and waits as long as it is delayed.
+    strike meet(store_operation on) noexcept {
+        strike                   all;
+        std::chrono::nanoseconds delay{};
+        {
+            std::scoped_lock const guard(lock_);
+            ++calls_[static_cast<std::size_t>(store_operation::any)];
+            ++calls_[static_cast<std::size_t>(on)];
+            bool met = false;
+            for (fault& f : pending_) {
+                if (f.on != store_operation::any && f.on != on) continue;
+                if (f.nth > 1) {
+                    --f.nth;
+                    continue;
+                }
+                --f.times;
+                met = true;
+                if (auto const* const d = std::get_if<faults::delays>(&f.how)) delay += d->by;
+                else if (all.error) continue;
+                else if (auto const* const e = std::get_if<faults::fails>(&f.how)) all = {e->with};
+                else if (auto const* const s = std::get_if<faults::shortens>(&f.how)) all = {s->with, true, s->to};
+            }
+            struck_ += met;
+            std::erase_if(pending_, [](fault const& f) { return f.times == 0; });
+        }
+        if (delay.count() > 0) std::this_thread::sleep_for(delay);
+        return all;
+    }
+
+    template <class F>
+    auto whole(store_operation on, F call) -> decltype(call()) {
+        if (strike const s = meet(on); s.error) return s.error;
+        return call();
+    }
+
+    /// `call(n)` does the first n of `size`. What the upstream refuses as a whole has no first part.
+    template <class F>
+    result<void> part(store_operation on, std::size_t size, bool has_parts, F call) {
+        strike const s = meet(on);
+        if (!s.error) return call(size);
+        if (!s.halves) return s.error;
+        if (result<void> const r = call(has_parts ? std::min(s.to, size) : size); !r) return r;
+        return s.error;
+    }
+
+    static bool inside(block b, std::size_t offset, std::size_t size) noexcept {
+        return offset <= b.bytes && size <= b.bytes - offset;
+    }
+
+    std::shared_ptr<Upstream>     upstream_;
+    mutable std::mutex            lock_;
+    std::vector<fault>            pending_;
+    std::array<std::uint64_t, 11> calls_{};
+    std::uint64_t                 struck_ = 0;
+};
+
+}  // namespace tenure

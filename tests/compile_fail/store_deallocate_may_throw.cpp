@@ -1,0 +1,12 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+// error: as in minimal_store.*deallocate[(]many[)][^ ]* (is not|may throw)
+#include "stores/half_store.hpp"
+
+struct half : half_store::minimal {
+#ifndef TENURE_COMPILES
+    half_store::result<void> deallocate(std::span<half_store::block const>);
+#endif
+};
+
+tenure::any_store use(std::shared_ptr<half> s) { return s; }
