@@ -126,8 +126,12 @@ std::vector<figure> figures(results const& all) {
 
     rows.ratio("100,000 buffers of 4 KiB, heap_store / malloc", "stores/buffers/heap_store",
                "stores/buffers/malloc", 0.3);
+    rows.ratio("100,000 buffers of 4 KiB, mmap_store / a file each", "stores/scratch/mmap_store",
+               "stores/scratch/files", 0.1);
     rows.difference("read of 8 B through any_store - heap_store", "stores/read/any_store", "stores/read/heap_store",
                     3);
+    rows.value("10,000 copies of 100 blocks, stored / different", rows.get("stores/dedup/dedup_store", "stored"),
+               "x", 1.05);
 
     rows.value("#include <tenure/tenure.hpp>", scaled(rows.get("include/tenure/tenure.hpp"), 1e-9), "s", 0.7);
     return rows.take();

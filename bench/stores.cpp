@@ -3,16 +3,20 @@
 
 // Stores, each beside what one would do without it.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <memory>
+#include <random>
 #include <span>
 #include <vector>
 
 #include <benchmark/benchmark.h>
 #include <tenure/store/any_store.hpp>
+#include <tenure/store/dedup.hpp>
 #include <tenure/store/heap.hpp>
 
 #include "stores.hpp"
@@ -87,5 +91,29 @@ BENCHMARK(read_itself)->Name("stores/read/heap_store");
 BENCHMARK(read_any)->Name("stores/read/any_store");
 BENCHMARK(usage_itself)->Name("stores/usage/heap_store");
 BENCHMARK(usage_any)->Name("stores/usage/any_store");
+
+/// 100 different blocks, each stored 10,000 times: how much is held for them, and what storing one takes.
+void dedup(benchmark::State& state) {
+    constexpr std::size_t                                           different = 100, copies = 10'000;
+    std::vector<std::array<std::uint64_t, bench::buffer_bytes / 8>> contents(different);
+    std::mt19937_64                                                 random{1};
+    for (auto& each : contents) std::ranges::generate(each, std::ref(random));
+    std::vector<block> all;
+    all.reserve(different * copies);
+    for (auto _ : state) {
+        auto const                              heap = std::make_shared<tenure::heap_store>();
+        tenure::dedup_store<tenure::heap_store> store{heap};
+        for (std::size_t i = 0; i != different * copies; ++i) {
+            all.push_back(store.allocate(bench::buffer_bytes, alignof(std::max_align_t)).value());
+            store.write(all.back(), 0, std::as_bytes(std::span{contents[i % different]})).value();
+        }
+        state.counters["stored"] =
+            static_cast<double>(heap->usage().bytes) / static_cast<double>(different * bench::buffer_bytes);
+        store.deallocate(all).value();
+        all.clear();
+    }
+    state.counters["objects"] = static_cast<double>(different * copies);
+}
+BENCHMARK(dedup)->Name("stores/dedup/dedup_store")->Unit(benchmark::kMillisecond)->Iterations(1);
 
 }  // namespace

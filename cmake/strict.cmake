@@ -15,7 +15,7 @@ if(NOT nlohmann_json_FOUND)
 endif()
 target_link_libraries(tenure_strict INTERFACE nlohmann_json::nlohmann_json)
 
-# ... and store/durable_mmap.hpp. Neither has a CMake package of its own on Debian.
+# ... store/dedup.hpp and store/durable_mmap.hpp. Neither library has a CMake package of its own on Debian.
 find_path(tenure_lmdb_include lmdb.h)
 find_library(tenure_lmdb lmdb)
 find_path(tenure_xxhash_include xxhash.h)

@@ -35,7 +35,8 @@ struct heap_options {
 /// fresh, zero-filled, committed only where it is touched, and unmapped by deallocate() whatever was mapped over
 /// parts of it meanwhile: a block of 2 MiB or more may be madvised and remapped as its holder likes.
 ///
-/// Some 40 ns to allocate, 10 to free with many others; threads seldom meet at a lock. memory_full: the system refused.
+/// Some 40 ns to allocate, 10 to free with many others; threads seldom meet at a lock. memory_full: the system
+/// refused.
 class heap_store {
 public:
     static constexpr store_traits traits{.addressable = true, .anonymous = true, .copyable = true};

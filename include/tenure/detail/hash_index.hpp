@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <utility>
+
+namespace tenure::detail {
+
+/// Nodes by a 64-bit key, chained through themselves: so neither putting one in nor taking one out can fail.
+/// Without memory for more buckets the chains merely get longer. Keys may repeat; those of one key stand in the
+/// order in which they came. Not thread-safe. O(1).
+///
+/// A Node has `std::uint64_t index_key` and `Node* index_next`, both the index's while it is in.
+template <class Node>
+class hash_index {
+public:
+    hash_index()                             = default;
+    hash_index(hash_index const&)            = delete;
+    hash_index& operator=(hash_index const&) = delete;
+
+    void insert(std::uint64_t key, Node& n) noexcept {
+        if (size_ >= count()) grow();
+        n.index_key = key;
+        append(n);
+        ++size_;
+    }
+
+    /// The oldest of that key, or null.
+    Node* first(std::uint64_t key) const noexcept { return from(buckets()[place_of(key)], key); }
+
+    /// The next of the same key, or null.
+    static Node* next(Node const& n) noexcept { return from(n.index_next, n.index_key); }
+
+    void erase(Node& n) noexcept {
+        Node** at = &buckets()[place_of(n.index_key)];
+        while (*at != &n) at = &(*at)->index_next;
+        *at = n.index_next;
+        --size_;
+    }
+
+    std::size_t size() const noexcept { return size_; }
+
+    /// Takes out all and calls f(node) for each, which may delete it.
+    template <class F>
+    void drain(F f) noexcept {
+        for (std::size_t i = 0; i < count(); ++i) {
+            while (Node* const n = buckets()[i]) {
+                buckets()[i] = n->index_next;
+                --size_;
+                f(*n);
+            }
+        }
+    }
+
+private:
+    static constexpr unsigned first_bits = 6;
+
+    static Node* from(Node* n, std::uint64_t key) noexcept {
+        while (n && n->index_key != key) n = n->index_next;
+        return n;
+    }
+
+    std::size_t count() const noexcept { return std::size_t{1} << bits_; }
+    Node**      buckets() const noexcept { return many_ ? many_.get() : const_cast<Node**>(&one_); }
+
+    /// Ids count up from small numbers: the product spreads them (Knuth, vol. 3, 6.4).
+    std::size_t place_of(std::uint64_t key) const noexcept {
+        return bits_ ? static_cast<std::size_t>(key * 0x9e3779b97f4a7c15 >> (64 - bits_)) : 0;
+    }
+
+    void append(Node& n) noexcept {
+        Node** at = &buckets()[place_of(n.index_key)];
+        while (*at) at = &(*at)->index_next;
+        *at          = &n;
+        n.index_next = nullptr;
+    }
+
+    void grow() noexcept {
+        unsigned const           more = bits_ ? bits_ + 1 : first_bits;
+        std::unique_ptr<Node*[]> wider(new (std::nothrow) Node* [std::size_t{1} << more] {});
+        if (!wider) return;
+        std::size_t const              old_count = count();
+        std::unique_ptr<Node*[]> const old       = std::move(many_);
+        Node* const                    old_one   = one_;
+        many_                                    = std::move(wider);
+        bits_                                    = more;
+        one_                                     = nullptr;
+        for (std::size_t i = 0; i < old_count; ++i) {
+            for (Node* n = old ? old[i] : old_one; n;) {
+                Node* const after = n->index_next;
+                append(*n);
+                n = after;
+            }
+        }
+    }
+
+    std::unique_ptr<Node*[]> many_;
+    Node*                    one_  = nullptr;  ///< the only bucket, at first
+    unsigned                 bits_ = 0;
+    std::size_t              size_ = 0;
+};
+
+}  // namespace tenure::detail

@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <tenure/store/tiered/core.hpp>
+#include <tenure/store/adaptor.hpp>
+#include <tenure/store/tiered/figures.hpp>
+
+namespace tenure {
+
+struct tiered_options {
+    static constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
+
+    /// The most bytes in the fast tier, as asked for; its own capacity, where it is known, if that is less.
+    std::size_t fast_bytes = no_limit;
+};
+
+/// A small fast store in front of a large slow one. A block is in one of them: new ones in the fast tier, where the
+/// least recently used are demoted to make room; one that is read or written is promoted. What cannot be made room
+/// for, a block larger than the fast tier to begin with, stays in the slow tier and is used there.
+///
+/// A move that fails leaves the block where it was, whole: figures() counts it and has the error. A call fails only
+/// if its own block's tier does. Both tiers are shared, and what else is done with them is not seen here. Blocks
+/// are not addressable, since they move.
+///
+/// Thread-safe. No lock is held while a tier is called. A call that names a block waits while another thread moves
+/// that very block, except deallocate(), which never waits: it leaves the block to the mover. A call costs two
+/// short locks of all threads more than the tier's own, and the moves it has to make. Freeing allocates nothing,
+/// and is one call a tier; so it is for more than two threads that free at once, unless the room to gather in lies
+/// in pieces.
+template <backing_store Fast, backing_store Slow>
+class tiered_store {
+public:
+    static constexpr store_traits traits{};
+
+    /// Neither may be null.
+    tiered_store(std::shared_ptr<Fast> fast, std::shared_ptr<Slow> slow, tiered_options options = {}) noexcept
+        : core_({fast, std::move(slow)}, std::min(options.fast_bytes, capacity(*fast))) {}
+
+    /// The slow tier's error if neither has room; else that of the one that was asked.
+    result<block> allocate(std::size_t bytes, std::size_t alignment) {
+        if (!std::has_single_bit(alignment)) return make_error_code(errc::bad_alignment);
+        return core_.allocate(bytes, alignment);
+    }
+
+    /// A block that its tier would not free lives on, and the tier's error is the result.
+    result<void> deallocate(std::span<block const> many) noexcept { return core_.deallocate(many); }
+
+    result<void> read(block b, std::size_t offset, std::span<std::byte> out) {
+        return core_.use(b, offset, out.size(), [&](auto& tier, block at) { return tier.read(at, offset, out); });
+    }
+    result<void> write(block b, std::size_t offset, std::span<std::byte const> in) {
+        return core_.use(b, offset, in.size(), [&](auto& tier, block at) { return tier.write(at, offset, in); });
+    }
+
+    /// The capacity is what both tiers can hold, if both say so.
+    store_usage usage() const noexcept {
+        tiered_figures const f    = core_.figures();
+        std::size_t const    fast = core_.fast_limit(), slow = capacity(*this->slow());
+        return {f.fast.bytes + f.slow.bytes, f.fast.blocks + f.slow.blocks,
+                std::max(fast, slow) == unknown || fast > unknown - slow ? 0 : fast + slow};
+    }
+
+    /// Holds a block in the tier where it is. Ends with its scope, which must be within that of the store; the
+    /// block may be deallocated before. Movable.
+    class pin_guard {
+    public:
+        pin_guard() noexcept = default;
+        pin_guard(pin_guard&& other) noexcept
+            : store_(std::exchange(other.store_, nullptr)), id_(std::exchange(other.id_, 0)) {}
+        pin_guard& operator=(pin_guard other) noexcept {
+            std::swap(store_, other.store_);
+            std::swap(id_, other.id_);
+            return *this;
+        }
+        ~pin_guard() {
+            if (store_) store_->core_.unpin(id_);
+        }
+
+    private:
+        friend tiered_store;
+        pin_guard(tiered_store& s, std::uint64_t id) noexcept : store_(&s), id_(id) {}
+
+        tiered_store* store_ = nullptr;
+        std::uint64_t id_    = 0;
+    };
+
+    /// Promotes the block, if there is room, and keeps it from being moved until all its pins have ended.
+    result<pin_guard> pin(block b) {
+        if (result<void> const r = core_.pin(b); !r) return r.error();
+        return pin_guard(*this, b.id);
+    }
+
+    tiered_figures figures() const noexcept { return core_.figures(); }
+
+    std::string describe() const {
+        return "tiered " + detail::name_of(*fast()) + " over " + detail::name_of(*slow());
+    }
+    std::shared_ptr<Fast> const& fast() const noexcept { return core_.tiers().fast; }
+    std::shared_ptr<Slow> const& slow() const noexcept { return core_.tiers().slow; }
+
+private:
+    static constexpr std::size_t unknown = tiered_options::no_limit;
+
+    template <class Tier>
+    static std::size_t capacity(Tier const& t) noexcept {
+        std::size_t const n = t.usage().capacity;
+        return n ? n : unknown;
+    }
+
+    detail::tiered_core<Fast, Slow> core_;
+};
+
+static_assert(backing_store<tiered_store<any_store, any_store>>);
+
+}  // namespace tenure

@@ -1,0 +1,340 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include <tenure/detail/block_table.hpp>
+#include <tenure/detail/gather_space.hpp>
+#include <tenure/detail/use_order.hpp>
+#include <tenure/store/concept.hpp>
+#include <tenure/store/tiered/figures.hpp>
+#include <tenure/store/tiered/tier_pair.hpp>
+#include <tenure/store/tiered/tiered_block.hpp>
+
+namespace tenure::detail {
+
+/// The states of a tiered_store's blocks, and who is where in which order. One lock, given up for every call of a
+/// tier.
+template <class Fast, class Slow>
+class tiered_core {
+    using entry = tiered_block;
+    using chain = tiered_blocks;
+    using lock  = std::unique_lock<std::mutex>;
+
+public:
+    tiered_core(tier_pair<Fast, Slow> tiers, std::size_t fast_limit) noexcept
+        : tiers_(std::move(tiers)), fast_limit_(fast_limit) {}
+    tiered_core(tiered_core const&)            = delete;
+    tiered_core& operator=(tiered_core const&) = delete;
+
+    ~tiered_core() {
+        chain           all;
+        std::error_code unheard;
+        table_.for_each([&](std::uint64_t, entry& e) { all.push(e); });
+        release(all, unheard);
+    }
+
+    result<block> allocate(std::size_t bytes, std::size_t alignment) {
+        if (!gather_.reserve(2 * (made_.fetch_add(1, std::memory_order_relaxed) + 1))) {
+            made_.fetch_sub(1, std::memory_order_relaxed);
+            return make_error_code(errc::memory_full);
+        }
+        lock                guard(lock_);
+        std::uint64_t const id = table_.insert(entry(bytes, alignment));
+        if (!id) {
+            made_.fetch_sub(1, std::memory_order_relaxed);
+            return make_error_code(errc::memory_full);
+        }
+        entry& e           = *table_.find(id);
+        e.id               = id;
+        result<block> home = place(bytes, alignment, guard);
+        e.fast             = home.has_value();
+        if (!home && is_full(home.error()))
+            home = unlocked(guard, [&] { return tiers_.slow->allocate(bytes, alignment); });
+        if (!home) {
+            forget(e);
+            return home.error();
+        }
+        e.home    = *home;
+        e.claimed = false;
+        count(e, 1);
+        if (e.fast) order_.touch(e);
+        return block{id, bytes};
+    }
+
+    result<void> deallocate(std::span<block const> many) noexcept {
+        constexpr std::size_t at_once = 128;  // so that nobody waits for long
+        chain                 batch;
+        std::error_code       wrong;
+        {
+            std::scoped_lock const guard(lock_);
+            std::swap(batch, left_);
+        }
+        for (std::size_t i = 0; i < many.size(); i += at_once) {
+            std::scoped_lock const guard(lock_);
+            for (block const b : many.subspan(i, std::min(at_once, many.size() - i))) {
+                if (entry* const e = find(b)) claim(*e, batch);
+                else wrong = errc::no_such_block;
+            }
+        }
+        release(batch, wrong);
+        if (wrong) return wrong;
+        return {};
+    }
+
+    /// Calls operation(tier, home) where the block is then.
+    template <class Operation>
+    result<void> use(block b, std::size_t offset, std::size_t bytes, Operation operation) {
+        lock         guard(lock_);
+        entry* const e = find_settled(b, guard);
+        if (!e) return make_error_code(errc::no_such_block);
+        if (offset > e->bytes || bytes > e->bytes - offset) return make_error_code(errc::out_of_range);
+        if (bytes == 0) return {};
+        enter(*e, guard);
+        block const  home = e->home;
+        bool const   fast = e->fast;
+        result<void> outcome =
+            unlocked(guard, [&] { return fast ? operation(*tiers_.fast, home) : operation(*tiers_.slow, home); });
+        leave(*e, guard);
+        return outcome;
+    }
+
+    /// The block is where it can be read, and stays there until it is unpinned as often.
+    result<void> pin(block b) {
+        lock         guard(lock_);
+        entry* const e = find_settled(b, guard);
+        if (!e) return make_error_code(errc::no_such_block);
+        enter(*e, guard);
+        ++e->pins;
+        order_.remove(*e);
+        leave(*e, guard);
+        return {};
+    }
+    void unpin(std::uint64_t id) noexcept {
+        lock const   guard(lock_);
+        entry* const e = table_.find(id);
+        if (!e) return;
+        --e->pins;
+        if (e->may_go()) order_.touch(*e);
+    }
+
+    tiered_figures figures() const noexcept {
+        lock const     guard(lock_);
+        tiered_figures f = figures_;
+        f.fast           = in_fast_;
+        f.slow           = in_slow_;
+        f.left_behind    = left_.size();
+        return f;
+    }
+
+    tier_pair<Fast, Slow> const& tiers() const noexcept { return tiers_; }
+    std::size_t                  fast_limit() const noexcept { return fast_limit_; }
+
+private:
+    static bool is_full(std::error_code e) noexcept { return e == errc::store_full || e == errc::memory_full; }
+
+    template <class F>
+    static auto unlocked(lock& guard, F f) {
+        guard.unlock();
+        auto outcome = f();
+        guard.lock();
+        return outcome;
+    }
+
+    // --- one block: everything below is called with the lock held, and may give it up where it takes `guard` -----
+
+    entry* find(block b) noexcept {
+        entry* const e = table_.find(b.id);
+        return e && e->live() && e->bytes == b.bytes ? e : nullptr;
+    }
+
+    entry* find_settled(block b, lock& guard) {
+        for (;;) {
+            entry* const e = find(b);
+            if (!e || !e->moving) return e;
+            settled_.wait(guard);
+        }
+    }
+
+    /// The caller is at the block's bytes: they stay where they are until it leaves.
+    void enter(entry& e, lock& guard) {
+        ++e.users;
+        if (e.fast) {
+            if (e.may_go()) order_.touch(e);
+        } else if (e.users == 1 && e.pins == 0 && e.bytes <= fast_limit_) {
+            promote(e, guard);
+        }
+    }
+    void leave(entry& e, lock& guard) noexcept {
+        --e.users;
+        if (e.doomed && !e.busy()) bury(e, guard);
+    }
+
+    void count(entry const& e, int n) noexcept {
+        tier_figures& t = e.fast ? in_fast_ : in_slow_;
+        t.bytes += n > 0 ? e.bytes : 0 - e.bytes;
+        t.blocks += n > 0 ? 1 : 0 - std::size_t{1};
+    }
+
+    void forget(entry& e) noexcept {
+        entry gone;
+        table_.erase(e.id, gone);
+        made_.fetch_sub(1, std::memory_order_relaxed);
+    }
+
+    // --- moves ---------------------------------------------------------------------------------------------------
+
+    /// A place in the fast tier; store_full, the tier's own or ours: no more room can be made.
+    result<block> place(std::size_t bytes, std::size_t alignment, lock& guard) {
+        if (bytes > fast_limit_) return make_error_code(errc::store_full);
+        while (fast_bytes_ > fast_limit_ - bytes)
+            if (!demote_oldest(guard)) return make_error_code(errc::store_full);
+        fast_bytes_ += bytes;
+        // The tier may have less room than it says, or have it in pieces: then some more has to go.
+        for (std::size_t gone = 0;;) {
+            result<block> const b = unlocked(guard, [&] { return tiers_.fast->allocate(bytes, alignment); });
+            if (b) return b;
+            std::optional<std::size_t> const demoted =
+                is_full(b.error()) && gone <= 2 * bytes ? demote_oldest(guard) : std::nullopt;
+            if (!demoted) {
+                fast_bytes_ -= bytes;
+                return b;
+            }
+            gone += *demoted + 1;
+        }
+    }
+
+    /// How many bytes went; none could, if there is no answer.
+    std::optional<std::size_t> demote_oldest(lock& guard) {
+        entry* e = order_.oldest();
+        while (e && e->users) e = e->newer;
+        if (!e) return std::nullopt;
+        begin_move(*e);
+        std::size_t const     before = e->in_fast();
+        std::error_code const wrong  = unlocked(guard, [&] { return tiers_.demote(*e); });
+        ++(wrong ? figures_.failed_demotions : figures_.demotions);
+        if (wrong) figures_.last_error = wrong;
+        bool const room = !wrong && !e->spare.id;
+        end_move(*e, before, !wrong, guard);
+        return room ? std::optional(before) : std::nullopt;
+    }
+
+    /// The block stays in the slow tier if there is no room for it; that is no failure.
+    void promote(entry& e, lock& guard) {
+        begin_move(e);
+        std::size_t     before = e.in_fast();  // its spare
+        std::error_code wrong  = unlocked(guard, [&] { return tiers_.drop_spare(e); });
+        if (!wrong) {
+            fast_bytes_ -= std::exchange(before, 0);
+            result<block> const copy = place(e.bytes, e.alignment, guard);
+            if (copy) {
+                before = e.bytes;  // place() took that
+                wrong  = unlocked(guard, [&] { return tiers_.promote(e, *copy); });
+            } else {
+                wrong = copy.error();
+            }
+        }
+        if (!wrong) ++figures_.promotions;
+        else if (!is_full(wrong)) ++figures_.failed_promotions, figures_.last_error = wrong;
+        end_move(e, before, !wrong, guard);
+    }
+
+    void begin_move(entry& e) noexcept {
+        order_.remove(e);
+        e.moving = true;
+    }
+
+    /// `before`: its bytes that are counted as in the fast tier.
+    void end_move(entry& e, std::size_t before, bool moved, lock& guard) noexcept {
+        if (moved) {
+            if (e.live()) count(e, -1);
+            e.fast = !e.fast;
+            if (e.live()) count(e, 1);
+        }
+        fast_bytes_ = fast_bytes_ - before + e.in_fast();
+        e.moving    = false;
+        if (e.may_go()) order_.touch(e);
+        settled_.notify_all();
+        if (e.doomed && !e.busy()) bury(e, guard);
+    }
+
+    // --- freeing -------------------------------------------------------------------------------------------------
+
+    void claim(entry& e, chain& batch) noexcept {
+        order_.remove(e);
+        if (e.busy()) {
+            e.doomed = true;
+            count(e, -1);
+        } else {
+            e.claimed = true;
+            batch.push(e);
+        }
+    }
+
+    /// Who was at a doomed block last frees it.
+    void bury(entry& e, lock& guard) noexcept {
+        std::size_t const before = e.in_fast();
+        guard.unlock();
+        tiers_.drop_home(e);
+        tiers_.drop_spare(e);
+        guard.lock();
+        fast_bytes_ = fast_bytes_ - before + e.in_fast();
+        end(e);
+    }
+
+    /// A doomed block is gone for good, or left for the next deallocate().
+    void end(entry& e) noexcept {
+        if (e.names()) left_.push(e);
+        else forget(e);
+    }
+
+    /// Without the lock. A block lives on if its home would not go.
+    void release(chain& batch, std::error_code& wrong) noexcept {
+        tiers_.free(batch, gather_, [&](entry& e, bool home, bool spare, result<void> const& outcome) {
+            lock const        guard(lock_);
+            std::size_t const before = e.in_fast();
+            if (home) e.home = {};
+            if (spare) e.spare = {};
+            fast_bytes_ = fast_bytes_ - before + e.in_fast();
+            if (!home && !e.doomed) {
+                e.claimed = false;
+                if (e.may_go()) order_.touch(e);
+                wrong = outcome.error();  // worth more to the caller than no_such_block
+                return;
+            }
+            if (!e.doomed) {
+                e.doomed = true;
+                count(e, -1);
+            }
+            end(e);
+        });
+    }
+
+    tier_pair<Fast, Slow> const tiers_;
+    std::size_t const           fast_limit_;
+
+    mutable std::mutex      lock_;  ///< of everything below that has no lock of its own
+    std::condition_variable settled_;
+    std::size_t             fast_bytes_ = 0;  ///< in the fast tier, or about to be: homes and spares
+    tier_figures            in_fast_, in_slow_;
+    tiered_figures          figures_;
+    use_order<entry>        order_;  ///< those that may be demoted
+    chain                   left_;
+
+    std::atomic<std::size_t> made_{0};  ///< entries in the table
+    block_table<entry>       table_;
+    gather_space             gather_;
+};
+
+}  // namespace tenure::detail

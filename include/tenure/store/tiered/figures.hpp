@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <system_error>
+
+namespace tenure {
+
+/// What one tier of a tiered_store holds: live blocks.
+struct tier_figures {
+    std::size_t bytes  = 0;
+    std::size_t blocks = 0;
+
+    friend bool operator==(tier_figures const&, tier_figures const&) = default;
+};
+
+struct tiered_figures {
+    tier_figures    fast, slow;
+    std::uint64_t   promotions = 0, demotions = 0;                ///< that succeeded
+    std::uint64_t   failed_promotions = 0, failed_demotions = 0;  ///< the block stayed where it was, whole
+    std::size_t     left_behind = 0;  ///< blocks that are gone, and of which a tier could not yet free its copy
+    std::error_code last_error;       ///< of the last move that failed
+
+    /// For a person to read: a line a tier, and one for the moves.
+    std::string to_text() const {
+        std::string out = "fast " + std::to_string(fast.bytes) + " bytes in " + std::to_string(fast.blocks) +
+                          " blocks\nslow " + std::to_string(slow.bytes) + " bytes in " +
+                          std::to_string(slow.blocks) + " blocks\npromoted " + std::to_string(promotions) +
+                          ", failed " + std::to_string(failed_promotions) + ", demoted " +
+                          std::to_string(demotions) + ", failed " + std::to_string(failed_demotions) + "\n";
+        if (left_behind) out += "left behind " + std::to_string(left_behind) + " blocks\n";
+        if (last_error) out += "last error: " + last_error.message() + "\n";
+        return out;
+    }
+};
+
+}  // namespace tenure

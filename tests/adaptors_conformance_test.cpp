@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+
+// Each adaptor over each base store keeps the contract.
+
+#include <memory>
+
+#include <doctest/doctest.h>
+
+#include <tenure/store/conformance.hpp>
+#include <tenure/store/counted.hpp>
+#include <tenure/store/dedup.hpp>
+#include <tenure/store/heap.hpp>
+#include <tenure/store/limited.hpp>
+#include <tenure/store/tiered.hpp>
+
+#include "stores/plain_store.hpp"
+
+namespace {
+
+using namespace tenure;
+
+constexpr conformance_options less{.max_bytes = 1 << 20, .free_count = 2'000, .threads = 4, .steps = 300};
+constexpr conformance_options more{.max_bytes = 4 << 20, .free_count = 20'000, .threads = 8, .steps = 1'000};
+constexpr conformance_options amount = TENURE_SANITIZED ? less : more;
+
+void check_ok(conformance_report const& r) {
+    INFO(r.to_text());
+    CHECK(r.ok());
+}
+
+/// A base store that is addressable, one that is not, one that can do everything.
+struct heap {
+    auto operator()() const { return std::make_shared<heap_store>(); }
+};
+struct plain {
+    auto operator()() const { return std::make_shared<plain_store<>>(); }
+};
+struct able {
+    auto operator()() const {
+        return std::make_shared<plain_store<{.addressable = true, .durable = true, .copyable = true}>>(
+            std::make_shared<plain_disk>());
+    }
+};
+struct erased {
+    auto operator()() const { return std::make_shared<any_store>(std::make_shared<heap_store>()); }
+};
+
+template <class Base>
+using store_of = typename decltype(Base{}())::element_type;
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("store_adaptor", Base, heap, able, erased) {
+    check_ok(check_store([] { return std::make_shared<store_adaptor<store_of<Base>>>(Base{}()); }, amount));
+}
+
+TEST_CASE_TEMPLATE("limited_store", Base, heap, plain, able, erased) {
+    check_ok(check_store([] { return std::make_shared<limited_store<store_of<Base>>>(Base{}(), store_limits{}); },
+                         amount));
+}
+
+TEST_CASE_TEMPLATE("limited_store, with a limit", Base, heap, plain) {
+    check_ok(check_store(
+        [] {
+            return std::make_shared<limited_store<store_of<Base>>>(
+                Base{}(), store_limits{.bytes = 8 << 20, .blocks = 10'000});
+        },
+        amount));
+}
+
+TEST_CASE_TEMPLATE("counted_store", Base, heap, plain, able, erased) {
+    check_ok(check_store([] { return std::make_shared<counted_store<store_of<Base>>>(Base{}()); }, amount));
+}
+
+TEST_CASE_TEMPLATE("tiered_store", Base, heap, plain, able, erased) {
+    check_ok(check_store(
+        [] { return std::make_shared<tiered_store<heap_store, store_of<Base>>>(heap{}(), Base{}()); }, amount));
+}
+
+TEST_CASE_TEMPLATE("tiered_store, all the time moving", Base, heap, plain, erased) {
+    check_ok(check_store(
+        [] {
+            return std::make_shared<tiered_store<store_of<Base>, store_of<Base>>>(
+                Base{}(), Base{}(), tiered_options{.fast_bytes = 10'000});
+        },
+        amount));
+}
+
+TEST_CASE_TEMPLATE("tiered_store, over one of few blocks", Base, heap, plain) {
+    check_ok(check_store(
+        [] {
+            return std::make_shared<tiered_store<limited_store<store_of<Base>>, store_of<Base>>>(
+                std::make_shared<limited_store<store_of<Base>>>(Base{}(), store_limits{.blocks = 5}), Base{}());
+        },
+        amount));
+}
+
+TEST_CASE_TEMPLATE("dedup_store", Base, heap, plain, able, erased) {
+    check_ok(check_store([] { return std::make_shared<dedup_store<store_of<Base>>>(Base{}()); }, amount));
+}
+
+TEST_CASE("a tower of them") {
+    check_ok(check_store(
+        [] {
+            auto const fast = std::make_shared<limited_store<heap_store>>(heap{}(), store_limits{.bytes = 50'000});
+            auto const slow = std::make_shared<dedup_store<counted_store<heap_store>>>(
+                std::make_shared<counted_store<heap_store>>(heap{}()));
+            using tiers = tiered_store<limited_store<heap_store>, dedup_store<counted_store<heap_store>>>;
+            return std::make_shared<counted_store<tiers>>(std::make_shared<tiers>(fast, slow));
+        },
+        amount));
+}
