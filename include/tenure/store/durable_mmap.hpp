@@ -23,6 +23,7 @@
 
 #include <unistd.h>
 
+#include <tenure/detail/byte_limit.hpp>
 #include <tenure/detail/durable_files.hpp>
 #include <tenure/detail/durable_index.hpp>
 #include <tenure/detail/durable_load.hpp>
@@ -65,11 +66,12 @@ public:
           mapped_(window_.open(files_.data.get(), options.address_space, !options.read_only)),
           space_(files_.data.get(), {.end = window_.bytes(), .keep_warm = options.keep_warm}),
           index_(space_),
-          syncer_(files_, window_, space_, index_) {
+          syncer_(files_, window_, space_, index_),
+          bytes_(options.capacity) {
         if (!mapped_) throw error(detail::io_code(errno), "cannot map " + files_.data_path.string());
         if (files_.data_bytes > window_.bytes())
             throw error(errc::memory_full, "no addresses for " + files_.data_path.string());
-        bytes_ = detail::load_durable(files_, space_, index_, window_.bytes());
+        bytes_.found(detail::load_durable(files_, space_, index_, window_.bytes()));
         if (!options.read_only) syncer_.reclaim();  // what somebody left
     }
 
@@ -96,7 +98,7 @@ public:
         if (auto const e = writable()) return e;
         if (!std::has_single_bit(alignment) || alignment > detail::file_window::alignment)
             return make_error_code(errc::bad_alignment);
-        if (!charge(bytes)) return make_error_code(errc::store_full);
+        if (!bytes_.add(bytes)) return make_error_code(errc::store_full);
         auto e = space_.reserve(bytes, alignment);
         if (!e && e.error() == errc::store_full && sync({})) e = space_.reserve(bytes, alignment);
         if (e) {
@@ -106,7 +108,7 @@ public:
             if (std::uint64_t const id = index_.add(*e, p)) return block{id, bytes};
             space_.release_later(*e);
         }
-        bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+        bytes_.take(bytes);
         return e ? make_error_code(errc::memory_full) : e.error();
     }
 
@@ -119,7 +121,7 @@ public:
             std::scoped_lock const guard(index_.mutex);
             if (index_.find(b) && index_.table.erase(b.id, p)) {
                 index_.end(p);
-                bytes_.fetch_sub(b.bytes, std::memory_order_relaxed);
+                bytes_.take(b.bytes);
             } else {
                 all_lived = false;
             }
@@ -180,7 +182,7 @@ public:
         if (!p) return make_error_code(errc::no_such_block);
         if (name.empty()) return make_error_code(std::errc::invalid_argument);
         if (name.size() > detail::longest_name) return make_error_code(std::errc::filename_too_long);
-        bytes_.fetch_sub(index_.give_name(b.id, *p, index_.name_of(name)), std::memory_order_relaxed);
+        bytes_.take(index_.give_name(b.id, *p, index_.name_of(name)));
         return {};
     } catch (std::bad_alloc const&) {
         return make_error_code(errc::memory_full);
@@ -240,9 +242,7 @@ public:
         return {};
     }
 
-    store_usage usage() const noexcept {
-        return {bytes_.load(std::memory_order_relaxed), index_.table.size(), options_.capacity};
-    }
+    store_usage usage() const noexcept { return {bytes_.used(), index_.table.size(), bytes_.most()}; }
 
     std::string describe() const {
         return "durable store in " + files_.directory.string() + (options_.read_only ? " (read-only)" : "");
@@ -317,27 +317,18 @@ private:
         return window_.at(p->home->where.offset) + offset;
     }
 
-    bool charge(std::size_t bytes) noexcept {
-        std::size_t const most = options_.capacity ? options_.capacity : ~std::size_t{0};
-        std::size_t       used = bytes_.load(std::memory_order_relaxed);
-        do {
-            if (used > most || bytes > most - used) return false;
-        } while (!bytes_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
-        return true;
-    }
-
-    durable_options const    options_;
-    ::pid_t const            owner_ = ::getpid();
-    detail::durable_files    files_;
-    detail::file_window      window_;
-    bool                     mapped_;
-    detail::file_space       space_;
-    detail::durable_index    index_;
-    detail::durable_syncer   syncer_;
-    std::mutex               sync_mutex_;    ///< held across what a sync writes
-    std::mutex               verify_mutex_;  ///< held across what a verification reads
-    std::atomic<std::size_t> bytes_{0};
-    std::atomic<bool>        closed_{false};
+    durable_options const  options_;
+    ::pid_t const          owner_ = ::getpid();
+    detail::durable_files  files_;
+    detail::file_window    window_;
+    bool                   mapped_;
+    detail::file_space     space_;
+    detail::durable_index  index_;
+    detail::durable_syncer syncer_;
+    std::mutex             sync_mutex_;    ///< held across what a sync writes
+    std::mutex             verify_mutex_;  ///< held across what a verification reads
+    detail::byte_limit     bytes_;
+    std::atomic<bool>      closed_{false};
 };
 
 static_assert(backing_store<durable_mmap_store>);
