@@ -416,7 +416,7 @@ TEST_SUITE("owners of buffers") {
     TEST_CASE_FIXTURE(lab, "one free call a store, whatever the number (rule 9)") {
         auto const        one = make_far("one");
         auto const        two = make_near("two");
-        std::size_t const n = TENURE_SANITIZED ? 20'000 : 100'000;
+        std::size_t const n   = TENURE_SANITIZED ? 20'000 : 100'000;
         batch_scope       outer(r), beside(r);
         batch_scope       inner(outer, {.store = one});
 
@@ -1099,10 +1099,10 @@ TEST_SUITE("buffers that a store keeps") {
     }
 
     TEST_CASE_FIXTURE(lab, "are lent wherever they go, and their store with them") {
-        auto                   store = make_library();
-        std::weak_ptr<library> alive = store;
-        batch_scope            outer(r, {.limits = {.hard = 5000}});
-        buffer<int>            x, y;
+        auto                store = make_lab<{.durable = true}>("archive");  // where no slab holds on to it
+        std::weak_ptr<void> alive = store;
+        batch_scope         outer(r, {.limits = {.hard = 5000}});
+        buffer<int>         x, y;
         {
             batch_scope b(outer, {.store = store});
             x = make_filled(b, 1000, store);

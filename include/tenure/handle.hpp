@@ -78,6 +78,7 @@ struct handle_access {
 
 inline batch_id owner_id(raw_handle h) {
     raw_handle const r = resolve(h);
+    onlooker const   here(r);
     if (!is_alive(r)) throw_stale(h);
     batch_record const* const owner = owner_of(extent_of(r));
     if (!owner) throw_stale(h);

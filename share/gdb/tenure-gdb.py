@@ -44,7 +44,10 @@ class Tenure:
 
     def region_of(self, address):
         regions = self.tables['regions']
-        return self.plain(regions[address >> self.REGION_BITS]) if int(regions) else None
+        if not int(regions):
+            return None
+        region = self.plain(regions[address >> self.REGION_BITS])
+        return gdb.Value(int(region) & ~1).cast(region.type)  # the lowest bit is a flag
 
     def unit_of(self, address):
         region = self.region_of(address)

@@ -85,8 +85,8 @@ inline bool keep_quickly(batch_record& from, raw_handle h, bool just_ask = false
     std::uintptr_t const begin = extent_begin(to_address(h.pointer), h.word);
     std::size_t const    bytes = decode_extent(h.word);
     if ((begin ^ (begin + bytes - 1)) >> unit_shift) return false;
+    if (!region_of(begin) || may_go(begin)) return false;
     place const p = place_at(begin);
-    if (!p.where) return false;
     {
         std::scoped_lock const guard(p.u->lock);
         if ((table_word(begin).load(std::memory_order_relaxed) ^ h.word) >> generation_shift != 0) return false;
@@ -113,6 +113,7 @@ failure keep_all(batch_record& from, ForEach for_each) {
     if (!to) return {errc::not_owner, &from};
     if (to->closed()) return {errc::batch_ended, to};
 
+    onlooker               here;
     lane_claim const       list(&to->primary);
     idle_lanes_claim const lists(from);
     giving                 g(from, *to);
@@ -124,6 +125,7 @@ failure keep_all(batch_record& from, ForEach for_each) {
             return true;
         }
         h = resolve(h);
+        here.at(h);
         if (!is_alive(h)) {
             why = {errc::stale_handle, &from};
         } else if (batch_record const* const owner = owner_of(extent_of(h)); owner == &from) {
@@ -151,6 +153,7 @@ failure keep_all(batch_record& from, ForEach for_each) {
 /// has just given it away.
 template <class F>
 failure with_owner(registry_core& r, raw_handle h, batch_record const* expected, F f) {
+    onlooker const here(h);
     for (;;) {
         if (!is_alive(h)) return {errc::stale_handle};
         extent const        x     = extent_of(h);

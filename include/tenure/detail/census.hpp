@@ -183,6 +183,7 @@ inline void close_registry(registry_core* r) noexcept {
             this_thread.cache_uid = 0;
         }
     }
+    end_departing(*r);
     while (supply* const s = r->supplies) {
         r->supplies = s->next;
         delete s;

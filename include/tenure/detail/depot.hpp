@@ -7,8 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <system_error>
+#include <utility>
 
 #include <tenure/detail/region.hpp>
+#include <tenure/detail/unfreed.hpp>
 
 namespace tenure::detail {
 
@@ -20,20 +23,27 @@ class depot {
 public:
     static constexpr std::size_t huge_units = (std::size_t{2} << 20) >> unit_shift;
 
-    depot(any_store& store, supply& whose, std::uint64_t decay_ns) noexcept
+    /// `stays`: as long as the registry does.
+    depot(any_store& store, supply& whose, bool stays, std::uint64_t decay_ns) noexcept
         : store_(store),
           supply_(whose),
+          stays_(stays),
           anonymous_(store_.capabilities().anonymous),
           decay_ns_(decay_ns),
           next_tick_(coarse_now() + decay_ns) {}
     depot(depot const&)            = delete;
     depot& operator=(depot const&) = delete;
 
-    ~depot() {
-        while (region* r = regions_) {
-            regions_                            = r->next;
-            [[maybe_unused]] auto const refused = unmap_region(store_, r);  // and there is nobody left to tell
+    /// Nothing lives here, and nobody else comes: all of it goes back, or to what is to be tried again.
+    void unmap(unfreed& refused) noexcept {
+        while (region* const r = regions_) {
+            regions_ = r->next;
+            std::error_code why;
+            if (owned_block_list left = unmap_region(store_, r, why)) refused.add(std::move(left), why);
         }
+        std::fill_n(free_, bins, nullptr);
+        nonempty_ = 0;
+        mapped_ = held_ = dirty_ = low_dirty_ = surplus_ = 0;
     }
 
     /// A run of `n` units, all of one generation; from 2 MiB up it starts at a multiple of 2 MiB and is backed by
@@ -51,8 +61,8 @@ public:
             std::size_t const more =
                 std::max({wanted, least_region(), std::min(mapped_ / 4, std::size_t{1} << 30)});
             guard.unlock();
-            result<region*> r = map_region(store_, &supply_, more);
-            if (!r) r = map_region(store_, &supply_, wanted);
+            result<region*> r = map_region(store_, &supply_, more, stays_);
+            if (!r) r = map_region(store_, &supply_, wanted, stays_);
             guard.lock();
             if (r) add(*r);
             else
@@ -294,6 +304,7 @@ private:
 
     any_store&         store_;
     supply&            supply_;
+    bool const         stays_;
     bool const         anonymous_;
     mutable std::mutex mutex_;
     errc               refusal_ = errc::memory_full;

@@ -121,6 +121,8 @@ std::string largest_holders(registry_core& r);
         registry_core* const r = why.batch ? why.batch->registry.load(std::memory_order_relaxed) : nullptr;
         if (r && r->pages.limited()) call += largest_holders(*r);
     }
+    if (why.code == errc::store_full)
+        call += ": " + std::to_string(why.wanted) + " bytes wanted of store " + why.batch->slabs->store.describe();
     throw error(why.code, call);
 }
 

@@ -9,6 +9,7 @@
 #include <tenure/detail/batch_record.hpp>
 #include <tenure/detail/cells.hpp>
 #include <tenure/detail/config.hpp>
+#include <tenure/detail/onlooker.hpp>
 
 namespace tenure::detail {
 
@@ -53,6 +54,7 @@ inline bool test(granule_bits const& bits, std::uintptr_t a) noexcept {
 TENURE_COLD inline bool alive_guarded(raw_handle h) noexcept {
     if (h.word == 0) return false;
     if (h.word & cell_flag) return cell_alive(h.word);
+    onlooker const       here(h);
     std::uintptr_t const inside = to_address(h.pointer);
     bool const           large  = !(h.word & extent_mask);
     std::uintptr_t const begin  = large ? inside : extent_begin(inside, h.word);

@@ -24,7 +24,8 @@ struct registry_core {
     std::uint64_t const        decay;
     std::mutex                 supplies_mutex;
     supply*                    supplies = nullptr;  ///< from stores that batches name
-    batch_record*              root     = nullptr;
+    std::atomic<std::uint32_t> ending_supplies{0};  ///< of these, unlinked and not gone yet
+    batch_record*              root = nullptr;
     spin_lock                  loose_lock;
     batch_record*              loose = nullptr;  ///< batches without a guard, newest first, through older and newer
     std::atomic<std::uint64_t> foreign_ends{0};  ///< guards destroyed on a thread that did not open them

@@ -182,10 +182,12 @@ inline bool release_plainly(batch_record& b) noexcept {
 /// whoever freed the last object there.
 inline void close_shares(batch_record& b) noexcept {
     for (;;) {
-        place p{};
+        place    p{};
+        onlooker here;
         {
             std::scoped_lock const guard(b.lock);
             if (!b.shares) return;
+            here.at(b.shares->base);
             p = {region_of(b.shares->base), b.shares->where, b.shares->base};
         }
         word_t fresh   = 0;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <tenure/detail/address_space.hpp>
+#include <tenure/detail/block_list.hpp>
 #include <tenure/detail/config.hpp>
 #include <tenure/detail/poison.hpp>
 #include <tenure/detail/spin_lock.hpp>
@@ -96,6 +97,7 @@ struct region {
     std::size_t    own_bytes;  ///< of this block of descriptors
     supply*        from;
     block          memory;  ///< in the store of that supply
+    block_list*    end;     ///< for the case that the store cannot take it back
 
     unit*     at(std::uintptr_t address) noexcept { return units + ((address - base) >> unit_shift); }
     tracking* track(unit const* u) noexcept { return tracks + (u - units); }
@@ -105,8 +107,17 @@ struct region {
     }
 };
 
+/// Set in the table of regions for those of supplies that may go before their registry: see onlooker.hpp.
+inline constexpr std::uintptr_t goes = 1;
+
 inline region* region_of(std::uintptr_t address) noexcept {
-    return tables.regions[address >> region_shift].load(std::memory_order_acquire);
+    region* const r = tables.regions[address >> region_shift].load(std::memory_order_acquire);
+    return reinterpret_cast<region*>(reinterpret_cast<std::uintptr_t>(r) & ~goes);
+}
+
+inline bool may_go(std::uintptr_t address) noexcept {
+    region* const r = tables.regions[address >> region_shift].load(std::memory_order_acquire);
+    return reinterpret_cast<std::uintptr_t>(r) & goes;
 }
 
 /// A unit with all that belongs to it.
@@ -143,13 +154,15 @@ inline result<std::pair<block, std::byte*>> take_region_memory(any_store& store,
     return why;
 }
 
-/// A region of at least `bytes`, or why not; then nothing is held.
-TENURE_COLD inline result<region*> map_region(any_store& store, supply* from, std::size_t bytes) {
+/// A region of at least `bytes`, or why not; then nothing is held. `stays`: as long as its registry.
+TENURE_COLD inline result<region*> map_region(any_store& store, supply* from, std::size_t bytes, bool stays) {
     bytes = (bytes + region_grain - 1) & ~(region_grain - 1);
 
     std::size_t const count = bytes >> unit_shift;
     std::size_t const own   = sizeof(region) + count * (sizeof(unit) + sizeof(tracking)) + 2 * sizeof(unit);
-    auto const        taken = take_region_memory(store, bytes);
+    owned_block_list  end   = make_block_list(1);
+    if (!end) return make_error_code(errc::memory_full);
+    auto const taken = take_region_memory(store, bytes);
     if (!taken) return taken.error();
     auto const [memory, slab]     = *taken;
     std::uintptr_t const base     = detail::to_address(slab);
@@ -168,29 +181,35 @@ TENURE_COLD inline result<region*> map_region(any_store& store, supply* from, st
     r->own_bytes = own;
     r->from      = from;
     r->memory    = memory;
+    r->end       = end.release();
     r->units     = reinterpret_cast<unit*>(r + 1) + 1;
     r->tracks    = reinterpret_cast<tracking*>(r->units + count + 1);
     for (std::size_t i = 0; i < count; ++i) {
         auto& word = table_word(base + (i << unit_shift));
         if (word.load(std::memory_order_relaxed) == 0) word.store(whole_word(1), std::memory_order_relaxed);
     }
+    region* const entry = stays ? r : reinterpret_cast<region*>(reinterpret_cast<std::uintptr_t>(r) | goes);
     for (std::uintptr_t a = base; a < base + bytes; a += region_grain)
-        tables.regions[a >> region_shift].store(r, std::memory_order_release);
+        tables.regions[a >> region_shift].store(entry, std::memory_order_release);
     return r;
 }
 
-/// The generations stay in the table; every handle into the region must be stale by now.
-inline result<void> unmap_region(any_store& store, region* r) noexcept {
-    block const          memory = r->memory;
-    std::size_t const    bytes  = r->count << unit_shift;
-    std::uintptr_t const base   = r->base;
+/// The generations stay in the table; every handle into the region must be stale by now. Returns what the store
+/// could not take back, and says why.
+inline owned_block_list unmap_region(any_store& store, region* r, std::error_code& why) noexcept {
+    owned_block_list     memory(r->end);
+    std::size_t const    bytes = r->count << unit_shift;
+    std::uintptr_t const base  = r->base;
     for (std::uintptr_t a = base; a < base + bytes; a += region_grain)
         tables.regions[a >> region_shift].store(nullptr, std::memory_order_release);
     slab_unmapped(r, r->own_bytes);
     slab_unmapped(to_pointer(base), bytes);
     unpoison(to_pointer(base), bytes);  // whoever maps these addresses next knows nothing of us
+    memory->add(r->memory);
     give_back(r, r->own_bytes);
-    return store.deallocate({&memory, 1});
+    if (auto const done = store.deallocate(memory->blocks()); !done) why = done.error();
+    else memory.reset();
+    return memory;
 }
 
 }  // namespace tenure::detail

@@ -78,7 +78,7 @@ TENURE_COLD inline void put_last(supply& s, unit* u, std::size_t n) noexcept {
         s.slabs.put(u, n);
         if (!unlink_idle(r, s)) return;
     }
-    delete &s;
+    let_depart(s);
 }
 
 inline void put_run(supply& s, unit* u, std::size_t n) noexcept {

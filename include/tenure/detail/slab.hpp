@@ -231,6 +231,8 @@ inline void lane_resource::do_deallocate(void* p, std::size_t bytes, std::size_t
     std::uintptr_t const at      = to_address(p);
     if (rounded + alignment > largest_small) {
         batch_record& b = *lane_.batch;
+        onlooker      here;
+        here.at(at);
         region* const r = region_of(at);
         unit* const   u = r ? r->at(at)->head.load(std::memory_order_relaxed) : nullptr;
         if (!u || u->home.load(std::memory_order_relaxed) != &b) return;  // the batch was over before its container

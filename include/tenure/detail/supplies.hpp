@@ -7,6 +7,9 @@
 #include <new>
 #include <utility>
 
+#include <sched.h>
+
+#include <tenure/detail/onlooker.hpp>
 #include <tenure/detail/process.hpp>
 
 namespace tenure::detail {
@@ -29,6 +32,64 @@ inline bool unlink_idle(registry_core& r, supply& s) noexcept {
     while (*at != &s) at = &(*at)->next;
     *at = s.next;
     return true;
+}
+
+/// Unlinked, and nobody looks at it: it goes. Where the store cannot take all of it back, the registry has it
+/// again, for that to be tried again.
+inline void end_supply(supply* s) noexcept {
+    registry_core& r = s->registry;
+    s->slabs.unmap(s->refused);
+    if (s->refused.empty()) {
+        delete s;
+    } else {
+        std::scoped_lock const guard(r.supplies_mutex);
+        s->next    = r.supplies;
+        r.supplies = s;
+    }
+    --r.ending_supplies;
+}
+
+inline void depart(supply* first, supply* last) noexcept {
+    last->next = departing.load(std::memory_order_relaxed);
+    while (!departing.compare_exchange_weak(last->next, first)) {}
+}
+
+/// What is taken before nobody is looking has not been seen by who looks next.
+TENURE_COLD inline void end_departing() noexcept {
+    do {
+        supply* all = departing.exchange(nullptr);
+        if (!all) return;
+        if (onlookers.fetch_add(0) == 0) {
+            while (supply* const s = all) {
+                all = s->next;
+                end_supply(s);
+            }
+            return;
+        }
+        supply* last = all;
+        while (last->next) last = last->next;
+        depart(all, last);
+    } while (onlookers.load() == 0);  // else the last of them comes here
+}
+
+/// It is unlinked, and goes as soon as may be. No lock is held.
+inline void let_depart(supply& s) noexcept {
+    ++s.registry.ending_supplies;
+    depart(&s, &s);
+    end_departing();
+}
+
+/// For a registry that closes: nobody is inside of it, but somebody may be in another one.
+inline void end_departing(registry_core& r) noexcept {
+    while (r.ending_supplies > 0) {
+        for (supply *s = departing.exchange(nullptr), *after; s; s = after) {
+            after = s->next;
+            if (&s->registry == &r) end_supply(s);
+            else depart(s, s);
+        }
+        if (r.ending_supplies > 0) ::sched_yield();  // one is in another thread's hands at this moment
+    }
+    end_departing();
 }
 
 /// For one more user. Null: memory is full.
@@ -61,7 +122,7 @@ TENURE_COLD inline bool leave_supply(supply& s) noexcept {
         --s.users;
         if (!unlink_idle(s.registry, s)) return false;
     }
-    delete &s;
+    let_depart(s);
     return true;
 }
 

@@ -18,9 +18,10 @@ struct registry_core;
 /// which goes with the last batch that uses it and the last object there.
 struct supply {
     supply(any_store from, registry_core& of, std::uint64_t decay_ns, std::uint64_t number) noexcept
-        : store(std::move(from)), slabs(store, *this, decay_ns), registry(of), uid(number) {}
+        : store(std::move(from)), slabs(store, *this, number != 0, decay_ns), registry(of), uid(number) {}
     ~supply() {
-        if (!refused.empty()) refused.retry(store);
+        slabs.unmap(refused);
+        if (!refused.empty()) refused.retry(store);  // for the last time, and there is nobody left to tell
         while (run_cache* const c = caches.load(std::memory_order_relaxed)) {
             caches.store(c->next, std::memory_order_relaxed);
             delete c;
@@ -39,7 +40,7 @@ struct supply {
     std::atomic<run_cache*> caches{nullptr};
     std::uint32_t           users =
         0;  ///< batches, and what they have in it; under the registry's lock of supplies, as `next`
-    supply* next = nullptr;  ///< of the registry
+    supply* next = nullptr;  ///< of the registry, or of those that depart
 };
 
 }  // namespace tenure::detail
