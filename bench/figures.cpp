@@ -132,6 +132,8 @@ std::vector<figure> figures(results const& all) {
                     3);
     rows.value("10,000 copies of 100 blocks, stored / different", rows.get("stores/dedup/dedup_store", "stored"),
                "x", 1.05);
+    rows.ratio("keep + sync of 1,000 of 64 KiB / write + fdatasync", "stores/durable/keep_sync",
+               "stores/durable/write_fdatasync", 1.3);
 
     rows.value("#include <tenure/tenure.hpp>", scaled(rows.get("include/tenure/tenure.hpp"), 1e-9), "s", 0.7);
     return rows.take();

@@ -17,6 +17,7 @@
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
 #include <unistd.h>
+#include <tenure/store/durable_mmap.hpp>
 #include <tenure/store/mmap.hpp>
 
 #include "stores.hpp"
@@ -48,12 +49,17 @@ void check(bool good, char const* what) {
     if (!good) throw std::runtime_error{std::string{"bench: "} + what};
 }
 
-/// Runs a round once to bring everything in, then measures rounds by the wall clock; not what comes after each.
-template <class F, class G = void (*)()>
-void measure(benchmark::State& state, std::size_t objects, F round, G after = [] {}) {
+constexpr auto nothing = [] {};
+
+/// Runs a round once to bring everything in, then measures rounds by the wall clock; not what comes before and
+/// after.
+template <class B, class F, class A>
+void measure(benchmark::State& state, std::size_t objects, B before, F round, A after) {
+    before();
     round();
     after();
     for (auto _ : state) {
+        before();
         auto const start = bench::clock::now();
         round();
         state.SetIterationTime(bench::seconds{bench::clock::now() - start}.count());
@@ -66,13 +72,14 @@ void measure(benchmark::State& state, std::size_t objects, F round, G after = []
 void scratch(benchmark::State& state, tenure::mmap_options const& options) {
     tenure::mmap_store store{std::filesystem::temp_directory_path(), options};
     std::vector<block> all(bench::buffers);
-    measure(state, bench::buffers, [&] {
+    auto const         round = [&] {
         for (auto& each : all) {
             each = store.allocate(bench::buffer_bytes, alignof(std::max_align_t)).value();
             bench::use(::new (store.address(each).value()) std::uint64_t{1});
         }
         store.deallocate(all).value();
-    });
+    };
+    measure(state, bench::buffers, nothing, round, nothing);
 }
 void scratch_store(benchmark::State& state) { scratch(state, {}); }
 void scratch_kept(benchmark::State& state) { scratch(state, {.keep_warm = std::size_t{1} << 30}); }
@@ -89,7 +96,7 @@ void scratch_files(benchmark::State& state) {
     std::vector<std::string>              names;
     std::array<char, bench::buffer_bytes> contents{};
     for (std::size_t i = 0; i != files; ++i) names.push_back(directory.path() / std::to_string(i));
-    measure(state, files, [&] {
+    auto const round = [&] {
         for (auto const& name : names) {
             int const file = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
             check(file >= 0, "open");
@@ -97,7 +104,8 @@ void scratch_files(benchmark::State& state) {
             ::close(file);
         }
         for (auto const& name : names) check(::unlink(name.c_str()) == 0, "unlink");
-    });
+    };
+    measure(state, files, nothing, round, nothing);
 }
 BENCHMARK(scratch_files)->Name("stores/scratch/files")->Unit(benchmark::kMillisecond)->UseManualTime();
 
@@ -123,7 +131,7 @@ void durable_file(benchmark::State& state) {
     auto const              name = (directory.path() / "records").string();
     record                  contents;
     measure(
-        state, records,
+        state, records, nothing,
         [&] {
             int const file = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
             check(file >= 0, "open");
@@ -137,5 +145,33 @@ void durable_file(benchmark::State& state) {
         [&] { check(::unlink(name.c_str()) == 0, "unlink"); });
 }
 BENCHMARK(durable_file)->Name("stores/durable/write_fdatasync")->Unit(benchmark::kMillisecond)->UseManualTime();
+
+/// A block each, kept and synced together: all of it is on the disk under its names, or none. `whole`: writing them
+/// counts, too.
+void durable(benchmark::State& state, bool whole) {
+    scratch_directory const  directory;
+    auto const               store = tenure::mmap_store::open(directory.path());
+    record                   contents;
+    std::vector<block>       all(records);
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i != records; ++i) names.push_back("record " + std::to_string(i));
+    auto const write = [&] {
+        for (auto& each : all) {
+            each = store->allocate(record_bytes, alignof(std::max_align_t)).value();
+            store->write(each, 0, contents.next()).value();
+        }
+    };
+    auto const sync = [&] {
+        for (std::size_t i = 0; i != records; ++i) store->keep(all[i], names[i]).value();
+        store->sync(all).value();
+    };
+    auto const free = [&] { store->deallocate(all).value(); };
+    if (whole) measure(state, records, nothing, [&] { write(), sync(); }, free);
+    else measure(state, records, write, sync, free);
+}
+void durable_sync(benchmark::State& state) { durable(state, false); }
+void durable_whole(benchmark::State& state) { durable(state, true); }
+BENCHMARK(durable_sync)->Name("stores/durable/keep_sync")->Unit(benchmark::kMillisecond)->UseManualTime();
+BENCHMARK(durable_whole)->Name("stores/durable/write_keep_sync")->Unit(benchmark::kMillisecond)->UseManualTime();
 
 }  // namespace

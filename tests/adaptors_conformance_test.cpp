@@ -3,6 +3,7 @@
 
 // Each adaptor over each base store keeps the contract.
 
+#include <filesystem>
 #include <memory>
 
 #include <doctest/doctest.h>
@@ -12,6 +13,7 @@
 #include <tenure/store/dedup.hpp>
 #include <tenure/store/heap.hpp>
 #include <tenure/store/limited.hpp>
+#include <tenure/store/mmap.hpp>
 #include <tenure/store/tiered.hpp>
 
 #include "stores/plain_store.hpp"
@@ -20,8 +22,8 @@ namespace {
 
 using namespace tenure;
 
-constexpr conformance_options less{.max_bytes = 1 << 20, .free_count = 2'000, .threads = 4, .steps = 300};
-constexpr conformance_options more{.max_bytes = 4 << 20, .free_count = 20'000, .threads = 8, .steps = 1'000};
+constexpr conformance_options less{.max_bytes = 1 << 18, .free_count = 1'000, .threads = 4, .steps = 150};
+constexpr conformance_options more{.max_bytes = 4 << 20, .free_count = 10'000, .threads = 8, .steps = 500};
 constexpr conformance_options amount = TENURE_SANITIZED ? less : more;
 
 void check_ok(conformance_report const& r) {
@@ -42,6 +44,9 @@ struct able {
             std::make_shared<plain_disk>());
     }
 };
+struct mapped {
+    auto operator()() const { return std::make_shared<mmap_store>(std::filesystem::temp_directory_path()); }
+};
 struct erased {
     auto operator()() const { return std::make_shared<any_store>(std::make_shared<heap_store>()); }
 };
@@ -51,16 +56,16 @@ using store_of = typename decltype(Base{}())::element_type;
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("store_adaptor", Base, heap, able, erased) {
+TEST_CASE_TEMPLATE("store_adaptor", Base, heap, mapped, able, erased) {
     check_ok(check_store([] { return std::make_shared<store_adaptor<store_of<Base>>>(Base{}()); }, amount));
 }
 
-TEST_CASE_TEMPLATE("limited_store", Base, heap, plain, able, erased) {
+TEST_CASE_TEMPLATE("limited_store", Base, heap, mapped, plain, able, erased) {
     check_ok(check_store([] { return std::make_shared<limited_store<store_of<Base>>>(Base{}(), store_limits{}); },
                          amount));
 }
 
-TEST_CASE_TEMPLATE("limited_store, with a limit", Base, heap, plain) {
+TEST_CASE_TEMPLATE("limited_store, with a limit", Base, heap, mapped, plain) {
     check_ok(check_store(
         [] {
             return std::make_shared<limited_store<store_of<Base>>>(
@@ -69,16 +74,16 @@ TEST_CASE_TEMPLATE("limited_store, with a limit", Base, heap, plain) {
         amount));
 }
 
-TEST_CASE_TEMPLATE("counted_store", Base, heap, plain, able, erased) {
+TEST_CASE_TEMPLATE("counted_store", Base, heap, mapped, plain, able, erased) {
     check_ok(check_store([] { return std::make_shared<counted_store<store_of<Base>>>(Base{}()); }, amount));
 }
 
-TEST_CASE_TEMPLATE("tiered_store", Base, heap, plain, able, erased) {
+TEST_CASE_TEMPLATE("tiered_store", Base, heap, mapped, plain, able, erased) {
     check_ok(check_store(
         [] { return std::make_shared<tiered_store<heap_store, store_of<Base>>>(heap{}(), Base{}()); }, amount));
 }
 
-TEST_CASE_TEMPLATE("tiered_store, all the time moving", Base, heap, plain, erased) {
+TEST_CASE_TEMPLATE("tiered_store, all the time moving", Base, heap, mapped, plain, erased) {
     check_ok(check_store(
         [] {
             return std::make_shared<tiered_store<store_of<Base>, store_of<Base>>>(
@@ -87,7 +92,7 @@ TEST_CASE_TEMPLATE("tiered_store, all the time moving", Base, heap, plain, erase
         amount));
 }
 
-TEST_CASE_TEMPLATE("tiered_store, over one of few blocks", Base, heap, plain) {
+TEST_CASE_TEMPLATE("tiered_store, over one of few blocks", Base, heap, mapped, plain) {
     check_ok(check_store(
         [] {
             return std::make_shared<tiered_store<limited_store<store_of<Base>>, store_of<Base>>>(
@@ -96,7 +101,7 @@ TEST_CASE_TEMPLATE("tiered_store, over one of few blocks", Base, heap, plain) {
         amount));
 }
 
-TEST_CASE_TEMPLATE("dedup_store", Base, heap, plain, able, erased) {
+TEST_CASE_TEMPLATE("dedup_store", Base, heap, mapped, plain, able, erased) {
     check_ok(check_store([] { return std::make_shared<dedup_store<store_of<Base>>>(Base{}()); }, amount));
 }
 

@@ -129,6 +129,7 @@ private:
 /// What came and went besides what the batch's own lane made. `used` is set by all that makes a batch more than one
 /// lane full of objects: most never are, and end by a shorter way.
 struct ledger {
+    std::atomic<bool>          used{false};
     tally                      given;     ///< kept or transferred out
     tally                      received;  ///< and in
     tally                      freed;     ///< before the end
@@ -137,7 +138,6 @@ struct ledger {
     std::atomic<std::uint64_t> shared_units{0};  ///< that nobody else counts
     std::atomic<std::uint64_t> peak{0};          ///< of bytes in use, when last looked at
     std::atomic<std::uint64_t> noted{0};         ///< the cursor then; 0: something was received since
-    std::atomic<bool>          used{false};
 
     void touch() noexcept { used.store(true, std::memory_order_relaxed); }
     void add(tally ledger::* to, std::uint64_t n, std::uint64_t b, bool own) noexcept {
@@ -181,35 +181,43 @@ struct batch_record {
 
     lane primary;
 
+    // What opening and ending an ordinary batch touches comes first, in as few cache lines as it will go.
     std::atomic<std::uint64_t>  id{0};          ///< 0 while the record is between two batches
     std::atomic<std::uint64_t>  generation{0};  ///< of the last id
     std::atomic<std::uint64_t>  state{batch_flags::ended | batch_flags::done | batch_flags::released};
     std::atomic<registry_core*> registry{nullptr};
     std::atomic<batch_record*>  parent{nullptr};
     supply*                     slabs        = nullptr;  ///< where its objects live
-    supply*                     buffers      = nullptr;  ///< and its buffers, unless they name a store
     batch_record*               limited      = nullptr;  ///< the nearest batch with limits, itself included
     bool                        holds_parent = false;
     std::atomic<bool>           detached{false};
-    bool                        doomed      = false;  ///< to be ended with one above it; where `older` is its own
-    batch_record*               next_doomed = nullptr;
     std::atomic<bool>           in_chain{false};
-    bool                        is_loose = false;
     std::atomic<bool> wandered{false};  ///< its guard was destroyed on another thread; its own has not seen it
-
-    // Side by side, so that most batches set them by one store.
+    bool              is_loose  = false;
     tenure::cleanup   cleanup   = tenure::cleanup::on_exit;
     tenure::residency residency = tenure::residency::memory;
     bool              joined    = false;  ///< it uses a store that was named, by it or above it
-    int               priority  = 0;
 
     std::atomic<thread_context*> guard{nullptr};   ///< the thread whose chain of open guards it is in, or null
     batch_record*                older = nullptr;  ///< in that chain, or in its registry's list of loose batches
     batch_record*                newer = nullptr;
     former_current               previous;
     std::uint32_t                children = 0;  ///< open guards of the same thread below this one
+    std::uint32_t                index    = 0;
 
-    spin_lock            lock;             ///< the five below, and lanes' queues; taken inside a unit's lock
+    std::atomic<std::uint64_t>        opened_ns{0};
+    std::atomic<std::source_location> where{};
+    batch_record*                     next_free = nullptr;
+    ledger                            books;
+
+    std::atomic<std::uint64_t> name[name_words]{};
+
+    int           priority    = 0;
+    supply*       buffers     = nullptr;  ///< if `joined`: where its buffers live, unless they name a store
+    bool          doomed      = false;    ///< to be ended with one above it; where `older` is its own
+    batch_record* next_doomed = nullptr;
+
+    spin_lock            lock;             ///< the six below, and lanes' queues; taken inside a unit's lock
     lane*                lanes = nullptr;  ///< besides `primary`
     std::atomic<bool>    has_lanes{false};
     share*               shares = nullptr;
@@ -227,19 +235,11 @@ struct batch_record {
     std::error_code store_error;       ///< the last of them
 
     kept_log* kept_out = nullptr;  ///< what keep() gave away, newest first, for discard()
-    ledger    books;
 
     batch_limits               limits;
     std::atomic<std::uint64_t> charged{0};  ///< with limits: in use here and below
     std::atomic<bool>          above_soft{false};
     std::atomic<std::uint64_t> own_charge{0};  ///< what this batch has charged to `limited` and those above
-
-    std::atomic<std::uint64_t>        name[name_words]{};
-    std::atomic<std::uint64_t>        opened_ns{0};
-    std::atomic<std::source_location> where{};
-
-    batch_record* next_free = nullptr;
-    std::uint32_t index     = 0;
 
     bool is_here() const noexcept;  ///< this thread opened it, or has entered its own lane
     bool closed() const noexcept { return state.load(std::memory_order_acquire) & batch_flags::closed; }

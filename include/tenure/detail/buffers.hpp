@@ -48,7 +48,7 @@ private:
 class supply_guard {
 public:
     supply_guard(batch_record& b, any_store const& named) noexcept
-        : supply_(named ? join_supply(*b.registry.load(std::memory_order_relaxed), named) : b.buffers),
+        : supply_(named ? join_supply(*b.registry.load(std::memory_order_relaxed), named) : &buffers_of(b)),
           joined_(named && supply_ && supply_ != &supply_->registry.own) {}
     ~supply_guard() {
         if (joined_) leave_supply(*supply_);

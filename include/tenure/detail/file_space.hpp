@@ -120,6 +120,48 @@ public:
         }
     }
 
+    /// Just that range, for whom it was reserved at another time. False: part of it is somebody's.
+    bool claim(extent_in_file e) noexcept {
+        std::scoped_lock const guard(mutex_);
+        if (!pool_.prepare() || !pool_.take(e)) return false;
+        reserved_ += e.bytes;
+        return true;
+    }
+
+    /// As release, but nobody gets the range until reclaim(). O(log n).
+    void retire(extent_in_file e) noexcept {
+        std::scoped_lock const guard(mutex_);
+        reserved_ -= e.bytes;
+        pool_.put(e, free_kind::retired);
+    }
+
+    /// Punches out what is retired, joined range by joined range, first calling f(extent): false stops it.
+    template <class F>
+    void reclaim(F f) noexcept {
+        for (;;) {
+            extent_in_file e;
+            {
+                std::scoped_lock const guard(mutex_);
+                e = pool_.take_largest(free_kind::retired);
+            }
+            if (!e.bytes) return;
+            bool const             ready = f(e);
+            bool const             gone  = ready && punch(e);
+            std::scoped_lock const guard(mutex_);
+            pool_.put(e, gone ? free_kind::cold : ready ? free_kind::warm : free_kind::retired);
+            if (!ready) return;
+        }
+    }
+
+    /// The blocks of a range that stays reserved: gives them away, or gets them again.
+    void            punch_out(extent_in_file e) noexcept { punch(e); }
+    std::error_code back_again(extent_in_file e) noexcept { return back(e); }
+
+    std::uint64_t bytes_retired() const noexcept {
+        std::scoped_lock const guard(mutex_);
+        return pool_.bytes(free_kind::retired);
+    }
+
     /// Bytes in extents that were reserved and not released.
     std::uint64_t bytes_reserved() const noexcept {
         std::scoped_lock const guard(mutex_);
@@ -133,7 +175,7 @@ public:
 
     int fd() const noexcept { return fd_; }
 
-protected:
+private:
     /// What fallocate() does, and where the file system cannot, zeros that are written: they take their blocks at
     /// once, which posix_fallocate()'s byte a block does too, but with a read and a write for each of them.
     std::error_code back(extent_in_file e) const noexcept {

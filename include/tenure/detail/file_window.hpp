@@ -12,6 +12,9 @@
 #include <tenure/detail/extent_pool.hpp>
 #include <tenure/detail/os.hpp>
 
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -34,15 +37,16 @@ public:
         if (begin_) give_back(begin_, bytes_);
     }
 
-    /// As much of `bytes` as there are addresses for, at least 1 GiB. False: errno says why.
-    bool open(int fd, std::size_t bytes) noexcept {
+    /// As much of `bytes` as there are addresses for, at least 1 GiB; of a file that is not to be shared, the
+    /// addresses alone. False: errno says why.
+    bool open(int fd, std::size_t bytes, bool shared = true) noexcept {
         bytes = std::max(bytes / alignment * alignment, alignment);
         for (; bytes >= alignment; bytes = bytes / 2 / alignment * alignment) {
             void* const p = reserve_aligned(bytes);
             if (!p) continue;
             begin_ = static_cast<std::byte*>(p);
             bytes_ = bytes;
-            if (share(fd, {0, bytes})) return true;
+            if (!shared || share(fd, {0, bytes})) return true;
             int const why = errno;
             give_back(p, bytes);
             begin_ = nullptr;
@@ -79,6 +83,11 @@ public:
     /// Pages for all of it at once, for a half of what it costs to touch them one by one. A hint.
     void populate(extent_in_file e) noexcept {
         [[maybe_unused]] int const refused = ::madvise(at(e.offset), e.bytes, MADV_POPULATE_WRITE);
+    }
+
+    /// As populate, for who will only read it.
+    void populate_read(extent_in_file e) noexcept {
+        [[maybe_unused]] int const refused = ::madvise(at(e.offset), e.bytes, MADV_POPULATE_READ);
     }
 
 private:

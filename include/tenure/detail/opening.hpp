@@ -60,7 +60,6 @@ inline batch_record* prepare_record(registry_core& r, batch_record const* parent
     b->cleanup   = tenure::cleanup::on_exit;
     b->residency = tenure::residency::memory;
     b->joined    = false;
-    b->priority  = 0;
     b->limited   = parent ? parent->limited : nullptr;
     b->name[0].store(0, std::memory_order_relaxed);
     if (options) set_options(*b, *options);

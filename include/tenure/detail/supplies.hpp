@@ -126,12 +126,17 @@ TENURE_COLD inline bool leave_supply(supply& s) noexcept {
     return true;
 }
 
-TENURE_COLD inline void join_named(batch_record& b, registry_core& r, any_store const* named) {
+/// Where a batch's buffers live.
+inline supply& buffers_of(batch_record const& b) noexcept { return *(b.joined ? b.buffers : b.slabs); }
+
+TENURE_COLD inline void join_named(batch_record& b, batch_record const* parent, registry_core& r,
+                                   any_store const* named) {
     if (named) {
         b.buffers = join_supply(r, *named);
         if (!b.buffers) throw std::bad_alloc();
         if (b.buffers->addressable()) b.slabs = b.buffers;
     } else {
+        b.buffers = &buffers_of(*parent);
         hold_supply(*b.buffers);
     }
     if (b.slabs != b.buffers) hold_supply(*b.slabs);
@@ -141,10 +146,9 @@ TENURE_COLD inline void join_named(batch_record& b, registry_core& r, any_store 
 /// A batch uses what the one above it uses, or what it names: slabs only where that is addressable. Throws
 /// std::bad_alloc.
 inline void join_supplies(batch_record& b, batch_record const* parent, registry_core& r, any_store const* named) {
-    b.slabs   = parent ? parent->slabs : &r.own;
-    b.buffers = parent ? parent->buffers : &r.own;
+    b.slabs = parent ? parent->slabs : &r.own;
     if (named || (parent && parent->joined)) [[unlikely]]
-        join_named(b, r, named);
+        join_named(b, parent, r, named);
 }
 
 TENURE_COLD inline void leave_named(batch_record& b) noexcept {

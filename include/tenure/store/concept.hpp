@@ -47,8 +47,9 @@ struct store_usage {
 };
 
 /// The least that a backend does. Every operation may be called from several threads at once, on different blocks;
-/// on one block only reads may overlap. What goes wrong is a result, never an exception. A block that is not live is errc::no_such_block wherever it is named, one
-/// of another store or of an earlier time included; `bytes` of a block that is named must be what allocate() gave.
+/// on one block only reads may overlap. What goes wrong is a result, never an exception. A block that is not live
+/// is errc::no_such_block wherever it is named, one of another store or of an earlier time included; `bytes` of a
+/// block that is named must be what allocate() gave.
 template <class S>
 concept minimal_store = requires(S& s, S const& view, std::size_t n, block b, std::span<block const> many,
                                  std::span<std::byte> out, std::span<std::byte const> in) {

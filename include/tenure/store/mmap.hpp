@@ -16,6 +16,7 @@
 #include <utility>
 
 #include <tenure/detail/block_table.hpp>
+#include <tenure/detail/byte_limit.hpp>
 #include <tenure/detail/file.hpp>
 #include <tenure/detail/file_slots.hpp>
 #include <tenure/detail/file_window.hpp>
@@ -65,12 +66,12 @@ public:
     /// Throws tenure::error, which names `directory` and the reason: it is missing, not a directory, read-only, not
     /// this user's to write in; or there are no addresses (memory_full).
     explicit mmap_store(std::filesystem::path directory, mmap_options const& options = {})
-        : capacity_(options.capacity),
-          fd_(detail::open_unnamed(directory)),
+        : fd_(detail::open_unnamed(directory)),
           directory_(std::move(directory)),
           mapped_(window_.open(fd_.get(), options.address_space)),
           space_(fd_.get(), {.end = window_.bytes(), .keep_warm = options.keep_warm}),
-          slots_(space_, window_) {
+          slots_(space_, window_),
+          bytes_(options.capacity) {
         if (!mapped_) throw error(detail::io_code(errno), "no mapping of a scratch file in " + directory_.string());
     }
 
@@ -96,14 +97,14 @@ public:
     result<block> allocate(std::size_t bytes, std::size_t alignment) {
         if (!std::has_single_bit(alignment) || alignment > detail::file_window::alignment)
             return make_error_code(errc::bad_alignment);
-        if (!charge(bytes)) return make_error_code(errc::store_full);
+        if (!bytes_.add(bytes)) return make_error_code(errc::store_full);
         auto const p = take(bytes, alignment);
         if (p) {
             if (std::uint64_t const id = blocks_.insert(*p)) return block{id, bytes};
             put(*p);
             space_.settle();
         }
-        bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+        bytes_.take(bytes);
         return p ? make_error_code(errc::memory_full) : p.error();
     }
 
@@ -114,7 +115,7 @@ public:
             place p;
             if (find(b, p) && blocks_.erase(b.id, p)) {
                 put(p);
-                bytes_.fetch_sub(b.bytes, std::memory_order_relaxed);
+                bytes_.take(b.bytes);
             } else {
                 all_lived = false;
             }
@@ -155,9 +156,7 @@ public:
         return {};
     }
 
-    store_usage usage() const noexcept {
-        return {bytes_.load(std::memory_order_relaxed), blocks_.size(), capacity_};
-    }
+    store_usage usage() const noexcept { return {bytes_.used(), blocks_.size(), bytes_.most()}; }
 
     /// Gives what is free back to the file system, at once.
     void trim() noexcept { space_.trim(0); }
@@ -218,16 +217,6 @@ private:
         return static_cast<std::uint64_t>(p.address - window_.at(0)) + offset;
     }
 
-    bool charge(std::size_t bytes) noexcept {
-        std::size_t const most = capacity_ ? capacity_ : ~std::size_t{0};
-        std::size_t       used = bytes_.load(std::memory_order_relaxed);
-        do {
-            if (bytes > most - used) return false;
-        } while (!bytes_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
-        return true;
-    }
-
-    std::size_t const          capacity_;
     detail::unique_fd          fd_;
     std::filesystem::path      directory_;
     detail::file_window        window_;
@@ -235,7 +224,7 @@ private:
     detail::file_space         space_;
     detail::file_slots         slots_;
     detail::block_table<place> blocks_;
-    std::atomic<std::size_t>   bytes_{0};
+    detail::byte_limit         bytes_;
     std::atomic<std::uint64_t> used_end_{0};  ///< for AddressSanitizer
 };
 

@@ -12,8 +12,8 @@
 #include <string>
 #include <utility>
 
-#include <tenure/store/tiered/core.hpp>
 #include <tenure/store/adaptor.hpp>
+#include <tenure/store/tiered/core.hpp>
 #include <tenure/store/tiered/figures.hpp>
 
 namespace tenure {
@@ -44,7 +44,8 @@ public:
     static constexpr store_traits traits{};
 
     /// Neither may be null.
-    tiered_store(std::shared_ptr<Fast> fast, std::shared_ptr<Slow> slow, tiered_options options = {}) noexcept
+    tiered_store(std::shared_ptr<Fast> const& fast, std::shared_ptr<Slow> slow,
+                 tiered_options options = {}) noexcept
         : core_({fast, std::move(slow)}, std::min(options.fast_bytes, capacity(*fast))) {}
 
     /// The slow tier's error if neither has room; else that of the one that was asked.

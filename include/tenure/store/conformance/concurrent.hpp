@@ -144,6 +144,7 @@ void on_threads(unsigned n, F f) {
     std::vector<std::exception_ptr> thrown(n);
     {
         std::vector<std::jthread> threads;
+        threads.reserve(n);
         for (unsigned i = 0; i < n; ++i) {
             threads.emplace_back([&, i] {
                 try {
@@ -162,6 +163,7 @@ void on_threads(unsigned n, F f) {
 inline void run_programs(subject& s, unsigned n) {
     exchange             left;
     std::vector<program> programs;
+    programs.reserve(n);
     // What waits in the exchange is in no thread's budget, so together they have only a part of the room.
     std::size_t const budget = std::min(s.room() / 8, std::size_t{16} << 20) / n;
     for (unsigned i = 0; i < n; ++i) programs.emplace_back(s, i + 1, budget, left);

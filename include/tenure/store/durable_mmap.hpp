@@ -1,0 +1,336 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// Opt-in: mmap_store::open(). Needs LMDB and libxxhash (Debian: liblmdb-dev, libxxhash-dev).
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include <tenure/detail/byte_limit.hpp>
+#include <tenure/detail/durable_files.hpp>
+#include <tenure/detail/durable_index.hpp>
+#include <tenure/detail/durable_load.hpp>
+#include <tenure/detail/durable_sync.hpp>
+#include <tenure/detail/durable_verify.hpp>
+#include <tenure/detail/file_space.hpp>
+#include <tenure/detail/file_window.hpp>
+#include <tenure/error.hpp>
+#include <tenure/store/concept.hpp>
+#include <tenure/store/mmap.hpp>
+
+namespace tenure {
+
+/// Blocks in a mapped file that can be kept by name and then outlive the process: in `directory`, the files data,
+/// catalog and lock (docs/durable-format.md). Each block has pages of its own.
+///
+/// What sync() promises. When it returns, contents and names of its blocks are on stable storage (as far as
+/// fdatasync() puts them there), all names of one call together. A crash at any later moment, in another sync()
+/// too, leaves that version whole and under its name, until a sync() with a newer one has returned: writing to a
+/// block that was synced, by write() or through address(), changes this process's memory and no longer the file;
+/// the next sync() of it writes a changed block to a new place. (So a synced block costs memory for the pages that
+/// are changed after it, and a changed one is written whole.) Taking a block's name for another, and freeing it,
+/// are on stable storage after the next sync() of the other, or of any.
+///
+/// What is kept is verified when it is first read or mapped after an open: errc::corrupt, and never bad bytes.
+/// Whatever was not kept, or kept and not synced, is swept at the next open; its space comes back then at the
+/// latest. One process at a time writes; others may read what was synced when they opened.
+///
+/// Thread-safe, but for close(), which no other call may overlap. A forked child's copy is good for nothing but
+/// being destroyed.
+class durable_mmap_store {
+public:
+    static constexpr store_traits traits{.addressable = true, .durable = true, .copyable = true};
+
+    /// Makes the directory and a new store if there is none. Throws tenure::error naming the file: store_in_use,
+    /// with the process that has it open; corrupt; newer_format; or what the system said. Cost: O(names).
+    explicit durable_mmap_store(std::filesystem::path const& directory, durable_options const& options = {})
+        : options_(options),
+          files_(directory, options.read_only),
+          mapped_(window_.open(files_.data.get(), options.address_space, !options.read_only)),
+          space_(files_.data.get(), {.end = window_.bytes(), .keep_warm = options.keep_warm}),
+          index_(space_),
+          syncer_(files_, window_, space_, index_),
+          bytes_(options.capacity) {
+        if (!mapped_) throw error(detail::io_code(errno), "cannot map " + files_.data_path.string());
+        if (files_.data_bytes > window_.bytes())
+            throw error(errc::memory_full, "no addresses for " + files_.data_path.string());
+        bytes_.found(detail::load_durable(files_, space_, index_, window_.bytes()));
+        if (!options.read_only) syncer_.reclaim();  // what somebody left
+    }
+
+    static std::shared_ptr<durable_mmap_store> open(std::filesystem::path const& directory,
+                                                    durable_options const&       options = {}) {
+        return std::make_shared<durable_mmap_store>(directory, options);
+    }
+
+    /// Closes, if nobody has, and nobody hears of errors.
+    ~durable_mmap_store() {
+        if (::getpid() != owner_) {
+            files_.catalog.abandon();
+        } else if (!closed_) {
+            [[maybe_unused]] auto const unheard = close();
+        }
+    }
+
+    durable_mmap_store(durable_mmap_store const&)            = delete;
+    durable_mmap_store& operator=(durable_mmap_store const&) = delete;
+
+    /// Alignments up to 1 GiB. store_full: the disk, or the capacity; what was freed and not synced counts, and is
+    /// synced first.
+    result<block> allocate(std::size_t bytes, std::size_t alignment) {
+        if (auto const e = writable()) return e;
+        if (!std::has_single_bit(alignment) || alignment > detail::file_window::alignment)
+            return make_error_code(errc::bad_alignment);
+        if (!bytes_.add(bytes)) return make_error_code(errc::store_full);
+        auto e = space_.reserve(bytes, alignment);
+        if (!e && e.error() == errc::store_full && sync({})) e = space_.reserve(bytes, alignment);
+        if (e) {
+            std::scoped_lock const guard(index_.mutex);
+            detail::durable_place  p;
+            p.bytes = bytes;
+            if (std::uint64_t const id = index_.add(*e, p)) return block{id, bytes};
+            space_.release_later(*e);
+        }
+        bytes_.take(bytes);
+        return e ? make_error_code(errc::memory_full) : e.error();
+    }
+
+    /// A kept block loses its name with it. The space of what was synced comes back at the next sync().
+    result<void> deallocate(std::span<block const> many) noexcept {
+        if (auto const e = writable()) return e;
+        bool all_lived = true;
+        for (block const& b : many) {
+            detail::durable_place  p;
+            std::scoped_lock const guard(index_.mutex);
+            if (index_.find(b) && index_.table.erase(b.id, p)) {
+                index_.end(p);
+                bytes_.take(b.bytes);
+            } else {
+                all_lived = false;
+            }
+        }
+        space_.settle();
+        if (!all_lived) return make_error_code(errc::no_such_block);
+        return {};
+    }
+
+    /// The first call after an open reads the block and verifies it: corrupt. In a store that was opened for
+    /// reading the memory is read-only.
+    result<std::byte*> address(block b) {
+        if (closed_) return make_error_code(errc::store_closed);
+        auto const p = verified(b);
+        if (!p) return p.error();
+        if (!options_.read_only) mark(b, &detail::durable_place::exposed);
+        return window_.at(p->home->where.offset);
+    }
+
+    result<void> read(block b, std::size_t offset, std::span<std::byte> out) {
+        if (closed_) return make_error_code(errc::store_closed);
+        auto const p = range(b, offset, out.size());
+        if (!p) return p.error();
+        if (!out.empty()) std::memcpy(out.data(), *p, out.size());
+        return {};
+    }
+
+    result<void> write(block b, std::size_t offset, std::span<std::byte const> in) {
+        if (auto const e = writable()) return e;
+        auto const p = range(b, offset, in.size());
+        if (!p) return p.error();
+        if (!in.empty()) {
+            mark(b, &detail::durable_place::dirty);
+            std::memcpy(*p, in.data(), in.size());
+        }
+        return {};
+    }
+
+    result<void> copy(block from, std::size_t from_offset, block to, std::size_t to_offset, std::size_t bytes) {
+        if (auto const e = writable()) return e;
+        auto const source = range(from, from_offset, bytes);
+        if (!source) return source.error();
+        auto const target = range(to, to_offset, bytes);
+        if (!target) return target.error();
+        if (bytes) {
+            mark(to, &detail::durable_place::dirty);
+            std::memcpy(*target, *source, bytes);
+        }
+        return {};
+    }
+
+    /// A name is 1 to 500 bytes, any (else std::errc::filename_too_long, invalid_argument). The block that had it
+    /// before ends; a block that is kept again loses its earlier name. On stable storage after sync().
+    result<void> keep(block b, std::string_view name) try {
+        if (auto const e = writable()) return e;
+        std::scoped_lock const       guard(index_.mutex);
+        detail::durable_place* const p = index_.find(b);
+        if (!p) return make_error_code(errc::no_such_block);
+        if (name.empty()) return make_error_code(std::errc::invalid_argument);
+        if (name.size() > detail::longest_name) return make_error_code(std::errc::filename_too_long);
+        bytes_.take(index_.give_name(b.id, *p, index_.name_of(name)));
+        return {};
+    } catch (std::bad_alloc const&) {
+        return make_error_code(errc::memory_full);
+    }
+
+    result<block> find(std::string_view name) {
+        if (closed_) return make_error_code(errc::store_closed);
+        std::scoped_lock const guard(index_.mutex);
+        auto const             i = index_.names.find(name);
+        if (i == index_.names.end() || i->second.id == 0) return make_error_code(errc::no_such_block);
+        return block{i->second.id, index_.table.find(i->second.id)->bytes};
+    }
+
+    /// What is kept, in order. May throw std::bad_alloc.
+    std::vector<std::string> names() const {
+        std::vector<std::string> all;
+        std::scoped_lock const   guard(index_.mutex);
+        for (auto const& [text, n] : index_.names)
+            if (n.id) all.push_back(text);
+        return all;
+    }
+
+    /// See above. Of blocks without a name, the contents alone. An error other than store_full, memory_full and
+    /// no_such_block says that the disk is not to be trusted: every later call gives it again, until the store is
+    /// opened anew, with what was synced before. Cost: a pass of XXH3 over what may have changed, one fdatasync(),
+    /// one transaction; calls wait for each other.
+    result<void> sync(std::span<block const> many) {
+        if (auto const e = writable()) return e;
+        return commit([&](detail::durable_round& r, bool& unnamed) -> std::error_code {
+            for (block const& b : many) {
+                detail::durable_place const* const p = index_.find(b);
+                if (!p) return make_error_code(errc::no_such_block);
+                if (p->name) r.add(b.id, *p);
+                else unnamed = true;
+            }
+            return {};
+        });
+    }
+
+    /// Syncs all that is kept, and lets go of the files; addresses are good for nothing afterwards. On error the
+    /// store is still open, and what was not synced is not.
+    result<void> close() {
+        if (closed_) return make_error_code(errc::store_closed);
+        if (!options_.read_only) {
+            auto const synced = commit([&](detail::durable_round& r, bool&) -> std::error_code {
+                for (auto const& [text, n] : index_.names)
+                    if (n.id) r.add(n.id, *index_.table.find(n.id));
+                return {};
+            });
+            if (!synced) return synced;
+        }
+        closed_ = true;
+        window_.close();
+        if (!options_.read_only) sweep();
+        files_.catalog.close();
+        files_.lock.release();
+        return {};
+    }
+
+    store_usage usage() const noexcept { return {bytes_.used(), index_.table.size(), bytes_.most()}; }
+
+    std::string describe() const {
+        return "durable store in " + files_.directory.string() + (options_.read_only ? " (read-only)" : "");
+    }
+
+private:
+    std::error_code writable() const noexcept {
+        if (closed_) return make_error_code(errc::store_closed);
+        return options_.read_only ? make_error_code(errc::read_only) : std::error_code();
+    }
+
+    template <class Pick>
+    result<void> commit(Pick pick) try {
+        std::scoped_lock const one(sync_mutex_);
+        if (auto const e = syncer_.commit(pick)) return e;
+        syncer_.reclaim();
+        return {};
+    } catch (std::bad_alloc const&) {
+        return make_error_code(errc::memory_full);
+    }
+
+    /// Gives back what is not kept, now that nobody points there.
+    void sweep() noexcept {
+        std::scoped_lock const guard(sync_mutex_);
+        index_.table.for_each([&](std::uint64_t, detail::durable_place const& p) {
+            if (!p.name) space_.punch_out(p.home->where);
+        });
+        space_.trim(0);
+    }
+
+    void mark(block b, bool detail::durable_place::* flag) noexcept {
+        std::scoped_lock const guard(index_.mutex);
+        if (detail::durable_place* const p = index_.find(b)) p->*flag = true;
+    }
+
+    /// The block as it is, once its contents are known to be right.
+    result<detail::durable_place> verified(block b) {
+        {
+            std::scoped_lock const             guard(index_.mutex);
+            detail::durable_place const* const p = index_.find(b);
+            if (!p) return make_error_code(errc::no_such_block);
+            if (p->state != detail::durable_state::unread) return *p;
+        }
+        std::scoped_lock const one(verify_mutex_);
+        detail::durable_place  p;
+        {
+            std::scoped_lock const             guard(index_.mutex);
+            detail::durable_place const* const q = index_.find(b);
+            if (!q) return make_error_code(errc::no_such_block);
+            p = *q;
+        }
+        if (p.state != detail::durable_state::unread) return p;
+        auto const& where = p.home->where;
+        if (auto const e = detail::verify(files_.data.get(), where.offset, p.bytes, p.hash)) return e;
+        if (!(options_.read_only ? window_.read_only(files_.data.get(), where, where.offset)
+                                 : window_.copy_on_write(files_.data.get(), where, where.offset)))
+            return detail::io_code(errno);
+        p.state = detail::durable_state::sealed;
+        std::scoped_lock const guard(index_.mutex);
+        if (detail::durable_place* const q = index_.find(b)) q->state = p.state;
+        return p;
+    }
+
+    result<std::byte*> range(block b, std::size_t offset, std::size_t n) {
+        {
+            std::scoped_lock const guard(index_.mutex);
+            if (!index_.find(b)) return make_error_code(errc::no_such_block);
+        }
+        if (offset > b.bytes || n > b.bytes - offset) return make_error_code(errc::out_of_range);
+        auto const p = verified(b);
+        if (!p) return p.error();
+        return window_.at(p->home->where.offset) + offset;
+    }
+
+    durable_options const  options_;
+    ::pid_t const          owner_ = ::getpid();
+    detail::durable_files  files_;
+    detail::file_window    window_;
+    bool                   mapped_;
+    detail::file_space     space_;
+    detail::durable_index  index_;
+    detail::durable_syncer syncer_;
+    std::mutex             sync_mutex_;    ///< held across what a sync writes
+    std::mutex             verify_mutex_;  ///< held across what a verification reads
+    detail::byte_limit     bytes_;
+    std::atomic<bool>      closed_{false};
+};
+
+static_assert(backing_store<durable_mmap_store>);
+
+}  // namespace tenure
