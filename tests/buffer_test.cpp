@@ -839,7 +839,7 @@ TEST_SUITE("a store that cannot free") {
         CHECK(info().buffers == 0);
         CHECK(stores_error(r, store) == "");
         std::string const text = r.snapshot().to_text();
-        CHECK(text.find("store faulty tired: 0 buffers, 0 B, could not free 10 buffers, 400 B yet") != text.npos);
+        CHECK(text.find("store faulty tired: 0 buffers, 0 B, could not free 10 blocks, 400 B yet") != text.npos);
         CHECK(store->usage().blocks == 10);
         r.trim();
     }

@@ -488,17 +488,17 @@ std::array<std::size_t, 2> at_once(std::vector<H> const& all, F first, G second)
 /// For buffers, in a template of types.
 struct buffers {};
 
-constexpr int many = TENURE_SANITIZED ? 5'000 : 20'000;
+constexpr std::size_t many = TENURE_SANITIZED ? 5'000 : 20'000;
 
 template <class T>
 auto make_many(batch_scope& b) {
     if constexpr (std::is_same_v<T, buffers>) {
         std::vector<tenure::buffer<int>> all;
-        for (int i = 0; i < many; ++i) all.push_back(b.make_buffer<int>(1, kinds::stores[i % 2]));
+        for (std::size_t i = 0; i < many; ++i) all.push_back(b.make_buffer<int>(1, kinds::stores[i % 2]));
         return all;
     } else {
         std::vector<tenure::handle<T>> all;
-        for (int i = 0; i < many; ++i) all.push_back(b.make<T>());
+        for (std::size_t i = 0; i < many; ++i) all.push_back(b.make<T>());
         return all;
     }
 }

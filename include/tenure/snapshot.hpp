@@ -38,7 +38,7 @@ struct store_info {
     std::size_t     buffers       = 0;  ///< of the batches
     std::size_t     bytes         = 0;  ///< in them
     std::size_t     slabs         = 0;  ///< bytes of address space for objects
-    std::size_t     unfreed       = 0;  ///< buffers that are over, but that the store could not free yet
+    std::size_t     unfreed       = 0;  ///< blocks, of buffers or of slabs, that the store could not take back yet
     std::size_t     unfreed_bytes = 0;
     std::error_code error{};  ///< what it said then
 };
@@ -117,7 +117,7 @@ inline std::string describe(store_info const& s) {
     std::string out = s.name + ": " + std::to_string(s.buffers) + " buffers, " + human_bytes(s.bytes);
     if (s.slabs) out += ", slabs " + human_bytes(s.slabs);
     if (s.unfreed)
-        out += ", could not free " + std::to_string(s.unfreed) + " buffers, " + human_bytes(s.unfreed_bytes) +
+        out += ", could not free " + std::to_string(s.unfreed) + " blocks, " + human_bytes(s.unfreed_bytes) +
                " yet: " + s.error.message();
     return out + "\n";
 }
