@@ -147,6 +147,8 @@ public:
         attempt([&] { by_id(*r); });
         attempt([&] { lanes(*r); });
         attempt([&] { limited(*r); });
+        attempt([&] { buffers(*r); });
+        attempt([&] { named_store(*r); });
         attempt([&] { crowd(*r); });
         attempt([&] { looked_at(*r); });
         left_behind(*r);
@@ -355,6 +357,71 @@ private:
             if (!h) HOLDS(h.error() == errc::memory_full && failing::now.failed);
         }
         HOLDS(b.usage().bytes <= 100'000);
+    }
+
+    /// Which are whole and where they were, whatever fails.
+    static void buffers(registry& r) {
+        auto const one = std::make_shared<tenure::heap_store>(), two = std::make_shared<tenure::heap_store>();
+        struct finally {
+            tenure::heap_store &a, &b;
+            ~finally() { HOLDS(a.usage().blocks + b.usage().blocks == 0); }
+        } const at_end{*one, *two};
+        tenure::any_store const stores[]{one, two};
+        batch_scope             outer{r};
+        batch_scope             inner;
+        auto const              held = [&] { return one->usage().blocks + two->usage().blocks; };
+        for (int i = 0; i < 20; ++i) {
+            std::size_t const   before = held(), objects = inner.usage().objects;
+            tenure::buffer<int> x;
+            if (!attempt([&] { x = inner.make_buffer<int>(1000, stores[i % 2]); })) {
+                HOLDS(held() == before && inner.usage().objects == objects);
+                continue;
+            }
+            std::array<int, 1000> content{}, again{};
+            content.fill(i);
+            x.write(0, content);
+            if (i % 4 == 1) {
+                bool const moved = attempt([&] { x.move_to(stores[0]); });
+                HOLDS(tenure::any_store(x.stores().front()) == stores[!moved]);
+            }
+            x.read(0, again);
+            HOLDS(content == again);
+            HOLDS(held() == before + 1);
+            if (i % 3 == 0) {
+                bool const kept = attempt([&] { inner.keep(x); });
+                HOLDS(x.owner() == (kept ? outer : inner).id());
+            } else if (i % 3 == 1) {
+                inner.free(x);
+                HOLDS(held() == before);
+            }
+            HOLDS(inner.usage().buffers + outer.usage().buffers == held());
+        }
+        attempt([&] { HOLDS(inner.try_make_buffer<int>(1, stores[0]).has_value() || failing::now.failed); });
+    }
+
+    static void named_store(registry& r) {
+        auto const store = std::make_shared<tenure::heap_store>();
+        {
+            batch_scope  outer{r};
+            handle<item> kept;
+            attempt([&] {
+                batch_scope inner{r, {.store = store}};
+                for (int i = 0; i < 3; ++i) {
+                    attempt([&] { inner.make<item>(); });
+                    attempt([&] { inner.make<std::array<char, 200'000>>(); });
+                    attempt([&] {
+                        auto const h = inner.make<item>();
+                        inner.keep(h);
+                        kept = h;
+                    });
+                    attempt([&] { inner.make_buffer<int>(1000); });
+                }
+            });
+            HOLDS(kept.alive() == (kept != handle<item>{}));
+            if (kept.alive()) outer.free(kept);
+        }
+        HOLDS(store->usage().blocks == 0);
+        HOLDS(store.use_count() == 1);
     }
 
     /// More batches at once than there are records in stock.

@@ -52,6 +52,10 @@ void run(plan const& p, bool talkative) {
     running->run(p.steps);
     delete running;  // not so when it failed: then it is in no state to be taken down
     delete own;
+    for (tenure::any_store& s : kinds::stores) {
+        if (s && own && s.usage().blocks != 0) throw mismatch("a store holds what its registry left there");
+        s = {};
+    }
 }
 
 using history = std::vector<plan>;

@@ -27,6 +27,7 @@
 #include "accounting.hpp"
 #include "random/dice.hpp"
 #include "random/kinds.hpp"
+#include "stores/lab_store.hpp"
 
 namespace {
 
@@ -208,7 +209,8 @@ private:
         if (scopes_.size() > 6) return;
         bool const ours = !scopes_.empty() && scopes_.back().guard && tenure::current_batch() == scopes_.back().id;
         std::unique_ptr<batch_scope> s;
-        tenure::batch_options const  options{.name = roll_.one_in(2) ? "scope" : ""};
+        tenure::batch_options        options{.name = roll_.one_in(2) ? "scope" : ""};
+        if (roll_.one_in(8)) options.store = kinds::stores[1 + roll_.below(2)];
         if (!done([&] { s = std::make_unique<batch_scope>(town_.where, options); }, {errc::batch_ended})) return;
         if (roll_.one_in(8)) town_.ids.put(s->id(), roll_());
         batch_id const id = s->id();
@@ -430,6 +432,8 @@ private:
 };
 
 void run_town(std::uint64_t seed, std::uint64_t steps) {
+    kinds::stores[1] = make_lab<>("far");
+    kinds::stores[2] = std::make_shared<tenure::heap_store>();
     town t(steps * 40);
     {
         accounting const          books(t.where);
@@ -443,8 +447,10 @@ void run_town(std::uint64_t seed, std::uint64_t steps) {
             if (b.id != t.where.root()) t.where.destroy_batch(b.id);
     }
     CHECK(t.trouble() == "");
+    CHECK(stores_error(t.where, kinds::stores[1]) == "");
     t.close();
     CHECK(t.still_alive() == 0);
+    for (std::size_t i = 1; i < kinds::stores.size(); ++i) CHECK(kinds::stores[i].usage().blocks == 0);
 }
 
 }  // namespace
@@ -463,8 +469,8 @@ TEST_CASE("threads that share batches, objects and lanes") {
 namespace {
 
 /// Two threads do one thing each to the same objects at the same time; returns how often each had its way.
-template <class T, class F, class G>
-std::array<std::size_t, 2> at_once(std::vector<tenure::handle<T>> const& all, F first, G second) {
+template <class H, class F, class G>
+std::array<std::size_t, 2> at_once(std::vector<H> const& all, F first, G second) {
     std::array<std::size_t, 2> done{};
     auto const                 try_all = [&](auto const& call, std::size_t& count) {
         for (auto const h : all) {
@@ -479,16 +485,34 @@ std::array<std::size_t, 2> at_once(std::vector<tenure::handle<T>> const& all, F 
     return done;
 }
 
+/// For buffers, in a template of types.
+struct buffers {};
+
+constexpr int many = TENURE_SANITIZED ? 5'000 : 20'000;
+
 template <class T>
-std::vector<tenure::handle<T>> make_many(batch_scope& b) {
-    std::vector<tenure::handle<T>> all;
-    for (int i = 0; i < 20'000; ++i) all.push_back(b.make<T>());
-    return all;
+auto make_many(batch_scope& b) {
+    if constexpr (std::is_same_v<T, buffers>) {
+        std::vector<tenure::buffer<int>> all;
+        for (int i = 0; i < many; ++i) all.push_back(b.make_buffer<int>(1, kinds::stores[i % 2]));
+        return all;
+    } else {
+        std::vector<tenure::handle<T>> all;
+        for (int i = 0; i < many; ++i) all.push_back(b.make<T>());
+        return all;
+    }
 }
+
+/// A store for them, which must be empty in the end.
+struct far_store {
+    far_store() { kinds::stores[1] = make_lab<>("far"); }
+    ~far_store() { CHECK(kinds::stores[1].usage().blocks == 0); }
+};
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("of two threads that free the same object, one does", T, int, std::string) {
+TEST_CASE_TEMPLATE("of two threads that free the same object, one does", T, int, std::string, buffers) {
+    far_store const  store;
     registry         r;
     accounting const books(r);
     batch_scope      b(r);
@@ -500,7 +524,8 @@ TEST_CASE_TEMPLATE("of two threads that free the same object, one does", T, int,
 }
 
 TEST_CASE_TEMPLATE("of two threads that transfer and free the same object, each finds it whole or gone", T, int,
-                   std::string) {
+                   std::string, buffers) {
+    far_store const  store;
     registry         r;
     accounting const books(r);
     batch_scope      b(r), mine(r), theirs(r);
@@ -516,4 +541,71 @@ TEST_CASE_TEMPLATE("of two threads that transfer and free the same object, each 
     auto const both  = at_once(more, move, steal);
     CHECK(both[0] + both[1] == 2 * more.size());
     CHECK(mine.usage().objects + theirs.usage().objects == more.size());
+}
+
+TEST_CASE("threads that pass buffers on, move, free and end them") {
+    std::array const stores{make_lab<>("one"), make_lab<>("two")};
+    {
+        registry         r;
+        accounting const books(r);
+        struct item {
+            tenure::buffer<std::uint64_t> is;
+            std::uint64_t                 serial = 0;
+        };
+        market<item, 32>           on_offer;
+        std::atomic<std::uint64_t> serials{1};
+        std::atomic<int>           wrong{0};
+        auto const                 work = [&](std::uint64_t seed) {
+            dice                           roll(seed);
+            std::array<std::uint64_t, 100> pattern{}, read{};
+            auto const                     owns = [&](item const& x) {
+                pattern.fill(x.serial);
+                x.is.read(0, read);
+                wrong += read != pattern;
+            };
+            for (int i = 0; i < (TENURE_SANITIZED ? 300 : 3000); ++i) {
+                batch_scope       outer(r);
+                batch_scope       b(r, {.store = stores[roll.below(2)]});
+                std::vector<item> mine;
+                for (std::size_t n = roll.below(20); n > 0; --n) {
+                    item const x{b.make_buffer<std::uint64_t>(100), serials++};
+                    pattern.fill(x.serial);
+                    x.is.write(0, pattern);
+                    mine.push_back(x);
+                }
+                for (item const& x : mine) {
+                    if (roll.one_in(3)) b.keep(x.is);
+                    if (roll.one_in(4)) x.is.move_to(stores[roll.below(2)]);
+                    owns(x);
+                    if (!roll.one_in(3)) continue;
+                    // Whoever takes it is the only one to know it; its batch may end meanwhile.
+                    r.transfer_ownership(x.is, r.root());
+                    if (auto const gone = on_offer.put(x, roll())) r.free(gone->is);
+                }
+                for (std::size_t n = roll.below(8); n > 0; --n) {
+                    auto const x = on_offer.take(roll());
+                    if (!x) continue;
+                    owns(*x);
+                    if (roll.one_in(3)) x->is.move_to(stores[roll.below(2)]);
+                    if (roll.one_in(2)) r.free(x->is);
+                    else r.transfer_ownership(x->is, roll.one_in(2) ? b.id() : outer.id());
+                }
+                if (roll.one_in(3)) {
+                    batch_id const id = b.detach();
+                    std::jthread([&r, id] { r.end_batch(id); }).join();
+                }
+                if (roll.one_in(16)) r.snapshot();
+            }
+        };
+        {
+            std::vector<std::jthread> threads;
+            for (std::uint64_t t = 0; t < 4; ++t) threads.emplace_back(work, dice::mix(t));
+        }
+        CHECK(wrong == 0);
+        for (auto const& s : stores) CHECK(stores_error(r, s) == "");
+        for (std::uint64_t i = 0; i < 32; ++i)
+            if (auto const x = on_offer.take(i)) r.free(x->is);
+        for (auto const& s : stores) CHECK(s->usage().blocks == 0);
+    }
+    for (auto const& s : stores) CHECK(s.use_count() == 1);
 }

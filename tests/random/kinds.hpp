@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <tenure/tenure.hpp>
 
@@ -25,7 +26,12 @@ struct mismatch : std::runtime_error {
 
 using any_handle = std::variant<tenure::handle<specimens::specimen>, tenure::handle<specimens::specimen const>,
                                 tenure::handle<std::uint64_t const>, tenure::handle<std::uint64_t[]>,
-                                tenure::handle<specimens::element<8>[]>, tenure::handle<specimens::element<64>[]>>;
+                                tenure::handle<specimens::element<8>[]>, tenure::handle<specimens::element<64>[]>,
+                                tenure::buffer<std::uint64_t>>;
+
+inline tenure::buffer<std::uint64_t> const* as_buffer(any_handle const& any) {
+    return std::get_if<tenure::buffer<std::uint64_t>>(&any);
+}
 
 inline bool is_alive(any_handle const& any) {
     return std::visit([](auto const& h) { return h.alive(); }, any);
@@ -55,6 +61,13 @@ struct well_read {
         for (std::size_t i = 0; i < h.size(); ++i) good = good && h[i].serial == serial && h[i].index == i;
         return good;
     }
+    bool operator()(tenure::buffer<std::uint64_t> const& b) const {
+        std::vector<std::uint64_t> v(b.size());
+        b.read(0, v);
+        for (std::size_t i = 0; i < v.size(); ++i)
+            if (v[i] != specimens::pattern(serial, i)) return false;
+        return true;
+    }
 };
 
 /// Throws what the handle throws.
@@ -69,6 +82,10 @@ struct current_batch {
     template <class T, class... Args>
     tenure::handle<T> make(Args&&... args) {
         return tenure::make<T>(std::forward<Args>(args)...);
+    }
+    template <class T>
+    tenure::buffer<T> make_buffer(std::size_t n, tenure::any_store const& store) {
+        return tenure::make_buffer<T>(n, store);
     }
 };
 
@@ -126,6 +143,21 @@ any_handle make_elements(Place& place, std::uint64_t serial, std::uint32_t amoun
     return h;
 }
 
+/// Where buffers and batches may be; the first is none, so the batch's own, or that of the one above it.
+inline std::array<tenure::any_store, 3> stores;
+
+inline std::size_t store_of(std::uint32_t amount) { return amount / 3 % stores.size(); }
+
+template <class Place>
+any_handle make_buffer(Place& place, std::uint64_t serial, std::uint32_t amount) {
+    std::vector<std::uint64_t> v(array_size(amount) - 1);
+    for (std::size_t i = 0; i < v.size(); ++i) v[i] = specimens::pattern(serial, i);
+    auto const b = place.template make_buffer<std::uint64_t>(v.size(), stores[store_of(amount)]);
+    require(b.size() == v.size(), "another size than was asked for", "buffer");
+    b.write(0, v);
+    return b;
+}
+
 template <class Place>
 struct kind {
     any_handle (*make)(Place&, std::uint64_t serial, std::uint32_t amount);
@@ -151,6 +183,7 @@ inline constexpr kind<Place> small[]{
     {make_one<ending<128>, Place>},
     {make_numbers<Place>, false},
     {make_elements<8, Place>},
+    {make_buffer<Place>, false},
     {make_one<plain<64, 64>, Place>, false},
     {make_one<derived<64>, Place>},
     {make_one<plain<256>, Place>, false},

@@ -17,6 +17,7 @@
 #include <tenure/tenure.hpp>
 
 #include "../accounting.hpp"
+#include "../stores/lab_store.hpp"
 #include "kinds.hpp"
 #include "model.hpp"
 #include "program.hpp"
@@ -97,6 +98,8 @@ private:
     void open_a_lane(command const& c);
     void close_lane(std::size_t at);
     void fill(command const& c);
+    void move(command const& c);
+    void tire(command const& c);
 
     template <class Place>
     void make_in(Place& place, model::batch* where, std::uint64_t list, command const& c, std::size_t count);
@@ -238,6 +241,7 @@ private:
     std::vector<open_enter>     enters_;
     std::vector<context>        contexts_;
     std::vector<model::object*> containers_;
+    std::vector<model::object*> buffers_;  ///< of all times
     model::fate                 expected_;
     std::vector<std::uint64_t>  ended_;  ///< by this call, in order
     std::string                 trouble_;
@@ -245,6 +249,7 @@ private:
     std::uint64_t               steps_        = 0;
     std::uint64_t               failed_makes_ = 0;
     bool                        adrift_       = false;
+    bool                        tired_        = false;  ///< a store did not free all that it was told to
     bool                        talkative_;
 };
 
@@ -254,6 +259,11 @@ inline machine::machine(tenure::registry& r, tenure::registry& other, bool talka
       other_batch_(other.new_batch({.name = "foreign"})),
       world_(r.root()),
       talkative_(talkative) {
+    // New ones for each program, for the root of the global registry may go on using the last.
+    static std::uint64_t number = 0;
+    std::string const    no     = std::to_string(++number);
+    kinds::stores[1]            = make_lab<>("far " + no);
+    kinds::stores[2]            = make_lab<{.addressable = true, .anonymous = true}>("near " + no);
     specimens::watching         = this;
     foreign_owner_.id           = other_batch_;
     foreign_.owner              = &foreign_owner_;
@@ -315,13 +325,23 @@ inline void machine::look_at(model::object const& o) const {
         require(is_alive(o.handle), "an object is dead that should live");
         require(reads_well(o.handle, o.serial), "an object is not what it was");
         require(owner_of(o.handle) == o.owner->id, "an object has another owner than it should have");
+        if (auto const* const b = as_buffer(o.handle)) {
+            tenure::any_store const in = b->stores().front();
+            require(o.store ? in == kinds::stores[o.store] : in.describe() == "heap",
+                    "a buffer is in another store than it should be");
+        }
         return;
     }
     require(!is_alive(o.handle), "a stale handle is alive again");
     require(outcome([&] { reads_well(o.handle, o.serial); }) == errc::stale_handle,
             "access through a stale handle");
     require(outcome([&] { owner_of(o.handle); }) == errc::stale_handle, "a stale handle has an owner");
-    std::visit([](auto const& h) { require(h.get() == nullptr, "get() of a stale handle"); }, o.handle);
+    if (as_buffer(o.handle)) return;
+    std::visit(
+        [](auto const& h) {
+            if constexpr (requires { h.get(); }) require(h.get() == nullptr, "get() of a stale handle");
+        },
+        o.handle);
 }
 
 inline void machine::look_at_batches() const {
@@ -344,8 +364,16 @@ inline void machine::look_at_batches() const {
         if (b->parent) same(info.usage.objects == b->objects.size(), "number of objects");
         same(info.usage.peak >= info.usage.bytes && info.usage.bytes >= 8 * info.usage.objects, "bytes");
         same(info.usage == registry_.usage(info.id), "usage");
+        std::size_t buffers = 0, bytes = 0;
+        for (model::object const* o : b->objects)
+            if (auto const* const x = as_buffer(o->handle)) ++buffers, bytes += x->block().bytes;
+        bool const exact = !tired_ && (b->parent || &registry_ != &tenure::registry::global());
+        same(exact ? info.usage.buffers == buffers : info.usage.buffers >= buffers, "number of buffers");
+        same(exact ? info.usage.buffer_bytes == bytes : info.usage.buffer_bytes >= bytes, "bytes in buffers");
     }
     require(found == world_.living().size() + 1, "the snapshot lacks a batch");
+    for (std::size_t i = 1; i < kinds::stores.size(); ++i)
+        if (std::string const why = stores_error(registry_, kinds::stores[i]); !why.empty()) throw mismatch(why);
 }
 
 inline void machine::look_at_current() {

@@ -34,6 +34,7 @@ struct object {
     bool          bound   = false;  ///< cannot leave its batch
     bool          silent  = false;  ///< defer(): there is no handle
     bool          ended   = false;  ///< its destructor has run
+    std::size_t   store   = 0;      ///< of a buffer, among kinds::stores; 0: the registry's
 };
 
 struct batch {
@@ -46,6 +47,7 @@ struct batch {
     bool                 guarded  = false;
     bool                 detached = false;
     bool                 limited  = false;  ///< it or one above it has limits
+    std::size_t          store    = 0;      ///< of its buffers, unless they name one
     std::uint32_t        inside   = 0;      ///< lanes, guards of enter(), and threads that have it current
     std::vector<batch*>  children{};        ///< not done; oldest first
     std::vector<object*> objects{};
@@ -87,6 +89,7 @@ public:
         b.parent  = &parent;
         b.order   = batches_.size();
         b.limited = parent.limited;
+        b.store   = parent.store;
         parent.children.push_back(&b);
         living_.push_back(&b);
         by_id_.emplace(id.value, &b);

@@ -60,6 +60,8 @@ inline void machine::step(command const& c) {
         if (!lanes_.empty()) close_lane(some(lanes_));
         break;
     case op::fill: fill(c); break;
+    case op::move: move(c); break;
+    case op::tire: tire(c); break;
     case op::trim: registry_.trim(); break;
     case op::look: look_at_batches(); break;
     case op::count: break;
@@ -76,7 +78,9 @@ inline void machine::open(command const& c, model::batch& parent, open_scope* be
     std::string const     name = c.b % 4 ? "scope " + std::to_string(c.b % 1000) : "";
     tenure::batch_options options{.name = name};
     if (c.b % 16 == 5) options.cleanup = tenure::cleanup::manual;
-    std::size_t hard = 0;
+    std::size_t const store = c.b % 16 == 7 || c.b % 16 == 9 ? 1 + c.c % (kinds::stores.size() - 1) : 0;
+    options.store           = kinds::stores[store];
+    std::size_t hard        = 0;
     if (c.b % 16 == 6) {
         options.limits         = {.soft = std::size_t{1} << (12 + c.c % 8),
                                   .hard = hard = std::size_t{1} << (16 + c.c % 8)};
@@ -98,6 +102,7 @@ inline void machine::open(command const& c, model::batch& parent, open_scope* be
     b.guarded       = true;
     b.manual        = options.cleanup == tenure::cleanup::manual;
     b.limited       = b.limited || hard;
+    if (store) b.store = store;
     say("opened", &b, "below", &parent, b.manual ? "manual" : "", hard ? "limited" : "");
     contexts_.push_back({context::scope, &b});
     scopes_.push_back({std::move(guard), &b, hard});
@@ -155,6 +160,11 @@ void machine::make_in(Place& place, model::batch* where, std::uint64_t list, com
         o.has_end        = kind.has_end;
         o.bound          = kind.bound;
         if (kind.bound) containers_.push_back(&o);
+        if (as_buffer(h)) {
+            buffers_.push_back(&o);
+            std::size_t const named = kinds::store_of(c.c);
+            o.store                 = named ? named : where->store;
+        }
         if (i == 0) say("made", &o, "in", where, "and", count - 1, "more");
     }
 }
@@ -589,6 +599,28 @@ inline void machine::fill(command const& c) {
     say("filled", &b);
 }
 
+// ---- stores
+// ------------------------------------------------------------------------------------------------------------
+
+inline void machine::move(command const& c) {
+    if (buffers_.empty()) return;
+    model::object&    o   = *buffers_[buffers_.size() - 1 - c.a % std::min<std::size_t>(buffers_.size(), 50)];
+    std::size_t const to  = c.b % kinds::stores.size();
+    auto const        got = outcome([&] { as_buffer(o.handle)->move_to(kinds::stores[to]); });
+    if (!agree(got, model::world::free_outcome(o))) return;
+    o.store = to ? to : o.owner->store;
+    say("moved", &o, "to", o.store);
+}
+
+/// The next time that it is to free something, it does not.
+inline void machine::tire(command const& c) {
+    tenure::fault const f{.on = tenure::store_operation::deallocate, .nth = 1 + c.b % 4};
+    if (auto* const far = kinds::stores[1].get_if<lab_store<>>(); c.a % 2) far->inject(f);
+    else kinds::stores[2].get_if<lab_store<{.addressable = true, .anonymous = true}>>()->inject(f);
+    tired_ = true;
+    say("a store is tired");
+}
+
 // ---- the end of the program
 // ------------------------------------------------------------------------------------------
 
@@ -625,6 +657,14 @@ inline void machine::finish() {
     look_at_batches();
     require(registry_.usage(registry_.root()).objects == 0 || &registry_ == &tenure::registry::global(),
             "the root has objects that nobody knows");
+    kinds::stores[1].get_if<lab_store<>>()->clear();
+    kinds::stores[2].get_if<lab_store<{.addressable = true, .anonymous = true}>>()->clear();
+    registry_.trim();
+    for (tenure::store_info const& s : registry_.snapshot().stores) {
+        bool const ours = s.name == kinds::stores[1].describe() || s.name == kinds::stores[2].describe();
+        require(!ours || tired_ || s.buffers == 0, "a store holds buffers that nobody has");
+        require(!ours || s.unfreed == 0, "a store was not asked again");
+    }
     other_.end_batch(other_batch_);
     foreign_.owner = nullptr;
     look_at(foreign_);

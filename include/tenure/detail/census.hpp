@@ -192,9 +192,9 @@ inline void close_registry(registry_core* r) noexcept {
 }
 
 inline std::size_t trim(registry_core& r) noexcept {
-    retry_refused(r);
+    std::size_t const given = tidy_supplies(r);
     if (run_cache* const c = cache_of(r.own)) give_back_runs(r.own.slabs, *c);
-    return r.own.slabs.trim(static_cast<std::size_t>(-1));
+    return given + r.own.slabs.trim(static_cast<std::size_t>(-1));
 }
 
 }  // namespace tenure::detail

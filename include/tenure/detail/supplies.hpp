@@ -165,8 +165,10 @@ inline void leave_supplies(batch_record& b) noexcept {
         leave_named(b);
 }
 
-/// Asks all stores again to free what they could not.
-inline void retry_refused(registry_core& r) noexcept {
+/// Asks all stores again to free what they could not, and gives the free memory of those that batches name back to
+/// the system. Returns the bytes given.
+inline std::size_t tidy_supplies(registry_core& r) noexcept {
+    std::size_t given = 0;
     if (!r.own.refused.empty()) r.own.refused.retry(r.own.store);
     for (std::size_t i = 0;;) {
         supply* s = nullptr;
@@ -174,10 +176,11 @@ inline void retry_refused(registry_core& r) noexcept {
             std::scoped_lock const guard(r.supplies_mutex);
             s = r.supplies;
             for (std::size_t k = 0; s && k < i; ++k) s = s->next;
-            if (!s) return;
+            if (!s) return given;
             ++s->users;  // while it is asked, with no lock held
         }
         if (!s->refused.empty()) s->refused.retry(s->store);
+        given += s->slabs.trim(static_cast<std::size_t>(-1));
         if (!leave_supply(*s)) ++i;
     }
 }
