@@ -16,6 +16,7 @@
 
 #include <sys/wait.h>
 #include <unistd.h>
+#include <csignal>
 
 #include <doctest/doctest.h>
 
@@ -152,10 +153,6 @@ TEST_SUITE("scratch mmap_store") {
     }
 
     TEST_CASE("nothing is left when the process is killed") {
-        if (TENURE_SANITIZED) {
-            MESSAGE("skipped: sanitizers do not like fork");
-            return;
-        }
         temporary_directory here;
         ::pid_t const       child = ::fork();
         if (child == 0) {
@@ -171,10 +168,6 @@ TEST_SUITE("scratch mmap_store") {
     }
 
     TEST_CASE("a forked child's copy of the store frees nothing of its parent's") {
-        if (TENURE_SANITIZED) {
-            MESSAGE("skipped: sanitizers do not like fork");
-            return;
-        }
         temporary_directory here;
         auto                s = std::make_unique<mmap_store>(here.path(), tenure::mmap_options{.keep_warm = 0});
         block const         b = s->allocate(1 * mib, 1).value();

@@ -70,18 +70,19 @@ struct batch_limits {
 struct batch_options {
     std::string_view name{};  ///< copied; what exceeds 63 bytes is cut
     tenure::cleanup  cleanup = tenure::cleanup::on_exit;
-    batch_limits     limits{};
-
-    /// For its buffers, and where it is addressable for its objects; else as the batch above it. One that batches
-    /// name costs more than the registry's own: a lock a run, no stocks. Shared until the last batch and the last
-    /// object in it are gone.
-    any_store store{};
 
     /// See registry::page_out. Batches below it have their own.
     tenure::residency residency = tenure::residency::memory;
 
     /// For eviction policies that look at it: the lower goes out first.
     int priority = 0;
+
+    batch_limits limits{};
+
+    /// For its buffers, and where it is addressable for its objects; else as the batch above it. One that batches
+    /// name costs more than the registry's own: a lock a run, no stocks. Shared until the last batch and the last
+    /// object in it are gone.
+    any_store store{};
 };
 
 /// What an end did. made + received = kept + freed, unless objects stay (manual, or still waited for).

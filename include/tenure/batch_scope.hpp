@@ -41,11 +41,15 @@ public:
         : batch_scope(nullptr, nullptr, &options, where) {}
 
     /// Below the current batch if that is this registry's, else below the registry's root.
-    explicit batch_scope(registry& in, batch_options const& options = {}, source where = source::current())
+    explicit batch_scope(registry& in, source where = source::current())
+        : batch_scope(in.core_, nullptr, nullptr, where) {}
+    batch_scope(registry& in, batch_options const& options, source where = source::current())
         : batch_scope(in.core_, nullptr, &options, where) {}
 
     /// Below `parent`, which may be another thread's.
-    explicit batch_scope(batch_scope& parent, batch_options const& options = {}, source where = source::current())
+    explicit batch_scope(batch_scope& parent, source where = source::current())
+        : batch_scope(parent.core(), parent.batch_, nullptr, where) {}
+    batch_scope(batch_scope& parent, batch_options const& options, source where = source::current())
         : batch_scope(parent.core(), parent.batch_, &options, where) {}
 
     batch_scope(batch_scope const&)            = delete;
@@ -59,7 +63,7 @@ public:
     /// constructor throws passes, and nothing is registered. Throws batch_ended, limit_exceeded, memory_full.
     /// Cost: a bump of a pointer; more than 64 KiB, a lock and a run of its own.
     template <class T, class... Args>
-    handle<T> make(Args&&... args) {
+    [[gnu::always_inline]] handle<T> make(Args&&... args) {
         return detail::make_in<T>(here(), std::forward<Args>(args)...);
     }
 
@@ -331,7 +335,7 @@ decltype(auto) with_batch(F&& f, std::source_location where = std::source_locati
 
 /// As the members of batch_scope and registry, on this thread's current batch.
 template <class T, class... Args>
-handle<T> make(Args&&... args) {
+[[gnu::always_inline]] inline handle<T> make(Args&&... args) {
     return detail::make_in<T>(detail::current_lane(), std::forward<Args>(args)...);
 }
 template <class T, class... Args>

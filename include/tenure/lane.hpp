@@ -62,7 +62,7 @@ public:
 
     /// As batch_scope::make and try_make.
     template <class T, class... Args>
-    handle<T> make(Args&&... args) {
+    [[gnu::always_inline]] handle<T> make(Args&&... args) {
         return detail::make_in<T>(*lane_, std::forward<Args>(args)...);
     }
     template <class T, class... Args>

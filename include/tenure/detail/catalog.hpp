@@ -127,7 +127,7 @@ public:
 
     bool is_open() const noexcept { return env_ != nullptr; }
     void close() noexcept { env_.reset(); }
-    void abandon() noexcept { (void)env_.release(); }  // in a forked child it is the parent's
+    void abandon() noexcept { [[maybe_unused]] MDB_env* const parents = env_.release(); }  // in a forked child
 
     /// All of it, on stable storage, or nothing. store_full: surely nothing; after other errors who knows.
     std::error_code commit(std::span<catalog_change const> changes, catalog_header const& header) {

@@ -76,7 +76,8 @@ public:
 
     /// Nothing is there any more: who goes on using it gets a SIGSEGV and not somebody else's bytes.
     void close() noexcept {
-        if (begin_)
+        if (!begin_) return;
+        [[maybe_unused]] void* const same =
             ::mmap(begin_, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     }
 

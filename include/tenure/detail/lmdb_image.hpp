@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -45,7 +45,7 @@ public:
         tree const& main = meta_.trees[1];
         if ((free.flags & ~no_subdirectory) != integer_keys || main.flags != 0 || main.pad != 0) return false;
         return walk(main, false, f) && walk(free, true, [&](std::string_view key, std::string_view value) {
-                   return check_free(number(key.data()), value);
+                   return check_free(number(key), value);
                });
     }
 
@@ -71,10 +71,11 @@ private:
     };
     static_assert(sizeof(tree) == 48 && sizeof(meta) == 136);
 
-    static std::uint64_t number(char const* p) noexcept {
-        std::uint64_t n = 0;
-        std::memcpy(&n, p, sizeof n);
-        return n;
+    /// `text` has eight bytes there.
+    static std::uint64_t number(std::string_view text, std::size_t offset = 0) noexcept {
+        std::array<char, 8> eight{};
+        text.copy(eight.data(), eight.size(), offset);
+        return std::bit_cast<std::uint64_t>(eight);
     }
     template <class T>
     T at(std::uint64_t offset) const noexcept {
@@ -106,7 +107,7 @@ private:
     };
 
     static bool before(std::string_view a, std::string_view b, bool integers) noexcept {
-        return integers ? number(a.data()) < number(b.data()) : a < b;
+        return integers ? number(a) < number(b) : a < b;
     }
 
     template <class F>
@@ -200,7 +201,7 @@ private:
     }
 
     bool read_overflow(node const& n, std::string_view& value, tree& seen) {
-        std::uint64_t const page  = number(n.value.data());
+        std::uint64_t const page  = number(n.value);
         std::uint64_t const count = (n.length + page_header + page_ - 1) / page_;
         if (page < 2 || !in_file(page, count)) return false;
         std::uint64_t const begin = page * page_;
@@ -217,11 +218,11 @@ private:
     /// Pages that a commit has freed: their count, and their numbers, the largest first.
     bool check_free(std::uint64_t transaction, std::string_view value) {
         if (transaction > meta_.transaction || value.size() < 8 || value.size() % 8) return false;
-        std::uint64_t const count = number(value.data());
+        std::uint64_t const count = number(value);
         if (count != value.size() / 8 - 1) return false;
         std::uint64_t last = no_page;
         for (std::uint64_t i = 1; i <= count; ++i) {
-            std::uint64_t const page = number(value.data() + 8 * i);
+            std::uint64_t const page = number(value, 8 * i);
             if (page >= last || !use(page)) return false;
             last = page;
         }

@@ -33,8 +33,9 @@ struct mmap_options {
     /// The most bytes in live blocks, as asked for; 0: what the disk has room for.
     std::size_t capacity = 0;
 
-    /// Freed bytes that keep their place on the disk, for the blocks that come next.
-    std::size_t keep_warm = std::size_t{64} << 20;
+    /// Freed bytes that keep their place on the disk, for the blocks that come next: punching a hole and filling it
+    /// again costs ten times what using it again does. What is more goes back to the file system at once.
+    std::size_t keep_warm = std::size_t{512} << 20;
 
     /// Addresses to set aside. Blocks never lie further apart. Halved until the system has that many.
     std::size_t address_space = std::size_t{1} << 40;
