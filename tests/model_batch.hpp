@@ -38,7 +38,7 @@ struct model_batch {
         for (std::size_t i = 0; i < smalls; ++i) small.push_back(tenure::make<std::uint64_t>());
         large     = tenure::make<std::uint64_t[]>(large_bytes / 8);
         container = tenure::make<std::pmr::vector<int>>(&tenure::detail::current_lane().resource);
-        on_heap   = tenure::make<std::vector<std::string>>(100, std::string(100, 'x'));
+        on_heap   = tenure::make<std::vector<std::string>>(std::size_t{100}, std::string(100, 'x'));
         for (int i = 0; i < 1000; ++i) container->push_back(i);
         write(seed);
     }

@@ -419,7 +419,7 @@ TEST_SUITE("paging") {
                 {
                     auto const inside = r.enter(id);
                     h                 = tenure::make<std::uint64_t[]>(MiB / 8);
-                    tenure::make<std::string>(1000, 'x');
+                    tenure::make<std::string>(std::size_t{1000}, 'x');
                 }
                 r.page_out(id);
             }
