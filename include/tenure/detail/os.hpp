@@ -83,8 +83,8 @@ inline void unprotect(void* p, std::size_t bytes) noexcept {
     for (int i = 0; i < 1000 && !protect(p, bytes, PROT_READ | PROT_WRITE); ++i) ::sched_yield();
 }
 
-/// Reads all pages that are not there yet; where the kernel (before 5.14) cannot wait for that, it is told to begin.
-/// False: a page could not be read.
+/// Reads all pages that are not there yet; where the kernel (before 5.14) cannot wait for that, it is told to
+/// begin. False: a page could not be read.
 inline bool populate(void* p, std::size_t bytes) noexcept {
 #if defined(MADV_POPULATE_READ)
     if (::madvise(p, bytes, MADV_POPULATE_READ) == 0) return true;

@@ -68,7 +68,8 @@ private:
         std::vector<paged_range> ours, others;
         auto const               is_ours = [&](place p) { return is_still_ours(p); };
         for (paged_range const& r : paged_.ranges)
-            for_stretches(r, is_ours, [&](paged_range const& s, bool mine) { (mine ? ours : others).push_back(s); });
+            for_stretches(r, is_ours,
+                          [&](paged_range const& s, bool mine) { (mine ? ours : others).push_back(s); });
         if (others.empty()) return;
         if (!space_.opened()->split(ours.size() + others.size() - paged_.ranges.size())) throw std::bad_alloc();
         paged_.ranges.swap(ours);
@@ -87,9 +88,8 @@ private:
     }
 
     static bool protect_all(std::vector<paged_range> const& ranges, int how) noexcept {
-        return std::all_of(ranges.begin(), ranges.end(), [&](paged_range const& r) {
-            return protect(to_pointer(r.begin), r.bytes, how);
-        });
+        return std::all_of(ranges.begin(), ranges.end(),
+                           [&](paged_range const& r) { return protect(to_pointer(r.begin), r.bytes, how); });
     }
     static void unprotect_all(std::vector<paged_range> const& ranges) noexcept {
         for (paged_range const& r : ranges) unprotect(to_pointer(r.begin), r.bytes);
@@ -127,7 +127,8 @@ private:
         }
         auto const by_address = [](auto const& x, auto const& y) { return x.begin < y.begin; };
         auto const middle     = paged_.ranges.begin() + static_cast<std::ptrdiff_t>(known);
-        std::for_each(paged_.ranges.begin(), middle, [](auto const& r) { unprotect(to_pointer(r.begin), r.bytes); });
+        std::for_each(paged_.ranges.begin(), middle,
+                      [](auto const& r) { unprotect(to_pointer(r.begin), r.bytes); });
         std::sort(paged_.ranges.begin(), paged_.ranges.end(), by_address);
         paged_.bytes = 0;
         for (paged_range const& r : paged_.ranges) paged_.bytes += r.bytes;

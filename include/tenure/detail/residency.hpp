@@ -76,8 +76,8 @@ inline void note_use(batch_record& b) noexcept {
     b.entered_at.store(pages.entries.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
 }
 
-/// A thread has entered. Where there is a limit, others go out for what comes in; if that cannot be, it comes in all
-/// the same, and who makes something is refused.
+/// A thread has entered. Where there is a limit, others go out for what comes in; if that cannot be, it comes in
+/// all the same, and who makes something is refused.
 inline void note_entry(batch_record& b) noexcept {
     note_use(b);
     if (b.paging.load(std::memory_order_acquire) == paging_state::in) [[likely]]
@@ -86,11 +86,13 @@ inline void note_entry(batch_record& b) noexcept {
     come_back(b);
 }
 
-/// Whether a try makes sense that nobody asked for: after one that failed, only when something has changed.
+/// Whether a try makes sense that nobody asked for: after one that failed, only when something has changed. That a
+/// disk has a little more room is not much of a change.
 inline bool worth_trying(page_space& pages, batch_record const& b) noexcept {
+    constexpr std::uint64_t little = std::uint64_t{1} << 20;
     return !b.page_error.load(std::memory_order_relaxed) ||
            b.paged->failed_at != pages.changes.load(std::memory_order_relaxed) ||
-           b.paged->free_then < pages.bytes_free();
+           b.paged->free_then + little <= pages.bytes_free();
 }
 
 /// What page_out_batch does once it has made sure of the batch.
@@ -118,8 +120,8 @@ inline std::error_code page_out_claimed(batch_record& b, bool asked) noexcept {
 }
 
 /// The batch with that id goes out. in_use: somebody is inside, or something holds it; batch_ended; not_pageable;
-/// store_full and what else the system says: then it stays in memory, whole. `asked`: by the user, so it is tried in
-/// any case.
+/// store_full and what else the system says: then it stays in memory, whole. `asked`: by the user, so it is tried
+/// in any case.
 TENURE_COLD inline std::error_code page_out_batch(batch_record& b, std::uint64_t id, bool asked) noexcept {
     paging_state const before = claim_paging(b);
     if (!hold(b, id, unless_over)) {
