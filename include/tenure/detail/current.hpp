@@ -21,9 +21,7 @@ inline void leave_lane(lane* l) noexcept {
         if (--l->users == 0 && !(l == &b.primary && b.in_chain))
             l->thread.store(nullptr, std::memory_order_release);
     }
-    if (is_root(b)) return;
-    note_leaving(b);
-    let_go(&b);
+    if (!is_root(b)) let_go(&b);
 }
 
 inline void leave(former_current& f) noexcept {

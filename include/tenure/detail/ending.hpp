@@ -23,8 +23,9 @@ inline void recycle(batch_record* b) noexcept {
     if (b->books.used.load(std::memory_order_relaxed)) {
         b->books.reset();
         b->store_errors = 0;
-        b->page_failed.store(false, std::memory_order_relaxed);
+        b->page_error.store({}, std::memory_order_relaxed);
     }
+    if (b->residency != tenure::residency::memory) b->evictable.store(false, std::memory_order_relaxed);
     give_record(b);
 }
 
@@ -50,16 +51,25 @@ inline bool drop_hold(batch_record* b) noexcept {
     return (s & batch_flags::holds) == 1 && s & batch_flags::ended;
 }
 
-inline void reclaim_upwards(batch_record* b) noexcept {
+/// No recursion: a batch that goes gives back its hold of the next.
+inline void let_go(batch_record* b) noexcept {
     while (b) {
+        std::uint64_t const id   = b->id.load(std::memory_order_relaxed);
+        bool const          left = b->residency == tenure::residency::paged_when_left;
+        if (!drop_hold(b)) {
+            if (left) [[unlikely]]
+                note_leaving(*b, id);
+            return;
+        }
         b = reclaim(b);
-        if (b && !drop_hold(b)) b = nullptr;
     }
 }
 
-inline void let_go(batch_record* b) noexcept {
-    if (drop_hold(b)) reclaim_upwards(b);
+inline void let_go_in_place(batch_record* b) noexcept {
+    if (drop_hold(b)) let_go(reclaim(b));
 }
+
+inline void reclaim_upwards(batch_record* b) noexcept { let_go(reclaim(b)); }
 
 inline void close_windows(batch_record& b) noexcept {
     b.primary.window_end.store(0, std::memory_order_relaxed);
@@ -336,13 +346,11 @@ inline void detach_guard(batch_record& b) noexcept {
     release_primary(b);
     become_loose(*b.registry.load(std::memory_order_relaxed), b);
     b.guard.store(nullptr, std::memory_order_release);
-    note_entry(b);
-    bool const leaves =
-        b.residency == tenure::residency::paged_when_left && hold(b, b.id.load(std::memory_order_relaxed));
-    b.state.fetch_or(batch_flags::released, std::memory_order_acq_rel);
-    if (!leaves) return;
-    note_leaving(b);
-    let_go(&b);
+    note_use(b);
+    std::uint64_t const id   = b.id.load(std::memory_order_relaxed);
+    bool const          left = b.residency == tenure::residency::paged_when_left;
+    if (b.state.fetch_or(batch_flags::released, std::memory_order_acq_rel) & batch_flags::done) return recycle(&b);
+    if (left) note_leaving(b, id);
 }
 
 }  // namespace tenure::detail

@@ -20,7 +20,7 @@ inline batch_record nobody{};
 TENURE_SLOW inline void set_options(batch_record& b, batch_options const& o) {
     b.cleanup   = o.cleanup;
     b.residency = o.residency;
-    b.priority  = o.priority;
+    b.priority.store(o.priority, std::memory_order_relaxed);
     if (!o.name.empty()) set_name(b, o.name);
     if (o.limits.soft == no_limit && o.limits.hard == no_limit) return;
     b.limits  = o.limits;
@@ -64,6 +64,8 @@ inline batch_record* prepare_record(registry_core& r, batch_record const* parent
     b->name[0].store(0, std::memory_order_relaxed);
     if (options) set_options(*b, *options);
     join_supplies(*b, parent, r, options && options->store ? &options->store : nullptr);
+    if (b->residency != tenure::residency::memory) [[unlikely]]
+        b->evictable.store(b->slabs == &r.own && is_pageable(*b), std::memory_order_relaxed);
     undo.b = nullptr;
     return b;
 }
@@ -110,6 +112,7 @@ inline batch_record* open_batch(registry_core& r, batch_record* parent, batch_op
         me.newest = b;
     } else {
         b->guard.store(nullptr, relaxed);
+        note_use(*b);
     }
     b->state.store(generation << 32 | (guarded ? 0 : batch_flags::released), std::memory_order_release);
     b->id.store(id, std::memory_order_release);
