@@ -23,7 +23,11 @@ inline void leave_lane(lane* l) noexcept {
     }
     if (is_root(b)) return;
     note_leaving(b);
+    registry_core* const over =
+        b.residency == tenure::residency::automatic ? b.registry.load(std::memory_order_relaxed) : nullptr;
     let_go(&b);
+    if (over) [[unlikely]]
+        relieve(*over);  // what was too much while it was entered can go now
 }
 
 inline void leave(former_current& f) noexcept {

@@ -334,12 +334,13 @@ inline void detach_guard(batch_record& b) noexcept {
     become_loose(*b.registry.load(std::memory_order_relaxed), b);
     b.guard.store(nullptr, std::memory_order_release);
     note_entry(b);
-    bool const leaves =
-        b.residency == tenure::residency::paged_when_left && hold(b, b.id.load(std::memory_order_relaxed));
+    registry_core& r      = *b.registry.load(std::memory_order_relaxed);
+    bool const     leaves = b.residency != residency::memory && hold(b, b.id.load(std::memory_order_relaxed));
     b.state.fetch_or(batch_flags::released, std::memory_order_acq_rel);
     if (!leaves) return;
     note_leaving(b);
     let_go(&b);
+    relieve(r);
 }
 
 }  // namespace tenure::detail

@@ -11,6 +11,7 @@
 
 #include <tenure/detail/holding.hpp>
 #include <tenure/detail/paging.hpp>
+#include <tenure/detail/supplies.hpp>
 
 namespace tenure::detail {
 
@@ -54,12 +55,21 @@ TENURE_COLD inline void come_back(batch_record& b) noexcept {
     }
 }
 
-/// A thread has entered: its batch is in, as far as it is asked; pages come as they are touched.
+/// What is over the registry's limit goes out, as far as it can. Nobody is refused anything here: who comes back or
+/// leaves asks for no memory that it did not have.
+inline void relieve(registry_core& r) noexcept {
+    if (r.pages.limited()) make_room(r, 0);
+}
+
+/// A thread has entered: its batch is in, as far as it is asked; pages come as they are touched. Others may have to
+/// go for it.
 inline void note_entry(batch_record& b) noexcept {
-    page_space& pages = b.registry.load(std::memory_order_relaxed)->pages;
-    b.entered_at.store(pages.entries.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
-    if (b.paging.load(std::memory_order_acquire) != paging_state::in) [[unlikely]]
-        come_back(b);
+    registry_core& r = *b.registry.load(std::memory_order_relaxed);
+    b.entered_at.store(r.pages.entries.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
+    if (b.paging.load(std::memory_order_acquire) == paging_state::in) [[likely]]
+        return;
+    come_back(b);
+    relieve(r);
 }
 
 /// Whether a try makes sense that nobody asked for: after one that failed, only when something has changed.
@@ -110,10 +120,10 @@ TENURE_COLD inline bool page_in_batch(batch_record& b) noexcept {
         open_pages(b);
         for (paged_range const& r : b.paged->ranges) all = populate(to_pointer(r.begin), r.bytes) && all;
     }
-    b.entered_at.store(
-        b.registry.load(std::memory_order_relaxed)->pages.entries.fetch_add(1, std::memory_order_relaxed),
-        std::memory_order_relaxed);
+    registry_core& r = *b.registry.load(std::memory_order_relaxed);
+    b.entered_at.store(r.pages.entries.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
     set_paging(b, paging_state::in);
+    relieve(r);
     return all;
 }
 
