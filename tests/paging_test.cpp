@@ -21,6 +21,7 @@
 
 #include <tenure/tenure.hpp>
 
+#include "model_batch.hpp"
 #include "throws.hpp"
 
 using tenure::batch_id;
@@ -38,52 +39,12 @@ std::size_t resident() {
     return here * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
-constexpr std::size_t MiB = std::size_t{1} << 20;
-
-/// A batch with a bit of everything, and what must be in it.
-struct specimen {
-    registry&                          r;
-    batch_id                           id;
-    std::vector<handle<std::uint64_t>> small;
-    handle<std::pmr::vector<int>>      container;
-    handle<std::uint64_t[]>            large;
-    handle<std::vector<std::string>>   on_heap;
-
-    specimen(registry& in, tenure::batch_options const& options, std::size_t large_bytes = 4 * MiB)
-        : r(in), id(in.new_batch(options)) {
-        auto const inside = r.enter(id);
-        fill(large_bytes);
-    }
-    ~specimen() { r.end_batch(id); }
-    specimen(specimen const&)            = delete;
-    specimen& operator=(specimen const&) = delete;
-
-    void fill(std::size_t large_bytes) {
-        small.clear();
-        for (std::uint64_t i = 0; i < 10'000; ++i) small.push_back(tenure::make<std::uint64_t>(i));
-        large     = tenure::make<std::uint64_t[]>(large_bytes / 8);
-        container = tenure::make<std::pmr::vector<int>>();
-        on_heap   = tenure::make<std::vector<std::string>>(100, std::string(100, 'x'));
-        for (int i = 0; i < 1000; ++i) container->push_back(i);
-        for (std::size_t i = 0; i < large.size(); ++i) large[i] = i * 3;
-    }
-    bool whole() const {
-        bool all = true;
-        for (std::uint64_t i = 0; i < small.size(); ++i) all = all && *small[i] == i;
-        for (std::size_t i = 0; i < large.size(); ++i) all = all && large[i] == i * 3;
-        for (int i = 0; i < 1000; ++i) all = all && (*container)[static_cast<std::size_t>(i)] == i;
-        for (auto const& s : *on_heap) all = all && s == std::string(100, 'x');
-        return all;
-    }
-    std::size_t out() const { return r.usage(id).paged_out; }
-};
-
 }  // namespace
 
 TEST_SUITE("paging") {
     TEST_CASE("a whole batch goes out, and comes back where it is touched") {
         registry    r;
-        specimen    s(r, {.name = "model"}, 16 * MiB);
+        model_batch s(r, {.name = "model"}, 16 * MiB);
         auto const  before = resident();
         std::size_t kept   = r.usage(s.id).retained;
         r.page_out(s.id);
@@ -109,8 +70,8 @@ TEST_SUITE("paging") {
     }
 
     TEST_CASE("what did not change is not written again") {
-        registry r;
-        specimen s(r, {}, 8 * MiB);
+        registry    r;
+        model_batch s(r, {}, 8 * MiB);
         r.page_out(s.id);
         auto const first = r.snapshot().paging.written;
         CHECK(first >= 8 * MiB);
@@ -170,11 +131,12 @@ TEST_SUITE("paging") {
         bool right = true;
         for (std::size_t i = 0; i < MiB; ++i) right = right && p[i] == (i % 512 ? 0 : rounds.load());
         CHECK(right);
+        r.end_batch(id);
     }
 
     TEST_CASE("in use") {
-        registry r;
-        specimen s(r, {});
+        registry    r;
+        model_batch s(r, {});
         {
             auto const inside = r.enter(s.id);
             check_throws(errc::batch_in_use, {"batch"}, [&] { r.page_out(s.id); });
@@ -192,8 +154,8 @@ TEST_SUITE("paging") {
     }
 
     TEST_CASE("paged when left") {
-        registry r;
-        specimen s(r, {.residency = residency::paged_when_left});
+        registry    r;
+        model_batch s(r, {.residency = residency::paged_when_left});
         CHECK(s.out() > 0);
         {
             auto const inside = r.enter(s.id);
@@ -214,7 +176,7 @@ TEST_SUITE("paging") {
 
     TEST_CASE("what others own in its memory stays theirs") {
         registry       r;
-        specimen       s(r, {});
+        model_batch    s(r, {});
         batch_id const other = r.new_batch();
         auto const     kept  = s.small[77];
         r.page_out(s.id);
@@ -241,35 +203,9 @@ TEST_SUITE("paging") {
         CHECK(r.snapshot().paging.reserved == 0);
     }
 
-    TEST_CASE("a limit: idle batches go out, least recently entered first") {
-        registry             r({.memory_limit = {.high = 64 * MiB, .low = 48 * MiB}});
-        std::deque<specimen> all;
-        for (int i = 0; i < 20; ++i)
-            all.emplace_back(r, tenure::batch_options{.residency = residency::automatic}, 8 * MiB);
-        for (specimen const& s : all) CHECK(s.whole());
-        CHECK(all[0].out() > 0);
-        CHECK(all[19].out() == 0);
-        CHECK(r.usage().held <= 64 * MiB + r.snapshot().paging.out);
-    }
-
-    TEST_CASE("nothing can go out") {
-        registry            r({.memory_limit = {.high = 32 * MiB}});
-        specimen            s(r, {.name = "held in memory"}, 24 * MiB);
-        tenure::batch_scope b(r, {.name = "wants"});
-        try {
-            b.make<char[]>(16 * MiB);
-            FAIL("there is no room");
-        } catch (tenure::error const& e) {
-            CHECK(e.code() == errc::memory_full);
-            CHECK(std::string(e.what()).find("held in memory") != std::string::npos);
-        }
-        CHECK(s.whole());
-        b.make<char[]>(2 * MiB);
-    }
-
     TEST_CASE("a debugging mode: who touches what is out faults") {
-        registry r({.access = tenure::paged_access::faults});
-        specimen s(r, {});
+        registry    r({.access = tenure::paged_access::faults});
+        model_batch s(r, {});
         r.page_out(s.id);
         ::pid_t const child = ::fork();
         if (child == 0) {
@@ -281,5 +217,213 @@ TEST_SUITE("paging") {
         CHECK((WIFSIGNALED(status) || WEXITSTATUS(status) > 1));
         auto const inside = r.enter(s.id);
         CHECK(s.whole());
+    }
+
+    TEST_CASE("memory that is handed on goes out with its new batch, any number of times") {
+        registry       r;
+        model_batch    s(r, {});
+        batch_id const other = r.new_batch();
+        auto const     large = s.large;
+        auto const     right = [&](std::uint64_t seed) {
+            bool all = true;
+            for (std::size_t i = 0; i < large.size(); ++i) all = all && large[i] == i * 3 + seed;
+            return all;
+        };
+        auto const change = [&](std::uint64_t seed) {
+            for (std::size_t i = 0; i < large.size(); ++i) large[i] = i * 3 + seed;
+        };
+        r.page_out(s.id);
+        r.transfer_ownership(large, other);
+        CHECK(s.out() == 0);  // who changes what it owns has it in
+        r.page_out(other);
+        CHECK(right(0));
+        SUBCASE("the first goes out again") { r.page_out(s.id); }
+        SUBCASE("the first ends") { r.end_batch(s.id); }
+        SUBCASE("the second goes out in between") {
+            change(5);
+            r.page_out(other);
+            r.page_out(s.id);
+            CHECK(right(5));
+            change(0);
+        }
+        SUBCASE("it comes back to the first") {
+            change(1);
+            r.page_out(other);
+            change(2);
+            r.transfer_ownership(large, s.id);
+            CHECK(right(2));
+            r.page_out(s.id);
+            CHECK(right(2));
+            change(3);
+            r.page_out(s.id);
+            r.page_out(other);
+            CHECK(right(3));
+            r.transfer_ownership(large, other);
+            change(0);
+        }
+        CHECK(right(0));
+        change(7);
+        for (std::uint64_t i = 8; i < 12; ++i) {
+            r.page_out(other);
+            CHECK(right(i - 1));
+            change(i);
+        }
+        CHECK(right(11));
+        r.end_batch(other);
+        r.end_batch(s.id);
+        CHECK(r.snapshot().paging.reserved == 0);
+        CHECK(r.snapshot().paging.out == 0);
+    }
+
+    TEST_CASE("a large run that is freed while out is another batch's next") {
+        registry    r;
+        model_batch s(r, {}, 3 * MiB), other(r, {}, MiB, 100);
+        void const* at = s.large.get();
+        r.page_out(s.id);
+        r.free(s.large);
+        {
+            auto const inside = r.enter(other.id);
+            other.large       = tenure::make<std::uint64_t[]>(3 * MiB / 8);
+            for (std::size_t i = 0; i < other.large.size(); ++i) other.large[i] = i * 3 + 100;
+        }
+        CHECK(other.large.get() == at);
+        auto const rounds = [&] {
+            for (int i = 0; i < 3; ++i) {
+                r.page_out(other.id);
+                CHECK(other.whole());
+                r.page_out(s.id);
+                CHECK(other.whole());
+                other.write(200 + static_cast<std::uint64_t>(i));
+            }
+        };
+        SUBCASE("the first goes on") { rounds(); }
+        SUBCASE("the first ends") {
+            r.end_batch(s.id);
+            for (int i = 0; i < 3; ++i) {
+                r.page_out(other.id);
+                CHECK(other.whole());
+                other.write(300 + static_cast<std::uint64_t>(i));
+            }
+        }
+        for (std::size_t i = 0; i < s.small.size(); ++i)
+            if (s.small[i].alive()) REQUIRE(*s.small[i] == i);
+        r.end_batch(s.id);
+        r.end_batch(other.id);
+        CHECK(r.snapshot().paging.reserved == 0);
+        CHECK(r.snapshot().paging.out == 0);
+    }
+
+    TEST_CASE("one kept object does not keep the rest from being dropped unread") {
+        registry    r;
+        model_batch s(r, {}, 16 * MiB);
+        batch_id    other = r.new_batch();
+        r.page_out(s.id);
+        r.transfer_ownership(s.small[5], other);
+        ::rusage before{}, after{};
+        ::getrusage(RUSAGE_SELF, &before);
+        r.end_batch(s.id);
+        ::getrusage(RUSAGE_SELF, &after);
+        if (!TENURE_SANITIZED) CHECK(after.ru_minflt + after.ru_majflt - before.ru_minflt - before.ru_majflt < 200);
+        CHECK(*s.small[5] == 5);
+        r.end_batch(other);
+        CHECK(r.snapshot().paging.reserved == 0);
+    }
+
+    TEST_CASE("an early free costs the file no more than its own place") {
+        registry                r;
+        model_batch             s(r, {}, 8 * MiB);
+        handle<std::uint64_t[]> more;
+        {
+            auto const inside = r.enter(s.id);
+            more              = tenure::make<std::uint64_t[]>(MiB / 8);
+        }
+        r.page_out(s.id);
+        auto const before = r.snapshot().paging;
+        r.free(more);
+        r.page_out(s.id);
+        auto const after = r.snapshot().paging;
+        CHECK(after.written - before.written <= 256 * 1024);
+        CHECK(after.reserved <= before.reserved - MiB);
+        CHECK(s.whole());
+    }
+
+    TEST_CASE("cleanup::manual: what was retained goes out, too") {
+        registry                r;
+        batch_id                id{};
+        handle<std::uint64_t[]> h;
+        {
+            tenure::batch_scope b(r, {.cleanup = tenure::cleanup::manual});
+            id    = b.id();
+            h     = b.make<std::uint64_t[]>(MiB / 8);
+            h[77] = 77;
+        }
+        CHECK(r.status(id) == tenure::batch_status::retained);
+        r.page_out(id);
+        CHECK(r.usage(id).paged_out >= MiB);
+        CHECK(h[77] == 77);
+        r.page_in(id);
+        CHECK(r.usage(id).paged_out == 0);
+        r.page_out(id);
+        CHECK(r.destroy_batch(id).status == tenure::batch_status::done);
+        CHECK(!h.alive());
+        CHECK(r.snapshot().paging.out == 0);
+        CHECK(r.snapshot().paging.reserved == 0);
+    }
+
+    TEST_CASE("destructors at the end of a batch that is out find their objects") {
+        struct item {
+            std::vector<int>* log;
+            int               n;
+            char              filling[3000]{};
+            item(std::vector<int>& l, int i) : log(&l), n(i) {}
+            item(item const&)            = delete;
+            item& operator=(item const&) = delete;
+            ~item() { log->push_back(n); }
+        };
+        for (auto const access : {tenure::paged_access::brings_back, tenure::paged_access::faults}) {
+            std::vector<int> log;
+            registry         r({.access = access});
+            batch_id const   id    = r.new_batch();
+            batch_id const   other = r.new_batch();
+            handle<item>     some[2];
+            {
+                auto const inside = r.enter(id);
+                for (int i = 0; i < 100; ++i) {
+                    auto const h = tenure::make<item>(log, i);
+                    if (i == 50 || i == 60) some[i == 60] = h;
+                }
+            }
+            r.page_out(id);
+            {
+                auto const inside = r.enter(id);  // in the debugging mode they are touched just by being freed
+                r.free(some[0]);
+                r.transfer_ownership(some[1], other);
+            }
+            r.page_out(id);
+            CHECK(log == std::vector<int>{50});
+            r.end_batch(id);
+            CHECK(log.size() == 99);
+            for (std::size_t i = 2; i < log.size(); ++i) REQUIRE(log[i] < log[i - 1]);
+            r.end_batch(other);
+            CHECK(log.back() == 60);
+            CHECK(r.snapshot().paging.reserved == 0);
+        }
+    }
+
+    TEST_CASE("a registry closes while batches are out") {
+        handle<std::uint64_t[]> h;
+        {
+            registry r({.on_leak = {}});
+            for (int i = 0; i < 5; ++i) {
+                batch_id const id = r.new_batch();
+                {
+                    auto const inside = r.enter(id);
+                    h                 = tenure::make<std::uint64_t[]>(MiB / 8);
+                    tenure::make<std::string>(std::size_t{1000}, 'x');
+                }
+                r.page_out(id);
+            }
+        }
+        CHECK(!h.alive());
     }
 }

@@ -45,7 +45,7 @@ struct json_writer {
                  {"buffers", b.usage.buffers},
                  {"buffer_bytes", b.usage.buffer_bytes},
                  {"paged_out", b.usage.paged_out},
-                 {"page_failed", b.page_failed},
+                 {"page_error", b.page_error ? b.page_error.message() : ""},
                  {"stores", stores(b.stores)}});
         }
         nlohmann::ordered_json const out{

@@ -87,11 +87,12 @@ public:
     batch_id set_current_batch(batch_id id);
 
     /// The closing brace, from any thread. No-op if it is over. Throws no_such_batch. A guard of another thread is
-    /// asked to stop: its make fails from then on, and the batch is `ending` until that guard closes.
-    void end_batch(batch_id id) { end(id, false); }
+    /// asked to stop: its make fails from then on, and the batch is `ending` until that guard closes. The report is
+    /// exact where no other thread is at the batch; what stores could not free is in the snapshot only.
+    batch_report end_batch(batch_id id) { return end(id, false); }
 
     /// As end_batch, and frees what cleanup::manual retained.
-    void destroy_batch(batch_id id) { end(id, true); }
+    batch_report destroy_batch(batch_id id) { return end(id, true); }
 
     /// Any thread. Throws stale_handle, batch_ended, no_such_batch, not_owner (another registry's), limit_exceeded,
     /// memory_full, wrong_thread (a large object with a destructor, while another thread is inside its batch).
@@ -172,7 +173,7 @@ private:
 
     detail::lane& root_lane() { return *detail::lane_of_root(*core_); }
     detail::found find(batch_id id, char const* call) const;
-    void          end(batch_id id, bool destroy);
+    batch_report  end(batch_id id, bool destroy);
 
     detail::registry_core* core_;
     registry_options       options_;
@@ -248,19 +249,18 @@ inline batch_id registry::set_current_batch(batch_id id) {
     return previous;
 }
 
-inline void registry::end(batch_id id, bool destroy) {
+inline batch_report registry::end(batch_id id, bool destroy) {
     detail::found const f = find(id, destroy ? "destroy batch " : "end batch ");
     if (f.record == core_->root) throw error(errc::not_owner, "end the root: it ends with its registry");
-    if (f.record) detail::end_record(*f.record, id.value, destroy);
+    return f.record ? detail::end_by_id(*f.record, id.value, destroy) : batch_report{};
 }
 
 inline void registry::page_out(batch_id id) {
-    auto* const     b    = find(id, "page out batch ").record;
-    bool const      held = b && (detail::is_root(*b) || detail::hold(*b, id.value, detail::unless_over));
-    std::error_code why  = held ? detail::page_out_batch(*b, true) : make_error_code(errc::batch_ended);
-    std::string     label;
-    if (why) label = held ? detail::label_of(*b) : "#" + std::to_string(id.value);
-    if (held && !detail::is_root(*b)) detail::let_go(b);
+    auto* const           b     = find(id, "page out batch ").record;
+    std::string           label = b ? detail::label_of(*b) : "#" + std::to_string(id.value);
+    std::error_code const why   = !b                    ? make_error_code(errc::batch_ended)
+                                  : detail::is_root(*b) ? make_error_code(errc::not_pageable)
+                                                        : detail::page_out_batch(*b, id.value, true);
     if (why) throw error(why, "page out batch " + label + " to " + core_->pages.options.directory);
 }
 
@@ -268,8 +268,8 @@ inline void registry::page_in(batch_id id) {
     auto* const b = find(id, "page in batch ").record;
     if (!b || (!detail::is_root(*b) && !detail::hold(*b, id.value, detail::unless_over)))
         throw error(errc::batch_ended, "page in batch #" + std::to_string(id.value));
-    bool const all = detail::page_in_batch(*b);
-    if (!detail::is_root(*b)) detail::let_go(b);
+    bool const all = detail::is_root(*b) || detail::page_in_batch(*b);
+    if (!detail::is_root(*b)) detail::let_go_in_place(b);
     if (!all)
         throw error(std::make_error_code(std::errc::io_error),
                     "page in batch #" + std::to_string(id.value) + " from " + core_->pages.options.directory);

@@ -53,8 +53,8 @@ struct batch_info {
     std::source_location     where;  ///< it was opened
     std::size_t              depth = 0;
     batch_usage              usage;
-    std::vector<store_info>  stores;               ///< where it has buffers
-    bool                     page_failed = false;  ///< it should have gone out when it was last left, and could not
+    std::vector<store_info>  stores;        ///< where it has buffers
+    std::error_code          page_error{};  ///< why it could not go out when it last should have
 };
 
 struct json_writer;  // <tenure/json.hpp>
@@ -107,7 +107,7 @@ inline std::string describe(batch_info const& b) {
     out += ", " + std::to_string(b.usage.objects) + " objects, " + human_bytes(b.usage.bytes) + " in use, ";
     out += human_bytes(b.usage.retained) + " retained, peak " + human_bytes(b.usage.peak);
     if (b.usage.paged_out) out += ", " + human_bytes(b.usage.paged_out) + " paged out";
-    if (b.page_failed) out += ", could not be paged out";
+    if (b.page_error) out += ", could not be paged out (" + b.page_error.message() + ")";
     out += ", age " + std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(b.age).count()) + " ms";
     return out + ", opened at " + b.where.file_name() + ":" + std::to_string(b.where.line()) + " in " +
            b.where.function_name() + "\n";

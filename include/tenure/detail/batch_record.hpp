@@ -14,6 +14,7 @@
 #include <tenure/detail/finalizer.hpp>
 #include <tenure/detail/region.hpp>
 #include <tenure/detail/spin_lock.hpp>
+#include <tenure/error.hpp>
 
 namespace tenure::detail {
 
@@ -170,6 +171,23 @@ struct former_current {
     bool          visited = false;  ///< by set_current_batch: then it is held until it is left
 };
 
+/// An error_code of ours or of the system, in one word.
+class packed_error {
+public:
+    constexpr packed_error() noexcept = default;
+    packed_error(std::error_code e) noexcept  // NOLINT(google-explicit-constructor): it is the same
+        : value_(e.category() == error_category() ? -e.value() : e.value()) {}
+
+    explicit        operator bool() const noexcept { return value_ != 0; }
+    std::error_code code() const noexcept {
+        return value_ < 0 ? make_error_code(static_cast<errc>(-value_))
+                          : std::error_code(value_, std::system_category());
+    }
+
+private:
+    int value_ = 0;
+};
+
 /// Whether a batch's memory is in the page file; `moving`: a thread is at it, and who enters waits.
 enum class paging_state : int { in, moving, out };
 
@@ -213,10 +231,11 @@ struct batch_record {
     entry*               inbox = nullptr;   ///< ends to run of objects that another thread gave, newest first
 
     tenure::residency          residency = tenure::residency::memory;
-    int                        priority  = 0;
+    std::atomic<bool>          evictable{false};  ///< to stay below the registry's memory limit
+    std::atomic<int>           priority{0};
     std::atomic<paging_state>  paging{paging_state::in};
     paged_batch*               paged = nullptr;  ///< of who made the state `moving`
-    std::atomic<bool>          page_failed{false};
+    std::atomic<packed_error>  page_error{};     ///< of the last try to go out, if that failed
     std::atomic<std::size_t>   out_bytes{0};
     std::atomic<std::uint64_t> entered_at{0};
 

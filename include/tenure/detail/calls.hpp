@@ -46,11 +46,13 @@ inline batch_status status_of(std::uint64_t state) noexcept {
     return state & batch_flags::retained ? batch_status::retained : batch_status::active;
 }
 
-/// Holds a batch for the time of one call.
+/// Holds a batch for the time of one call that changes what it owns.
 class held_batch {
 public:
     held_batch(batch_record& b, std::uint64_t id, std::uint64_t unless) noexcept
-        : batch_(is_root(b) || hold(b, id, unless) ? &b : nullptr) {}
+        : batch_(is_root(b) || hold(b, id, unless) ? &b : nullptr) {
+        if (batch_) be_in(b);
+    }
     ~held_batch() {
         if (batch_ && !is_root(*batch_)) let_go(batch_);
     }
@@ -62,9 +64,6 @@ public:
 private:
     batch_record* batch_;
 };
-
-/// The memory is still there, even if nothing can be made: so a batch that was ended with cleanup::manual counts.
-inline constexpr std::uint64_t unless_over = batch_flags::ended | batch_flags::done;
 
 /// Whether `b` or a batch above it is `owner`.
 inline bool is_or_above(batch_record const* owner, batch_record const* b) noexcept {
@@ -221,7 +220,6 @@ inline batch_report end_with_report(batch_record& b, std::uint64_t id) noexcept 
         return {.status = status_of(b.state.load(std::memory_order_acquire))};
     batch_report r         = report_of(b);
     flow const   in_stores = stored_in(b);
-    if (b.paged) r.page_error = b.paged->error;
     end_record(b, id, false);
     r.status = status_of(b.state.load(std::memory_order_acquire));
     if (r.status != batch_status::done) {
@@ -233,6 +231,31 @@ inline batch_report end_with_report(batch_record& b, std::uint64_t id) noexcept 
     r.buffer_bytes = in_stores.bytes;
     r.store_errors = b.store_errors;
     if (r.store_errors) r.store_error = b.store_error;
+    return r;
+}
+
+/// The end from wherever, with its report, exact where no other thread is at the batch. Afterwards the record may be
+/// another batch's already: so what stores could not free is not told.
+inline batch_report end_by_id(batch_record& b, std::uint64_t id, bool destroy) noexcept {
+    auto const status = [&] {
+        std::uint64_t const s = b.state.load(std::memory_order_acquire);
+        return same_batch(s, id) ? status_of(s) : batch_status::done;
+    };
+    std::uint64_t const over = batch_flags::ended | (destroy ? 0 : batch_flags::retained);
+    if (std::uint64_t const s = b.state.load(std::memory_order_acquire); !same_batch(s, id) || s & over)
+        return {.status = status()};
+    batch_report r         = report_of(b);
+    flow const   in_stores = stored_in(b);
+    r.page_error           = b.page_error.load(std::memory_order_relaxed).code();
+    end_record(b, id, destroy);
+    r.status = status();
+    if (r.status != batch_status::done) {
+        r.bytes = 0;
+        return r;
+    }
+    r.freed        = r.made + r.received - r.kept;
+    r.buffers      = in_stores.buffers;
+    r.buffer_bytes = in_stores.bytes;
     return r;
 }
 

@@ -54,7 +54,7 @@ inline bool look_at(batch_record& b, registry_core const& r, batch_info& out) {
     out.age         = std::chrono::nanoseconds(coarse_now() - b.opened_ns.load(std::memory_order_acquire));
     out.where       = b.where.load(std::memory_order_acquire);
     out.usage       = usage_of(b);
-    out.page_failed = b.page_failed.load(std::memory_order_relaxed);
+    out.page_error  = b.page_error.load(std::memory_order_relaxed).code();
     return b.id.load(std::memory_order_acquire) == id;
 }
 

@@ -21,13 +21,7 @@ inline void leave_lane(lane* l) noexcept {
         if (--l->users == 0 && !(l == &b.primary && b.in_chain))
             l->thread.store(nullptr, std::memory_order_release);
     }
-    if (is_root(b)) return;
-    note_leaving(b);
-    registry_core* const over =
-        b.residency == tenure::residency::automatic ? b.registry.load(std::memory_order_relaxed) : nullptr;
-    let_go(&b);
-    if (over) [[unlikely]]
-        relieve(*over);  // what was too much while it was entered can go now
+    if (!is_root(b)) let_go(&b);
 }
 
 inline void leave(former_current& f) noexcept {

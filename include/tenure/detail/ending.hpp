@@ -47,16 +47,25 @@ inline bool drop_hold(batch_record* b) noexcept {
     return (s & batch_flags::holds) == 1 && s & batch_flags::ended;
 }
 
-inline void reclaim_upwards(batch_record* b) noexcept {
+/// No recursion: a batch that goes gives back its hold of the next.
+inline void let_go(batch_record* b) noexcept {
     while (b) {
+        std::uint64_t const id   = b->id.load(std::memory_order_relaxed);
+        bool const          left = b->residency == tenure::residency::paged_when_left;
+        if (!drop_hold(b)) {
+            if (left) [[unlikely]]
+                note_leaving(*b, id);
+            return;
+        }
         b = reclaim(b);
-        if (b && !drop_hold(b)) b = nullptr;
     }
 }
 
-inline void let_go(batch_record* b) noexcept {
-    if (drop_hold(b)) reclaim_upwards(b);
+inline void let_go_in_place(batch_record* b) noexcept {
+    if (drop_hold(b)) let_go(reclaim(b));
 }
+
+inline void reclaim_upwards(batch_record* b) noexcept { let_go(reclaim(b)); }
 
 inline void close_windows(batch_record& b) noexcept {
     b.primary.window_end.store(0, std::memory_order_relaxed);
@@ -333,14 +342,11 @@ inline void detach_guard(batch_record& b) noexcept {
     release_primary(b);
     become_loose(*b.registry.load(std::memory_order_relaxed), b);
     b.guard.store(nullptr, std::memory_order_release);
-    note_entry(b);
-    registry_core& r      = *b.registry.load(std::memory_order_relaxed);
-    bool const     leaves = b.residency != residency::memory && hold(b, b.id.load(std::memory_order_relaxed));
-    b.state.fetch_or(batch_flags::released, std::memory_order_acq_rel);
-    if (!leaves) return;
-    note_leaving(b);
-    let_go(&b);
-    relieve(r);
+    note_use(b);
+    std::uint64_t const id   = b.id.load(std::memory_order_relaxed);
+    bool const          left = b.residency == tenure::residency::paged_when_left;
+    if (b.state.fetch_or(batch_flags::released, std::memory_order_acq_rel) & batch_flags::done) return recycle(&b);
+    if (left) note_leaving(b, id);
 }
 
 }  // namespace tenure::detail

@@ -82,6 +82,16 @@ public:
         return failed;
     }
 
+    /// Extents that are reserved become `n` more, which are released each by itself. False: no memory for records.
+    bool split(std::size_t n) noexcept {
+        std::scoped_lock const guard(mutex_);
+        for (; n > 0; --n) {
+            if (!pool_.prepare()) return false;
+            pool_.split();
+        }
+        return true;
+    }
+
     /// What reserve() gave comes back, in any order; neighbours join. Allocates nothing. O(log n) each, and a
     /// system call for each joined range that is punched out.
     void release(std::span<extent_in_file const> many) noexcept {

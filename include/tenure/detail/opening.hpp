@@ -20,7 +20,7 @@ inline batch_record nobody{};
 inline void set_options(batch_record& b, batch_options const& o) {
     b.cleanup   = o.cleanup;
     b.residency = o.residency;
-    b.priority  = o.priority;
+    b.priority.store(o.priority, std::memory_order_relaxed);
     if (!o.name.empty()) set_name(b, o.name);
     if (o.limits.soft == no_limit && o.limits.hard == no_limit) return;
     b.limits  = o.limits;
@@ -61,11 +61,13 @@ inline batch_record* prepare_record(registry_core& r, batch_record const* parent
     b->limited      = parent ? parent->limited : nullptr;
     b->store_errors = 0;
     b->residency    = tenure::residency::memory;
-    b->priority     = 0;
-    b->page_failed.store(false, std::memory_order_relaxed);
+    b->priority.store(0, std::memory_order_relaxed);
+    b->page_error.store({}, std::memory_order_relaxed);
     b->name[0].store(0, std::memory_order_relaxed);
     if (options) set_options(*b, *options);
     join_supplies(*b, parent, r, options && options->store ? &options->store : nullptr);
+    b->evictable.store(b->residency != tenure::residency::memory && b->slabs == &r.own && is_pageable(*b),
+                       std::memory_order_relaxed);
     undo.b = nullptr;
     return b;
 }
@@ -109,6 +111,7 @@ inline batch_record* open_batch(registry_core& r, batch_record* parent, batch_op
         me.newest = b;
     } else {
         b->guard.store(nullptr, relaxed);
+        note_use(*b);
     }
     b->state.store(generation << 32 | (guarded ? 0 : batch_flags::released), std::memory_order_release);
     b->id.store(id, std::memory_order_release);

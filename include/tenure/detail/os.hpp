@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -71,12 +72,15 @@ inline bool map_anonymous_at(void* p, std::size_t bytes) noexcept {
     constexpr int how = MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE | MAP_ANONYMOUS;
     return ::mmap(p, bytes, PROT_READ | PROT_WRITE, how, -1, 0) != MAP_FAILED;
 }
-inline bool move_pages(void* from, std::size_t bytes, void* to) noexcept {
-    return ::mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED;
-}
 
 inline bool protect(void* p, std::size_t bytes, int protection) noexcept {
     return ::mprotect(p, bytes, protection) == 0;
+}
+
+/// Back from another protection of just this memory: that makes no mapping more, so the system refuses only while
+/// it lacks memory for a moment.
+inline void unprotect(void* p, std::size_t bytes) noexcept {
+    for (int i = 0; i < 1000 && !protect(p, bytes, PROT_READ | PROT_WRITE); ++i) ::sched_yield();
 }
 
 /// Reads all pages that are not there yet. False: a page could not be read; or the kernel (before 5.14) cannot, and
@@ -87,6 +91,18 @@ inline bool populate(void* p, std::size_t bytes) noexcept {
 #else
     return ::madvise(p, bytes, MADV_WILLNEED) == 0;
 #endif
+}
+
+/// Makes all pages of a private mapping of a file its own, as writing to each does: then it needs the file no more.
+/// `no`: a page cannot be read, or memory is full. `unknown`: the kernel (before 5.14) cannot do it, or the memory
+/// is read-only just now.
+enum class populated { yes, no, unknown };
+inline populated populate_private([[maybe_unused]] void* p, [[maybe_unused]] std::size_t bytes) noexcept {
+#if defined(MADV_POPULATE_WRITE)
+    if (::madvise(p, bytes, MADV_POPULATE_WRITE) == 0) return populated::yes;
+    if (errno != EINVAL) return populated::no;
+#endif
+    return populated::unknown;
 }
 
 /// As pwrite(2), of memory that checking tools may know as nobody's.

@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <system_error>
 
 #include <tenure/detail/page_space.hpp>
-#include <tenure/detail/transit.hpp>
+#include <tenure/detail/region.hpp>
 
 namespace tenure::detail {
 
@@ -35,7 +36,8 @@ bool for_private_pages(int pagemap, std::uintptr_t begin, std::uintptr_t end, F 
         std::array<std::uint64_t, 2048> entries;
         std::size_t const               n = std::min(entries.size(), (end - at) / page);
         std::span const part              = std::as_writable_bytes(std::span(entries)).first(n * sizeof entries[0]);
-        if (pagemap < 0 || !read_whole(pagemap, at / page * sizeof entries[0], part)) return f(begin, end);
+        if (pagemap < 0 || !read_whole(pagemap, at / page * sizeof entries[0], part))
+            return f(pending ? pending : at, end);
         for (std::size_t i = 0; i < n; ++i, at += page) {
             bool const here = is_private(entries[i]);
             if (here && !pending) pending = at;
@@ -47,6 +49,26 @@ bool for_private_pages(int pagemap, std::uintptr_t begin, std::uintptr_t end, F 
     return !pending || f(pending, end);
 }
 
+/// Calls f(range, is) for each stretch of units that `is` says the same of.
+template <class Is, class F>
+void for_stretches(paged_range const& r, Is is, F f) {
+    for (std::uintptr_t from = r.begin, to = from; from < r.end(); from = to) {
+        bool const here = is(place_at(from));
+        for (to = from + unit_bytes; to < r.end() && is(place_at(to)) == here;) to += unit_bytes;
+        f(paged_range{from, to - from, {r.where.offset + (from - r.begin), to - from}}, here);
+    }
+}
+
+/// A unit's mapping is what the batch with that id made of it when it last went out.
+inline bool is_filed_by(std::uint64_t id, place p) noexcept {
+    return p.u->filed.load(std::memory_order_relaxed) == id;
+}
+
+inline void set_filed(paged_range const& r, std::uint64_t id) noexcept {
+    for (std::uintptr_t a = r.begin; a < r.end(); a += unit_bytes)
+        place_at(a).u->filed.store(id, std::memory_order_relaxed);
+}
+
 /// Writes the pages of a range that the file does not have. `all`: whatever the system says of them, for they may
 /// be another file range's.
 inline std::error_code write_pages(page_space& space, paged_range const& r, bool all) {
@@ -56,49 +78,45 @@ inline std::error_code write_pages(page_space& space, paged_range const& r, bool
         space.written.fetch_add(end - begin, std::memory_order_relaxed);
         return true;
     };
+    quiet_tools const quiet;
     bool const done = all ? write(r.begin, r.end()) : for_private_pages(space.pagemap(), r.begin, r.end(), write);
     return done ? std::error_code() : io_code(errno);
 }
 
-template <class F>
-void for_units_of(paged_range const& r, F f) {
-    for (std::uintptr_t a = r.begin; a < r.end(); a += unit_bytes) f(place_at(a));
-}
-
-/// The range is ordinary memory again, with nothing in it.
-inline bool make_anonymous(paged_range const& r) noexcept {
-    if (!map_anonymous_at(to_pointer(r.begin), r.bytes)) return false;
-    for_units_of(r, [](place p) {
-        p.u->filed.store(false, std::memory_order_relaxed);
-        if (p.u->huge) ask_huge_pages(to_pointer(p.base), unit_bytes);
+/// What is in the range is gone, and it is ordinary memory again. Where the system refuses that, it is memory all
+/// the same.
+inline void make_anonymous(paged_range const& r) noexcept {
+    if (!map_anonymous_at(to_pointer(r.begin), r.bytes)) return unprotect(to_pointer(r.begin), r.bytes);
+    set_filed(r, 0);
+    auto const is_huge = [](place p) { return p.u->huge; };
+    for_stretches(r, is_huge, [](paged_range const& s, bool huge) {
+        if (huge) ask_huge_pages(to_pointer(s.begin), s.bytes);
     });
-    return true;
 }
 
-/// As memcpy, of memory that checking tools may know as nobody's.
-TENURE_OPTIMISTIC inline void copy_unchecked(void* to, void const* from, std::size_t bytes) noexcept {
-    auto*       out = static_cast<std::uint64_t volatile*>(to);
-    auto const* in  = static_cast<std::uint64_t const volatile*>(from);
-    for (std::size_t i = 0; i < bytes / sizeof *in; ++i) out[i] = in[i];
+/// Writes to each page what is there: by an exchange, which compilers leave alone.
+TENURE_OPTIMISTIC inline void touch_pages(std::uintptr_t begin, std::uintptr_t end) noexcept {
+    for (std::uintptr_t a = begin; a < end; a += page_bytes()) {
+        auto* const   byte  = static_cast<unsigned char*>(to_pointer(a));
+        unsigned char there = __atomic_load_n(byte, __ATOMIC_RELAXED);
+        while (!__atomic_compare_exchange_n(byte, &there, there, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
+    }
 }
 
-/// The range is ordinary memory again, with what was in it. False: the system refused, and it is as it was.
-inline bool bring_back(paged_range const& r) noexcept {
-    transit const moving(r.begin, r.end());
-    void* const   copy = reserve(r.bytes, access::read_write);
-    if (!copy) return false;
-    bool done = protect(to_pointer(r.begin), r.bytes, PROT_READ);
-    if (done) {
-        copy_unchecked(copy, to_pointer(r.begin), r.bytes);
-        done = move_pages(copy, r.bytes, to_pointer(r.begin));
-    }
-    if (!done) {
-        give_back(copy, r.bytes);
-        protect(to_pointer(r.begin), r.bytes, PROT_READ | PROT_WRITE);
-        return false;
-    }
-    for_units_of(r, [](place p) { p.u->filed.store(false, std::memory_order_relaxed); });
-    return true;
+/// What the batch with that id had mapped from the file, and is another's now, no longer needs the file. Whoever
+/// has it may use it meanwhile, and even map it anew. False: it could not all be read, and the file must keep it.
+inline bool part_from_file(paged_range const& r, std::uint64_t id) noexcept {
+    bool       all = true;
+    auto const is  = [&](place p) { return is_filed_by(id, p); };
+    for_stretches(r, is, [&](paged_range const& s, bool filed) {
+        if (!filed) return;
+        switch (populate_private(to_pointer(s.begin), s.bytes)) {
+        case populated::yes: break;
+        case populated::no: all = false; break;
+        case populated::unknown: touch_pages(s.begin, s.end());
+        }
+    });
+    return all;
 }
 
 }  // namespace tenure::detail

@@ -15,6 +15,7 @@
 
 #include <fcntl.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <tenure/detail/scratch_file.hpp>
 #include <tenure/eviction.hpp>
@@ -40,9 +41,8 @@ struct paged_range {
 /// What paging a batch came to: made by its first page-out, and gone with the batch.
 struct paged_batch {
     std::vector<paged_range> ranges;         ///< by address
-    std::size_t              bytes = 0;      ///< in them
-    std::error_code          error;          ///< of the last try, if that failed
-    std::uint64_t            failed_at = 0;  ///< page_space::changes then
+    std::size_t              bytes     = 0;  ///< in them
+    std::uint64_t            failed_at = 0;  ///< page_space::changes when the last try failed
     std::uint64_t            free_then = 0;  ///< bytes free on the disk then
 };
 
@@ -60,6 +60,7 @@ public:
     paging_options options;
 
     std::atomic<std::uint64_t> out{0};       ///< bytes that are out now
+    std::atomic<std::uint64_t> relieved{0};  ///< of these, of the registry's own store
     std::atomic<std::uint64_t> written{0};   ///< bytes, ever
     std::atomic<std::uint64_t> failures{0};  ///< page-outs that failed
     std::atomic<std::uint64_t> changes{1};   ///< how often a page-out that failed may fare better since
@@ -67,13 +68,18 @@ public:
 
     bool limited() const noexcept { return options.limit.high != no_limit; }
 
-    /// The file. Throws what its opening throws, for as long as that fails.
+    /// The file. Throws what its opening throws, for as long as that fails; not_pageable in a forked child, whose
+    /// parent goes on writing to the file.
     scratch_file& file() {
-        if (scratch_file* const f = file_.load(std::memory_order_acquire)) return *f;
+        if (scratch_file* const f = file_.load(std::memory_order_acquire)) {
+            if (opener_ != ::getpid()) throw error(errc::not_pageable, "the page file is the parent process's");
+            return *f;
+        }
         std::scoped_lock const guard(mutex_);
         if (!owner_) {
             pagemap_ = unique_fd(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
             owner_   = std::make_unique<scratch_file>(options.directory);
+            opener_  = ::getpid();
             file_.store(owner_.get(), std::memory_order_release);
         }
         return *owner_;
@@ -85,8 +91,10 @@ public:
     /// Which pages are where; -1 where the system does not tell. Of this process only: see proc(5).
     int pagemap() const noexcept { return pagemap_.get(); }
 
-    void release(extent_in_file e) noexcept {
-        opened()->release(e);
+    /// Of what went out; settle() when all that goes at one time is named.
+    void release(extent_in_file e) noexcept { opened()->release_later(e); }
+    void settle() noexcept {
+        opened()->settle();
         changes.fetch_add(1, std::memory_order_relaxed);
     }
 
@@ -102,6 +110,7 @@ private:
     std::unique_ptr<scratch_file> owner_;
     std::atomic<scratch_file*>    file_{nullptr};
     unique_fd                     pagemap_;
+    ::pid_t                       opener_ = 0;
 };
 
 }  // namespace tenure::detail

@@ -28,12 +28,6 @@ inline bool is_all_of(batch_record const& b, place p) noexcept {
     return any;
 }
 
-inline bool is_all_of(batch_record const& b, paged_range const& r) noexcept {
-    for (std::uintptr_t a = r.begin; a < r.end(); a += unit_bytes)
-        if (!is_all_of(b, place_at(a))) return false;
-    return true;
-}
-
 /// The runs of a batch that nobody is in, and units of others in which it owns something: by address.
 inline std::vector<paged_range> runs_of(batch_record& b) {
     std::vector<paged_range> out;

@@ -7,22 +7,26 @@
 #include <memory>
 #include <new>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <tenure/detail/page_moves.hpp>
 #include <tenure/detail/paged_ranges.hpp>
+#include <tenure/detail/transit.hpp>
 
 namespace tenure::detail {
 
 /// One batch's memory on its way out, in three steps: prepare, write, and give up what was written. Each may fail;
 /// then everything is in memory as before. What went out earlier, and came back since, is written only where it
-/// changed.
+/// changed. Who does this has made the batch's paging state `moving`, and holds it: so what is the batch's alone
+/// stays so meanwhile.
 class page_out_of {
 public:
-    page_out_of(page_space& space, batch_record& b, paged_batch& p) : space_(space), batch_(b), paged_(p) {}
+    page_out_of(page_space& space, batch_record& b, paged_batch& p)
+        : space_(space), batch_(b), paged_(p), id_(b.id.load(std::memory_order_relaxed)) {}
     ~page_out_of() {
         for (paged_range const& r : fresh_)
-            if (r.where.bytes) space_.release(r.where);
+            if (r.where.bytes) space_.opened()->release(r.where);  // which makes room for nobody: it was free before
     }
     page_out_of(page_out_of const&)            = delete;
     page_out_of& operator=(page_out_of const&) = delete;
@@ -40,7 +44,8 @@ public:
         if (fresh_.empty() && paged_.ranges.empty()) return {};
         transit const moving(first(), last());
         if (std::error_code const why = write()) {
-            unprotect();
+            unprotect_all(fresh_);
+            unprotect_all(paged_.ranges);
             return why;
         }
         return give_up();
@@ -51,13 +56,20 @@ public:
     }
 
 private:
-    /// Memory that went out with this batch and is another's by now, or nobody's.
+    bool is_still_ours(place p) const noexcept { return is_filed_by(id_, p) && is_all_of(batch_, p); }
+
+    /// Memory that went out with this batch and is another's by now, or nobody's: its place in the file is free.
     void drop_strangers() {
-        std::erase_if(paged_.ranges, [&](paged_range const& r) {
-            if (is_all_of(batch_, r)) return false;
-            if (bring_back(r)) space_.release(r.where);
-            return true;  // where the system refused, the file keeps that place for good
-        });
+        std::vector<paged_range> ours, others;
+        auto const               is_ours = [&](place p) { return is_still_ours(p); };
+        for (paged_range const& r : paged_.ranges)
+            for_stretches(r, is_ours, [&](paged_range const& s, bool mine) { (mine ? ours : others).push_back(s); });
+        if (others.empty()) return;
+        if (!space_.opened()->split(ours.size() + others.size() - paged_.ranges.size())) throw std::bad_alloc();
+        paged_.ranges.swap(ours);
+        for (paged_range const& r : others)
+            if (part_from_file(r, id_)) space_.release(r.where);
+        space_.settle();
     }
 
     std::uintptr_t first() const noexcept {
@@ -70,66 +82,78 @@ private:
     }
 
     static bool protect_all(std::vector<paged_range> const& ranges, int how) noexcept {
-        bool all = true;
-        for (paged_range const& r : ranges) all = protect(to_pointer(r.begin), r.bytes, how) && all;
-        return all;
+        return std::all_of(ranges.begin(), ranges.end(), [&](paged_range const& r) {
+            return protect(to_pointer(r.begin), r.bytes, how);
+        });
     }
-
-    void unprotect() noexcept {
-        protect_all(fresh_, PROT_READ | PROT_WRITE);
-        protect_all(paged_.ranges, PROT_READ | PROT_WRITE);
+    static void unprotect_all(std::vector<paged_range> const& ranges) noexcept {
+        for (paged_range const& r : ranges) unprotect(to_pointer(r.begin), r.bytes);
     }
 
     std::error_code write() {
         if (!protect_all(fresh_, PROT_READ) || !protect_all(paged_.ranges, PROT_READ))
             return make_error_code(errc::memory_full);
+        std::error_code why;
         for (paged_range const& r : paged_.ranges)
-            if (auto const why = write_pages(space_, r, false)) return why;
-        for (paged_range const& r : fresh_) {
-            bool filed = false;
-            for_units_of(r, [&](place p) { filed = filed || p.u->filed.load(std::memory_order_relaxed); });
-            if (auto const why = write_pages(space_, r, filed)) return why;
-        }
-        return {};
+            if ((why = write_pages(space_, r, false))) return why;
+        auto const is_mapped = [](place p) { return !is_filed_by(0, p); };
+        for (paged_range const& r : fresh_)
+            for_stretches(r, is_mapped, [&](paged_range const& s, bool mapped) {
+                if (!why) why = write_pages(space_, s, mapped);
+            });
+        return why;
     }
 
     /// All is in the file.
     std::error_code give_up() noexcept {
-        int const       after = space_.options.access == paged_access::faults ? PROT_NONE : PROT_READ | PROT_WRITE;
         std::error_code why;
         for (paged_range const& r : paged_.ranges)
             if (!drop_pages(to_pointer(r.begin), r.bytes)) why = make_error_code(errc::memory_full);
+        std::size_t const known = paged_.ranges.size();
         for (paged_range& r : fresh_) {
-            if (!map_file_at(to_pointer(r.begin), r.bytes, space_.opened()->fd(), r.where.offset)) {
+            if (map_file_at(to_pointer(r.begin), r.bytes, space_.opened()->fd(), r.where.offset)) {
+                set_filed(r, id_);
+                paged_.ranges.push_back(r);
+                r.where = {};
+            } else {
                 why = make_error_code(errc::memory_full);
-                continue;
+                unprotect(to_pointer(r.begin), r.bytes);
             }
-            for_units_of(r, [](place p) { p.u->filed.store(true, std::memory_order_relaxed); });
-            paged_.ranges.push_back(r);
-            r.where = {};
         }
-        std::sort(paged_.ranges.begin(), paged_.ranges.end(),
-                  [](auto const& x, auto const& y) { return x.begin < y.begin; });
+        auto const by_address = [](auto const& x, auto const& y) { return x.begin < y.begin; };
+        auto const middle     = paged_.ranges.begin() + static_cast<std::ptrdiff_t>(known);
+        std::for_each(paged_.ranges.begin(), middle, [](auto const& r) { unprotect(to_pointer(r.begin), r.bytes); });
+        std::sort(paged_.ranges.begin(), paged_.ranges.end(), by_address);
         paged_.bytes = 0;
         for (paged_range const& r : paged_.ranges) paged_.bytes += r.bytes;
-        if (why) unprotect();
-        else protect_all(paged_.ranges, after);
+        if (!why && space_.options.access == paged_access::faults && !protect_all(paged_.ranges, PROT_NONE))
+            why = make_error_code(errc::memory_full);  // then its touch would go unnoticed: rather not out
+        if (why && space_.options.access == paged_access::faults) unprotect_all(paged_.ranges);
         return why;
     }
 
     page_space&              space_;
     batch_record&            batch_;
     paged_batch&             paged_;
+    std::uint64_t const      id_;
     std::vector<paged_range> fresh_;  ///< not in the file yet
 };
 
 /// At the end of the batch: what is its alone is dropped without being read, and what others have a share in is
 /// theirs now. Allocates nothing.
 inline void forget_pages(page_space& space, batch_record& b) noexcept {
-    std::unique_ptr<paged_batch> const paged(b.paged);
-    b.paged = nullptr;
-    for (paged_range const& r : paged->ranges)
-        if (is_all_of(b, r) ? make_anonymous(r) : bring_back(r)) space.release(r.where);
+    std::unique_ptr<paged_batch> const paged(std::exchange(b.paged, nullptr));
+    std::uint64_t const                id    = b.id.load(std::memory_order_relaxed);
+    auto const                         alone = [&](place p) { return is_filed_by(id, p) && is_all_of(b, p); };
+    for (paged_range const& r : paged->ranges) {
+        bool through = true;
+        for_stretches(r, alone, [&](paged_range const& s, bool mine) {
+            if (mine) make_anonymous(s);
+            else through = part_from_file(s, id) && through;
+        });
+        if (through) space.release(r.where);  // else the file keeps that place for good
+    }
+    if (!paged->ranges.empty()) space.settle();
 }
 
 }  // namespace tenure::detail

@@ -69,6 +69,24 @@ inline bool memory_is_checked() noexcept {
 #endif
 }
 
+/// While it lives, valgrind does not mind that memory is given to the system which is nobody's.
+class quiet_tools {
+public:
+#if TENURE_VALGRIND
+    quiet_tools() noexcept {
+        if (under_valgrind) VALGRIND_DISABLE_ERROR_REPORTING;
+    }
+    ~quiet_tools() {
+        if (under_valgrind) VALGRIND_ENABLE_ERROR_REPORTING;
+    }
+#else
+    quiet_tools() noexcept {}
+    ~quiet_tools() {}
+#endif
+    quiet_tools(quiet_tools const&)            = delete;
+    quiet_tools& operator=(quiet_tools const&) = delete;
+};
+
 inline void run_taken([[maybe_unused]] void const* p, [[maybe_unused]] std::size_t n) noexcept {
 #if TENURE_VALGRIND
     if (under_valgrind) [[unlikely]]

@@ -20,7 +20,7 @@ namespace tenure::detail {
 /// Bytes of slab memory that batches have, without what is out.
 inline std::size_t memory_in_use(registry_core& r) noexcept {
     std::size_t const held = r.own.slabs.usage().held;
-    std::size_t const out  = r.pages.out.load(std::memory_order_relaxed);
+    std::size_t const out  = r.pages.relieved.load(std::memory_order_relaxed);
     return held - std::min(out, held);
 }
 
@@ -29,22 +29,25 @@ struct eviction {
     eviction_candidate what;
 };
 
-/// The batches that may go out, in the order of the policy.
+/// The batches that may go out, or are just doing so, in the order of the policy. They are not held: two threads
+/// that look at one would each be in the other's way.
 inline std::vector<eviction> evictions(registry_core& r) {
     std::vector<eviction> out;
     for_records([&](batch_record& b) {
         std::uint64_t const id = b.id.load(std::memory_order_acquire);
-        if (id == 0 || b.registry.load(std::memory_order_relaxed) != &r || is_root(b)) return;
-        if (b.paging.load(std::memory_order_relaxed) != paging_state::in || !hold(b, id)) return;
-        bool idle = false;
+        if (id == 0 || b.registry.load(std::memory_order_relaxed) != &r) return;
+        if (!b.evictable.load(std::memory_order_relaxed)) return;
+        paging_state const  paging = b.paging.load(std::memory_order_acquire);
+        std::uint64_t const holds  = b.state.load(std::memory_order_acquire) & batch_flags::holds;
+        if (paging == paging_state::out || holds > (paging == paging_state::moving)) return;
         {
             std::scoped_lock const guard(b.lock);
-            idle = is_idle(b);
+            if (!is_empty(b)) return;
         }
-        std::size_t const bytes = static_cast<std::size_t>(figures_of(b).units) << unit_shift;
-        if (idle && bytes > 0 && b.residency != tenure::residency::memory && is_pageable(b))
-            out.push_back({&b, {{id}, bytes, b.entered_at.load(std::memory_order_relaxed), b.priority}});
-        let_go(&b);
+        std::size_t const        bytes = static_cast<std::size_t>(figures_of(b).units) << unit_shift;
+        eviction_candidate const what{
+            {id}, bytes, b.entered_at.load(std::memory_order_relaxed), b.priority.load(std::memory_order_relaxed)};
+        if (bytes > 0 && b.id.load(std::memory_order_acquire) == id) out.push_back({&b, what});
     });
     std::sort(out.begin(), out.end(),
               [&](eviction const& x, eviction const& y) { return r.pages.options.eviction(x.what, y.what); });
@@ -58,11 +61,10 @@ TENURE_COLD inline bool make_room(registry_core& r, std::size_t bytes) noexcept 
     if (fits(limit.high)) return true;
     if (run_cache* const c = cache_of(r.own)) give_back_runs(r.own.slabs, *c);
     if (fits(limit.high)) return true;
+    std::size_t const enough = bytes <= limit.low ? limit.low : limit.high;
     for (eviction const& e : evictions(r)) {
-        if (!hold(*e.batch, e.what.id.value)) continue;
-        [[maybe_unused]] auto const why = page_out_batch(*e.batch, false);  // it stays: the next one
-        let_go(e.batch);
-        if (fits(limit.low)) break;
+        [[maybe_unused]] auto const why = page_out_batch(*e.batch, e.what.id.value, false);  // it stays: the next
+        if (fits(enough)) break;
     }
     return fits(limit.high);
 } catch (std::bad_alloc const&) {

@@ -234,6 +234,7 @@ inline void release_memory(batch_record& b) noexcept {
         give_lane(l);
     }
     b.has_lanes.store(false, std::memory_order_relaxed);
+    settle_paging(b);
     if (b.limited) refund(b.limited, nullptr, b.own_charge.exchange(0, std::memory_order_relaxed));
 }
 

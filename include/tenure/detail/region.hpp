@@ -66,7 +66,7 @@ struct unit {
     unit_state                  state;    ///< under the depot's lock
     bool                        dirty;    ///< touched since its pages were last dropped
     bool                        huge;     ///< huge pages were asked for
-    std::atomic<bool>           filed;    ///< mapped from the page file
+    std::atomic<std::uint64_t>  filed;    ///< id of the batch that mapped it from the page file; 0: nobody did
     spin_lock                   lock;     ///< what follows
     std::atomic<bool>           tracked;  ///< `tracking` is in use
     lane*                       filling;  ///< who makes objects in its holes now, or null

@@ -80,6 +80,7 @@ public:
     result<extent_in_file> reserve(std::uint64_t bytes, std::uint64_t alignment = 1) noexcept {
         return space_.reserve(bytes, alignment);
     }
+    bool split(std::size_t n) noexcept { return space_.split(n); }
     void release(extent_in_file e) noexcept { space_.release(e); }
     void release(std::span<extent_in_file const> many) noexcept { space_.release(many); }
     void release_later(extent_in_file e) noexcept { space_.release_later(e); }

@@ -10,6 +10,7 @@
 #include <tenure/detail/barrier.hpp>
 #include <tenure/detail/figures.hpp>
 #include <tenure/detail/holes.hpp>
+#include <tenure/detail/residency.hpp>
 #include <tenure/detail/runs.hpp>
 
 namespace tenure::detail {
@@ -45,6 +46,8 @@ inline bool aim_at_new_run(lane& l, std::size_t needed) noexcept {
     if (!u) return false;
     n = u->length;
     own_run(u, *l.batch, l);
+    close_window(l);  // making room may have ended a batch, and its destructors may have made something here
+    leave_run(l);
     u->next = l.runs;
     l.runs  = u;
     add_relaxed<std::uint64_t>(l.units, n);
@@ -102,10 +105,8 @@ TENURE_SLOW inline failure refill(lane& l, std::size_t needed) {
     if (l.run_end - at < needed) {
         bool const any_holes =
             l.holes || l.queue.load(std::memory_order_relaxed) || l.remote.load(std::memory_order_relaxed);
-        if (!any_holes || !aim_at_hole(l, needed)) {
-            leave_run(l);
-            if (!aim_at_new_run(l, needed)) return {b.slabs->slabs.refusal(), &b, needed};
-        }
+        if ((!any_holes || !aim_at_hole(l, needed)) && !aim_at_new_run(l, needed))
+            return {b.slabs->slabs.refusal(), &b, needed};
         at = l.cursor.load(std::memory_order_relaxed) & cursor_address;
     }
     std::uint64_t size = std::min<std::uint64_t>(l.run_end - at, window_bytes);
@@ -234,11 +235,16 @@ inline void lane_resource::do_deallocate(void* p, std::size_t bytes, std::size_t
         region* const r = region_of(at);
         unit* const   u = r ? r->at(at)->head.load(std::memory_order_relaxed) : nullptr;
         if (!u || u->home.load(std::memory_order_relaxed) != &b) return;  // the batch was over before its container
+        std::uint64_t const id      = b.id.load(std::memory_order_relaxed);
+        bool const          outside = !b.in_chain.load(std::memory_order_relaxed) && !is_root(b);
+        bool const          held    = outside && hold(b, id, unless_over);  // it may be just going out
+        if (held) be_in(b);
         note_peak(b);
         unlink_large(b, u);
         b.books.add(&ledger::freed, 0, rounded, b.is_here());
         refund_use(b, rounded);
         give_large(u);
+        if (held) let_go(&b);
         return;
     }
     poison(p, bytes);

@@ -3,9 +3,10 @@
 #pragma once
 
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
-#include <mutex>
 
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 
@@ -17,16 +18,39 @@ struct transit_slot {
     std::atomic<std::uintptr_t> begin{~std::uintptr_t{0}}, end{0};  ///< end 0: free
 };
 
+/// Whoever handled a signal before us, in one word, for it is read in the handler.
+class signal_action {
+public:
+    constexpr signal_action() noexcept = default;
+    explicit signal_action(struct ::sigaction const& a) noexcept
+        : word_(a.sa_flags & SA_SIGINFO ? reinterpret_cast<std::uintptr_t>(a.sa_sigaction) | with_info
+                                        : reinterpret_cast<std::uintptr_t>(a.sa_handler)) {}
+
+    bool is_default() const noexcept { return word_ == reinterpret_cast<std::uintptr_t>(SIG_DFL); }
+    bool is_ignore() const noexcept { return word_ == reinterpret_cast<std::uintptr_t>(SIG_IGN); }
+
+    void operator()(int number, ::siginfo_t* info, void* context) const noexcept {
+        using long_form  = void (*)(int, ::siginfo_t*, void*);
+        using short_form = void (*)(int);
+        if (word_ & with_info) reinterpret_cast<long_form>(word_ & ~with_info)(number, info, context);
+        else reinterpret_cast<short_form>(word_)(number);
+    }
+
+private:
+    static constexpr std::uintptr_t with_info = std::uintptr_t{1} << 63;  // no code lies there
+
+    std::uintptr_t word_ = 0;
+};
+
 /// Memory that is just being replaced by a copy of itself elsewhere, and read-only meanwhile, lest a write be lost.
 /// Who writes there is made to wait, in a handler of SIGSEGV, until that is over, and then writes; all other faults
 /// go where they went before. (A write by the system on the program's behalf, as read(2) into such memory, has no
-/// such luck and fails with EFAULT.)
+/// such luck and fails with EFAULT.) The thread that has one must take no lock and write to no slab meanwhile: who
+/// waits for it may hold locks.
 class transit {
 public:
     transit(std::uintptr_t begin, std::uintptr_t end) noexcept {
-        static bool const installed = install();
-        static_cast<void>(installed);
-        mine() = this;
+        install();
         while (!slot_) {
             for (transit_slot& s : slots) {
                 std::uintptr_t none = 0;
@@ -42,7 +66,6 @@ public:
         completed.fetch_add(1, std::memory_order_acq_rel);
         slot_->begin.store(~std::uintptr_t{0}, std::memory_order_release);
         slot_->end.store(0, std::memory_order_release);
-        mine() = nullptr;
     }
     transit(transit const&)            = delete;
     transit& operator=(transit const&) = delete;
@@ -50,13 +73,8 @@ public:
 private:
     inline static constinit transit_slot               slots[16];
     inline static constinit std::atomic<std::uint64_t> completed{0};
-    inline static struct ::sigaction                   before{};
-
-    /// Of this thread, which must not wait for itself.
-    static transit*& mine() noexcept {
-        static thread_local constinit transit* t = nullptr;
-        return t;
-    }
+    inline static constinit std::atomic<signal_action> before{}, first{};
+    inline static constinit std::atomic<bool>          installed{false};
 
     static bool is_moving(std::uintptr_t a) noexcept {
         for (transit_slot const& s : slots)
@@ -65,33 +83,73 @@ private:
         return false;
     }
 
-    static bool install() noexcept {
-        struct ::sigaction mine{};
-        mine.sa_sigaction = &on_fault;
-        mine.sa_flags     = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-        ::sigemptyset(&mine.sa_mask);
-        return ::sigaction(SIGSEGV, &mine, &before) == 0;
+    /// Each time, for the program may have put a handler of its own over ours, and test frameworks take away what
+    /// they find at the end of each test.
+    static void install() noexcept {
+        struct ::sigaction now{};
+        if (::sigaction(SIGSEGV, nullptr, &now) == 0 && now.sa_flags & SA_SIGINFO && now.sa_sigaction == &on_fault)
+            return;
+        if (!installed.exchange(true)) first = signal_action(now);
+        before = signal_action(now);
+        struct ::sigaction ours{};
+        ours.sa_sigaction = &on_fault;
+        ours.sa_flags     = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+        ::sigemptyset(&ours.sa_mask);
+        ::sigaction(SIGSEGV, &ours, nullptr);
     }
 
-    /// Only what a signal handler may do: loads, stores, sched_yield and sigaction.
+    /// Only what a signal handler may do: loads, stores, sched_yield, poll, sigaction and raise.
     static void on_fault(int number, ::siginfo_t* info, void* context) noexcept {
         static thread_local constinit std::uintptr_t last_address   = 0;
         static thread_local constinit std::uint64_t  last_completed = 0;
 
         auto const a = reinterpret_cast<std::uintptr_t>(info->si_addr);
-        if (info->si_code == SEGV_ACCERR && a < std::uintptr_t{1} << address_bits && region_of(a) && !mine()) {
+        if (info->si_code == SEGV_ACCERR && a < std::uintptr_t{1} << address_bits && region_of(a)) {
             // One that was just over when the handler came to look is tried again, too, but once only.
             std::uint64_t const now = completed.load(std::memory_order_acquire);
             if (is_moving(a) || a != last_address || now != last_completed) {
                 last_address   = a;
                 last_completed = now;
-                while (is_moving(a)) ::sched_yield();
+                wait_for(a);
                 return;
             }
         }
-        if (before.sa_flags & SA_SIGINFO) return before.sa_sigaction(number, info, context);
-        if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) return before.sa_handler(number);
-        ::sigaction(SIGSEGV, &before, nullptr);  // and the instruction faults again
+        pass_on(number, info, context);
+    }
+
+    static void wait_for(std::uintptr_t a) noexcept {
+        int const saved = errno;
+        for (int i = 0; is_moving(a); ++i) {
+            if (i < 100) ::sched_yield();
+            else ::poll(nullptr, 0, 1);
+        }
+        errno = saved;
+    }
+
+    /// To who had the signal before. A handler that was put over ours and passes on what it does not want passes it
+    /// to us: then it goes to who had it first.
+    static void pass_on(int number, ::siginfo_t* info, void* context) noexcept {
+        static thread_local constinit void* passing = nullptr;
+        static thread_local constinit char* frame   = nullptr;
+
+        auto* const here  = static_cast<char*>(__builtin_frame_address(0));
+        bool const  again = passing == context && here < frame;  // and not one that left by longjmp
+        auto const  next  = (again ? first : before).load(std::memory_order_relaxed);
+        if (!next.is_default() && !next.is_ignore()) {
+            passing = context;
+            frame   = here;
+            next(number, info, context);
+            passing = nullptr;
+            return;
+        }
+        bool const sent = info->si_code <= 0;  // by kill(2) and such: nothing faults again
+        if (sent && next.is_ignore()) return;
+        struct ::sigaction usual{};
+        usual.sa_handler = SIG_DFL;
+        ::sigemptyset(&usual.sa_mask);
+        ::sigaction(SIGSEGV, &usual, nullptr);
+        if (sent) ::raise(number);
+        // else the instruction faults again
     }
 
     transit_slot* slot_ = nullptr;
