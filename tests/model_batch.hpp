@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory_resource>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <tenure/tenure.hpp>
@@ -64,4 +65,13 @@ inline std::size_t in_memory(tenure::registry& r) {
     std::size_t bytes = 0;
     for (tenure::batch_info const& b : r.snapshot().batches) bytes += b.usage.retained - b.usage.paged_out;
     return bytes;
+}
+
+inline std::error_code try_page_out(tenure::registry& r, tenure::batch_id id) {
+    try {
+        r.page_out(id);
+    } catch (tenure::error const& e) {
+        return e.code();
+    }
+    return {};
 }

@@ -83,14 +83,14 @@ inline void unprotect(void* p, std::size_t bytes) noexcept {
     for (int i = 0; i < 1000 && !protect(p, bytes, PROT_READ | PROT_WRITE); ++i) ::sched_yield();
 }
 
-/// Reads all pages that are not there yet. False: a page could not be read; or the kernel (before 5.14) cannot, and
-/// they come when they are touched.
+/// Reads all pages that are not there yet; where the kernel (before 5.14) cannot wait for that, it is told to begin.
+/// False: a page could not be read.
 inline bool populate(void* p, std::size_t bytes) noexcept {
 #if defined(MADV_POPULATE_READ)
-    return ::madvise(p, bytes, MADV_POPULATE_READ) == 0;
-#else
-    return ::madvise(p, bytes, MADV_WILLNEED) == 0;
+    if (::madvise(p, bytes, MADV_POPULATE_READ) == 0) return true;
+    if (errno != EINVAL) return false;
 #endif
+    return ::madvise(p, bytes, MADV_WILLNEED) == 0;
 }
 
 /// Makes all pages of a private mapping of a file its own, as writing to each does: then it needs the file no more.

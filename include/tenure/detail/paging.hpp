@@ -25,8 +25,13 @@ public:
     page_out_of(page_space& space, batch_record& b, paged_batch& p)
         : space_(space), batch_(b), paged_(p), id_(b.id.load(std::memory_order_relaxed)) {}
     ~page_out_of() {
-        for (paged_range const& r : fresh_)
-            if (r.where.bytes) space_.opened()->release(r.where);  // which makes room for nobody: it was free before
+        bool any = false;
+        for (paged_range const& r : fresh_) {
+            if (!r.where.bytes) continue;
+            space_.release(r.where);
+            any = true;
+        }
+        if (any) space_.opened()->trim(0);  // who failed keeps nothing; and no other may fare better for that
     }
     page_out_of(page_out_of const&)            = delete;
     page_out_of& operator=(page_out_of const&) = delete;
