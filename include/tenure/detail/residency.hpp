@@ -9,6 +9,7 @@
 #include <new>
 #include <system_error>
 
+#include <tenure/detail/bringing_in.hpp>
 #include <tenure/detail/holding.hpp>
 #include <tenure/detail/paging.hpp>
 #include <tenure/detail/supplies.hpp>
@@ -57,11 +58,14 @@ inline void set_paging(batch_record& b, paging_state now) noexcept {
 }
 
 /// Its memory may be touched again, as far as the batch is asked; pages come as they are touched. For who holds it.
-TENURE_COLD inline void come_back(batch_record& b) noexcept {
+/// `entered`: to be used, and perhaps changed.
+TENURE_COLD inline void come_back(batch_record& b, bool entered = false) noexcept {
     paging_state const before = claim_paging(b);
     bool const faults = b.registry.load(std::memory_order_relaxed)->pages.options.access == paged_access::faults;
     if (before == paging_state::out && faults)
         for (paged_range const& r : b.paged->ranges) unprotect(to_pointer(r.begin), r.bytes);
+    if (before == paging_state::out && entered && b.paged->changes)
+        bring_in(*b.paged, b.id.load(std::memory_order_relaxed));
     set_paging(b, paging_state::in);
 }
 
@@ -76,14 +80,14 @@ inline void note_use(batch_record& b) noexcept {
     b.entered_at.store(pages.entries.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
 }
 
-/// A thread has entered. Where there is a limit, others go out for what comes in; if that cannot be, it comes in all
-/// the same, and who makes something is refused.
+/// A thread has entered. Where there is a limit, others go out for what comes in; if that cannot be, it comes in
+/// all the same, and who makes something is refused.
 inline void note_entry(batch_record& b) noexcept {
     note_use(b);
     if (b.paging.load(std::memory_order_acquire) == paging_state::in) [[likely]]
         return;
     [[maybe_unused]] bool const enough = has_room(b, b.out_bytes.load(std::memory_order_relaxed));
-    come_back(b);
+    come_back(b, true);
 }
 
 /// Whether a try makes sense that nobody asked for: after one that failed, only when something has changed.
@@ -118,8 +122,8 @@ inline std::error_code page_out_claimed(batch_record& b, bool asked) noexcept {
 }
 
 /// The batch with that id goes out. in_use: somebody is inside, or something holds it; batch_ended; not_pageable;
-/// store_full and what else the system says: then it stays in memory, whole. `asked`: by the user, so it is tried in
-/// any case.
+/// store_full and what else the system says: then it stays in memory, whole. `asked`: by the user, so it is tried
+/// in any case.
 TENURE_COLD inline std::error_code page_out_batch(batch_record& b, std::uint64_t id, bool asked) noexcept {
     paging_state const before = claim_paging(b);
     if (!hold(b, id, unless_over)) {
