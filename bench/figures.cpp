@@ -34,6 +34,13 @@ public:
         if (a && b) rows_.back().from = format("%.4g | %.4g ns", *a, *b);
     }
 
+    /// How many bytes a second, over the other's.
+    void rate(std::string what, std::string const& own, std::string const& other, double limit) {
+        auto const a = get(own), b = get(other);
+        value_at_least(std::move(what), a && b ? number{*b / *a} : number{}, "x", limit);
+        if (a && b) rows_.back().from = format("%.4g | %.4g ns", *a, *b);
+    }
+
     void difference(std::string what, std::string const& more, std::string const& less, double limit) {
         auto const a = get(more), b = get(less);
         value(std::move(what), a && b ? number{*a - *b} : number{}, "ns", limit);
@@ -128,12 +135,23 @@ std::vector<figure> figures(results const& all) {
                "stores/buffers/malloc", 0.3);
     rows.ratio("100,000 buffers of 4 KiB, mmap_store / a file each", "stores/scratch/mmap_store",
                "stores/scratch/files", 0.1);
+    rows.ratio("the same through buffer<T>, heap_store / malloc", "stores/buffers/tenure", "stores/buffers/malloc",
+               0.3);
+    rows.ratio("the same through buffer<T>, mmap_store / a file each", "stores/scratch/tenure",
+               "stores/scratch/files", 0.1);
     rows.difference("read of 8 B through any_store - heap_store", "stores/read/any_store", "stores/read/heap_store",
                     3);
     rows.value("10,000 copies of 100 blocks, stored / different", rows.get("stores/dedup/dedup_store", "stored"),
                "x", 1.05);
     rows.ratio("keep + sync of 1,000 of 64 KiB / write + fdatasync", "stores/durable/keep_sync",
                "stores/durable/write_fdatasync", 1.3);
+
+    rows.rate("page out 1 GiB / pwrite", "paging/out/tenure", "paging/out/pwrite", 0.8);
+    rows.ratio("touch every page of it / of a private mapping", "paging/touch/tenure",
+               "paging/touch/private_mapping", 2);
+    rows.ratio("4 MiB model, out and in / write and read a file", "paging/model/tenure", "paging/model/posix", 0.5);
+    rows.ratio("the same, all of it changed each time", "paging/model_changed/tenure", "paging/model_changed/posix",
+               0.5);
 
     rows.value("#include <tenure/tenure.hpp>", scaled(rows.get("include/tenure/tenure.hpp"), 1e-9), "s", 0.7);
     return rows.take();

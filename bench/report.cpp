@@ -130,6 +130,29 @@ void print_stores(bench::results const& all) {
     }
 }
 
+void print_paging(bench::results const& all) {
+    struct theme {
+        char const* name;
+        char const* title;
+    };
+    static theme const themes[] = {
+        {"out", "1 GiB of slabs that changed, to the page file; the same bytes by pwrite: ms (the first time: ms)"},
+        {"touch", "then every page read; of a private mapping of the file: ms (the first time: ms)"},
+        {"model", "a model of 4 MiB out, in again and read; to a file and from it: ms"},
+        {"model_changed", "the same, and each time all of it changes: ms"},
+        {"model_once", "made, out, in again and ended; a file likewise: ms"}};
+    std::printf("\npaging\n");
+    for (auto const& each : themes) {
+        auto const prefix = std::string{"paging/"} + each.name;
+        std::printf("    %s\n", each.title);
+        for (auto const& peer : all.peers(prefix)) {
+            auto const first = all.median(prefix + '/' + peer, "first_ms");
+            std::printf("        %-26s %12.4g%s\n", peer.c_str(), *all.median(prefix + '/' + peer) * 1e-6,
+                        first ? format(" (%.4g)", *first).c_str() : "");
+        }
+    }
+}
+
 void print_includes(bench::results const& all) {
     std::printf("\nseconds of the compiler's front end\n");
     for (std::string const header : {"tenure/tenure.hpp", "memory_resource", "boost/system/result.hpp"}) {
@@ -207,6 +230,7 @@ int main(int argc, char** argv) try {
     auto const missed = print_figures(all);
     print_peers(all);
     print_stores(all);
+    print_paging(all);
     print_instructions(all);
     print_includes(all);
     std::ofstream{directory / "results.json"} << boost::json::serialize(all.to_json()) << '\n';

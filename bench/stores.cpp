@@ -18,6 +18,7 @@
 #include <tenure/store/any_store.hpp>
 #include <tenure/store/dedup.hpp>
 #include <tenure/store/heap.hpp>
+#include <tenure/tenure.hpp>
 
 #include "stores.hpp"
 
@@ -47,6 +48,14 @@ void heap_store(benchmark::State& state) {
     state.counters["objects"] = static_cast<double>(bench::buffers);
 }
 BENCHMARK(heap_store)->Name("stores/buffers/heap_store")->Unit(benchmark::kMillisecond);
+
+/// The same through buffer<T>; the batch's end is one call, too.
+void heap_buffers(benchmark::State& state) {
+    tenure::registry registry;
+    bench::warm_then(state, [&] { bench::batch_of_buffers(registry, {}); });
+    state.counters["objects"] = static_cast<double>(bench::buffers);
+}
+BENCHMARK(heap_buffers)->Name("stores/buffers/tenure")->Unit(benchmark::kMillisecond);
 
 constexpr std::size_t few = 64, calls = 1000;
 

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <new>
 #include <string>
 #include <vector>
 
 #include <benchmark/benchmark.h>
+#include <tenure/tenure.hpp>
 
 #include "peer.hpp"
 
@@ -14,6 +17,15 @@ namespace bench {
 
 inline constexpr std::size_t buffers      = 100'000;
 inline constexpr std::size_t buffer_bytes = 4096;
+
+/// 100,000 buffers of 4 KiB, one write in each, in a batch.
+inline void batch_of_buffers(tenure::registry& in, tenure::any_store const& store) {
+    tenure::batch_scope batch{in};
+    for (std::size_t i = 0; i != buffers; ++i) {
+        auto const all = batch.make_buffer<std::byte>(buffer_bytes, store).map();
+        use(::new (all.data()) std::uint64_t{1});
+    }
+}
 
 /// 100,000 buffers of 4 KiB are made, one write in each, and end: a heap's part of the theme.
 template <class Heap>

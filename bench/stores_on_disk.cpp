@@ -9,8 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -20,53 +20,17 @@
 #include <tenure/store/durable_mmap.hpp>
 #include <tenure/store/mmap.hpp>
 
+#include "disk.hpp"
 #include "stores.hpp"
-#include "support.hpp"
 
 namespace {
 
 using tenure::block;
 
-/// A directory that is empty, and gone with all that is in it.
-class scratch_directory {
-public:
-    scratch_directory() {
-        auto path = (std::filesystem::temp_directory_path() / "tenure_bench_XXXXXX").string();
-        if (!::mkdtemp(path.data())) throw std::runtime_error{"bench: no directory " + path};
-        path_ = path;
-    }
-    ~scratch_directory() { std::filesystem::remove_all(path_); }
-    scratch_directory(scratch_directory const&)            = delete;
-    scratch_directory& operator=(scratch_directory const&) = delete;
-
-    std::filesystem::path const& path() const noexcept { return path_; }
-
-private:
-    std::filesystem::path path_;
-};
-
-void check(bool good, char const* what) {
-    if (!good) throw std::runtime_error{std::string{"bench: "} + what};
-}
-
-constexpr auto nothing = [] {};
-
-/// Runs a round once to bring everything in, then measures rounds by the wall clock; not what comes before and
-/// after.
-template <class B, class F, class A>
-void measure(benchmark::State& state, std::size_t objects, B before, F round, A after) {
-    before();
-    round();
-    after();
-    for (auto _ : state) {
-        before();
-        auto const start = bench::clock::now();
-        round();
-        state.SetIterationTime(bench::seconds{bench::clock::now() - start}.count());
-        after();
-    }
-    state.counters["objects"] = static_cast<double>(objects);
-}
+using bench::check;
+using bench::measure;
+using bench::nothing;
+using bench::scratch_directory;
 
 /// As bench::heap_buffers.
 void scratch(benchmark::State& state, tenure::mmap_options const& options) {
@@ -79,7 +43,7 @@ void scratch(benchmark::State& state, tenure::mmap_options const& options) {
         }
         store.deallocate(all).value();
     };
-    measure(state, bench::buffers, nothing, round, nothing);
+    measure(state, bench::buffers, round);
 }
 void scratch_store(benchmark::State& state) { scratch(state, {}); }
 void scratch_kept(benchmark::State& state) { scratch(state, {.keep_warm = std::size_t{1} << 30}); }
@@ -88,6 +52,14 @@ BENCHMARK(scratch_kept)
     ->Name("stores/scratch/mmap_store_keep_warm")
     ->Unit(benchmark::kMillisecond)
     ->UseManualTime();
+
+/// The same through buffer<T>.
+void scratch_buffers(benchmark::State& state) {
+    tenure::registry        registry;
+    tenure::any_store const store{std::make_shared<tenure::mmap_store>(std::filesystem::temp_directory_path())};
+    measure(state, bench::buffers, [&] { bench::batch_of_buffers(registry, store); });
+}
+BENCHMARK(scratch_buffers)->Name("stores/scratch/tenure")->Unit(benchmark::kMillisecond)->UseManualTime();
 
 /// A tenth as many, in a directory that is a tenth as full: this costs a file nothing, and saves us time.
 void scratch_files(benchmark::State& state) {
@@ -105,7 +77,7 @@ void scratch_files(benchmark::State& state) {
         }
         for (auto const& name : names) check(::unlink(name.c_str()) == 0, "unlink");
     };
-    measure(state, files, nothing, round, nothing);
+    measure(state, files, round);
 }
 BENCHMARK(scratch_files)->Name("stores/scratch/files")->Unit(benchmark::kMillisecond)->UseManualTime();
 

@@ -19,10 +19,10 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "demo/in_child.hpp"
 #include "package_graph/count_paths.hpp"
 #include "package_graph/figures.hpp"
 #include "package_graph/graph.hpp"
-#include "package_graph/in_child.hpp"
 #include "package_graph/load.hpp"
 #include "package_graph/memory.hpp"
 #include "package_graph/nearest_names.hpp"
@@ -157,7 +157,7 @@ std::vector<figures> run_modes(graph const& g, workload const& work, options con
     for_each_mode([&](auto memory) {
         using memory_t = decltype(memory);
         std::string const name{memory.name};
-        if (o.compare) all.push_back(in_child(name, [&] { return run<memory_t>(g, work); }));
+        if (o.compare) all.push_back(demo::in_child(name, "--fanout", [&] { return run<memory_t>(g, work); }));
         else if (o.mode == name) all.push_back(run<memory_t>(g, work));
     });
     for (auto const& f : all) {

@@ -22,20 +22,22 @@
 
 #include <tenure/tenure.hpp>
 
+#include "demo/in_child.hpp"
+#include "demo/table.hpp"
 #include "package_graph/control_file.hpp"
 #include "package_graph/count_paths.hpp"
 #include "package_graph/edge_list.hpp"
 #include "package_graph/figures.hpp"
-#include "package_graph/in_child.hpp"
 #include "package_graph/load.hpp"
 #include "package_graph/memory.hpp"
 #include "package_graph/nearest_names.hpp"
 #include "package_graph/peers.hpp"
 #include "package_graph/query.hpp"
 #include "package_graph/run.hpp"
-#include "package_graph/table.hpp"
 
 using namespace package_graph;
+using demo::grouped;
+using demo::milliseconds;
 
 namespace {
 
@@ -501,15 +503,15 @@ TEST_CASE("what another process found comes back, or why it did not") {
     f.stream.ending_ms   = 0.1;
     f.stream.answers     = "ffffffffffffffff";
     f.named              = {{"a", 3, 0.5, {{"b", 1.0 / 3, {"c"}}}}};
-    figures const copied = in_child("copy", [&] { return f; });
+    figures const copied = demo::in_child("copy", "", [&] { return f; });
     CHECK(copied.mode == f.mode);
     CHECK(copied.stream.ending_ms == f.stream.ending_ms);
     CHECK(same_answers(copied, f));
     CHECK_FALSE(same_answers(copied, figures{}));
 
-    CHECK(what_fails([] { in_child("quits", []() -> int { throw std::runtime_error{"on purpose"}; }); }) ==
+    CHECK(what_fails([] { demo::in_child("quits", "", []() -> int { throw std::runtime_error{"on purpose"}; }); }) ==
           "quits failed");
-    CHECK(contains(what_fails([] { in_child("dies", [] { return std::raise(SIGKILL); }); }),
+    CHECK(contains(what_fails([] { demo::in_child("dies", "--fanout", [] { return std::raise(SIGKILL); }); }),
                    "dies was killed by signal 9"));
 }
 

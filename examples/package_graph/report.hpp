@@ -8,10 +8,16 @@
 #include <utility>
 #include <vector>
 
+#include "demo/table.hpp"
 #include "figures.hpp"
-#include "table.hpp"
 
 namespace package_graph {
+
+using demo::fixed;
+using demo::grouped;
+using demo::mebibytes;
+using demo::milliseconds;
+using demo::table;
 
 inline constexpr double budget_ms = 300;
 

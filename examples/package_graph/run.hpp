@@ -2,22 +2,25 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <string>
 #include <vector>
 
+#include "demo/percentile.hpp"
+#include "demo/progress_bar.hpp"
+#include "demo/resident.hpp"
 #include "figures.hpp"
 #include "graph.hpp"
-#include "progress_bar.hpp"
 #include "query.hpp"
-#include "resident.hpp"
 
 namespace package_graph {
+
+using demo::percentile;
+using demo::progress_bar;
+using demo::resident_memory;
 
 /// What to ask: by name, for the answers; the largest, for the time that one takes; and many, for how they are
 /// spread.
@@ -52,14 +55,6 @@ public:
 private:
     std::uint64_t value_ = 0xcbf29ce484222325;
 };
-
-/// The smallest value that at least `share` of all values do not exceed (nearest rank).
-inline double percentile(std::vector<double>& values, double share) {
-    auto const rank = static_cast<std::ptrdiff_t>(std::ceil(share * static_cast<double>(values.size()))) - 1;
-    auto const at   = values.begin() + std::max<std::ptrdiff_t>(rank, 0);
-    std::ranges::nth_element(values, at);
-    return *at;
-}
 
 /// Asks, hands each result to `use`, and lets go of them. Returns the milliseconds until the answer was there.
 template <class Memory, class Use>

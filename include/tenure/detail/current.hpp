@@ -21,7 +21,11 @@ inline void leave_lane(lane* l) noexcept {
         if (--l->users == 0 && !(l == &b.primary && b.in_chain))
             l->thread.store(nullptr, std::memory_order_release);
     }
-    if (!is_root(b)) let_go(&b);
+    if (is_root(b)) return;
+    registry_core& r      = *b.registry.load(std::memory_order_relaxed);
+    bool const     can_go = b.evictable.load(std::memory_order_relaxed);
+    let_go(&b);
+    if (can_go) relieve(r);
 }
 
 inline void leave(former_current& f) noexcept {

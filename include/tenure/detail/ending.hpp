@@ -347,10 +347,13 @@ inline void detach_guard(batch_record& b) noexcept {
     become_loose(*b.registry.load(std::memory_order_relaxed), b);
     b.guard.store(nullptr, std::memory_order_release);
     note_use(b);
-    std::uint64_t const id   = b.id.load(std::memory_order_relaxed);
-    bool const          left = b.residency == tenure::residency::paged_when_left;
+    std::uint64_t const id     = b.id.load(std::memory_order_relaxed);
+    registry_core&      r      = *b.registry.load(std::memory_order_relaxed);
+    bool const          left   = b.residency == tenure::residency::paged_when_left;
+    bool const          can_go = b.evictable.load(std::memory_order_relaxed);
     if (b.state.fetch_or(batch_flags::released, std::memory_order_acq_rel) & batch_flags::done) return recycle(&b);
     if (left) note_leaving(b, id);
+    if (can_go) relieve(r);
 }
 
 }  // namespace tenure::detail

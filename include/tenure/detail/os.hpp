@@ -73,6 +73,10 @@ inline bool map_anonymous_at(void* p, std::size_t bytes) noexcept {
     return ::mmap(p, bytes, PROT_READ | PROT_WRITE, how, -1, 0) != MAP_FAILED;
 }
 
+inline bool move_pages(void* from, std::size_t bytes, void* to) noexcept {
+    return ::mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED;
+}
+
 inline bool protect(void* p, std::size_t bytes, int protection) noexcept {
     return ::mprotect(p, bytes, protection) == 0;
 }
@@ -92,6 +96,28 @@ inline bool populate(void* p, std::size_t bytes) noexcept {
 #endif
     return ::madvise(p, bytes, MADV_WILLNEED) == 0;
 }
+
+/// A part of a file as it is now, while this lives. Converts to false if it cannot be mapped or read.
+class mapped_part {
+public:
+    mapped_part(int fd, std::uint64_t offset, std::size_t bytes) noexcept
+        : begin_(::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, static_cast<::off_t>(offset))), bytes_(bytes) {
+        readable_ = begin_ != MAP_FAILED && populate(begin_, bytes);
+    }
+    ~mapped_part() {
+        if (begin_ != MAP_FAILED) ::munmap(begin_, bytes_);
+    }
+    mapped_part(mapped_part const&)            = delete;
+    mapped_part& operator=(mapped_part const&) = delete;
+
+    explicit operator bool() const noexcept { return readable_; }
+    void*    begin() const noexcept { return begin_; }
+
+private:
+    void*       begin_;
+    std::size_t bytes_;
+    bool        readable_ = false;
+};
 
 /// Makes all pages of a private mapping of a file its own, as writing to each does: then it needs the file no more.
 /// `no`: a page cannot be read, or memory is full. `unknown`: the kernel (before 5.14) cannot do it, or the memory

@@ -55,7 +55,7 @@ void for_stretches(paged_range const& r, Is is, F f) {
     for (std::uintptr_t from = r.begin, to = from; from < r.end(); from = to) {
         bool const here = is(place_at(from));
         for (to = from + unit_bytes; to < r.end() && is(place_at(to)) == here;) to += unit_bytes;
-        f(paged_range{from, to - from, {r.where.offset + (from - r.begin), to - from}}, here);
+        f(paged_range{from, to - from, {r.where.offset + (from - r.begin), to - from}, r.copied}, here);
     }
 }
 
@@ -69,17 +69,50 @@ inline void set_filed(paged_range const& r, std::uint64_t id) noexcept {
         place_at(a).u->filed.store(id, std::memory_order_relaxed);
 }
 
-/// Writes the pages of a range that the file does not have. `all`: whatever the system says of them, for they may
-/// be another file range's.
-inline std::error_code write_pages(page_space& space, paged_range const& r, bool all) {
+/// Of memory that checking tools may know as nobody's.
+TENURE_OPTIMISTIC inline bool same_page(std::uintptr_t a, std::uintptr_t b) noexcept {
+    auto const* x = static_cast<std::uint64_t const*>(to_pointer(a));
+    auto const* y = static_cast<std::uint64_t const*>(to_pointer(b));
+    for (std::size_t i = 0; i < page_bytes() / sizeof *x; ++i)
+        if (x[i] != y[i]) return false;
+    return true;
+}
+
+/// Calls f(begin, end) for stretches of pages that are not as they are in the file; for all, where that cannot be
+/// read. False as soon as f is.
+template <class F>
+bool for_changed_pages(int fd, paged_range const& r, F f) {
+    mapped_part const was(fd, r.where.offset, r.bytes);
+    if (!was) return f(r.begin, r.end());
+    std::uintptr_t const file = to_address(was.begin());
+    std::uintptr_t       from = r.begin;
+    for (std::uintptr_t at = r.begin; at < r.end(); at += page_bytes()) {
+        if (!same_page(at, file + (at - r.begin))) continue;
+        if (from < at && !f(from, at)) return false;
+        from = at + page_bytes();
+    }
+    return from == r.end() || f(from, r.end());
+}
+
+/// Which pages of a range may be other than in the file.
+enum class suspects { all, those_written, those_changed };
+
+/// Writes these, and adds their bytes to `bytes`.
+inline std::error_code write_pages(page_space& space, paged_range const& r, suspects which, std::size_t& bytes) {
     int const  fd    = space.opened()->fd();
     auto const write = [&](std::uintptr_t begin, std::uintptr_t end) {
         if (!write_unchecked(fd, to_pointer(begin), end - begin, r.where.offset + (begin - r.begin))) return false;
         space.written.fetch_add(end - begin, std::memory_order_relaxed);
+        bytes += end - begin;
         return true;
     };
     quiet_tools const quiet;
-    bool const done = all ? write(r.begin, r.end()) : for_private_pages(space.pagemap(), r.begin, r.end(), write);
+    bool              done = false;
+    switch (which) {
+    case suspects::all: done = write(r.begin, r.end()); break;
+    case suspects::those_written: done = for_private_pages(space.pagemap(), r.begin, r.end(), write); break;
+    case suspects::those_changed: done = for_changed_pages(fd, r, write); break;
+    }
     return done ? std::error_code() : io_code(errno);
 }
 

@@ -34,16 +34,18 @@ struct paged_range {
     std::uintptr_t begin;
     std::size_t    bytes;
     extent_in_file where;
+    bool           copied = false;  ///< all its pages are the process's own, whether they changed or not
 
     std::uintptr_t end() const noexcept { return begin + bytes; }
 };
 
 /// What paging a batch came to: made by its first page-out, and gone with the batch.
 struct paged_batch {
-    std::vector<paged_range> ranges;         ///< by address
-    std::size_t              bytes     = 0;  ///< in them
-    std::uint64_t            failed_at = 0;  ///< page_space::changes when the last try failed
-    std::uint64_t            free_then = 0;  ///< bytes free on the disk then
+    std::vector<paged_range> ranges;             ///< by address
+    std::size_t              bytes     = 0;      ///< in them
+    bool                     changes   = false;  ///< when it last went out, most of it was not as it had come
+    std::uint64_t            failed_at = 0;      ///< page_space::changes when the last try failed
+    std::uint64_t            free_then = 0;      ///< bytes free on the disk then
 };
 
 /// One registry's page file, opened by the first page-out, and how much memory it has relieved.

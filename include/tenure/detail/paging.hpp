@@ -61,15 +61,18 @@ public:
     }
 
 private:
-    bool is_still_ours(place p) const noexcept { return is_filed_by(id_, p) && is_all_of(batch_, p); }
+    bool is_still_ours(place p, bool copied) const noexcept {
+        return (is_filed_by(id_, p) || (copied && is_filed_by(0, p))) && is_all_of(batch_, p);
+    }
 
     /// Memory that went out with this batch and is another's by now, or nobody's: its place in the file is free.
     void drop_strangers() {
         std::vector<paged_range> ours, others;
-        auto const               is_ours = [&](place p) { return is_still_ours(p); };
-        for (paged_range const& r : paged_.ranges)
+        for (paged_range const& r : paged_.ranges) {
+            auto const is_ours = [&](place p) { return is_still_ours(p, r.copied); };
             for_stretches(r, is_ours,
                           [&](paged_range const& s, bool mine) { (mine ? ours : others).push_back(s); });
+        }
         if (others.empty()) return;
         if (!space_.opened()->split(ours.size() + others.size() - paged_.ranges.size())) throw std::bad_alloc();
         paged_.ranges.swap(ours);
@@ -99,12 +102,16 @@ private:
         if (!protect_all(fresh_, PROT_READ) || !protect_all(paged_.ranges, PROT_READ))
             return make_error_code(errc::memory_full);
         std::error_code why;
+        std::size_t     changed = 0, fresh = 0;
         for (paged_range const& r : paged_.ranges)
-            if ((why = write_pages(space_, r, false))) return why;
+            if ((why =
+                     write_pages(space_, r, r.copied ? suspects::those_changed : suspects::those_written, changed)))
+                return why;
+        if (!paged_.ranges.empty()) paged_.changes = changed > paged_.bytes / 2;
         auto const is_mapped = [](place p) { return !is_filed_by(0, p); };
         for (paged_range const& r : fresh_)
             for_stretches(r, is_mapped, [&](paged_range const& s, bool mapped) {
-                if (!why) why = write_pages(space_, s, mapped);
+                if (!why) why = write_pages(space_, s, mapped ? suspects::all : suspects::those_written, fresh);
             });
         return why;
     }
@@ -112,8 +119,11 @@ private:
     /// All is in the file.
     std::error_code give_up() noexcept {
         std::error_code why;
-        for (paged_range const& r : paged_.ranges)
-            if (!drop_pages(to_pointer(r.begin), r.bytes)) why = make_error_code(errc::memory_full);
+        for (paged_range& r : paged_.ranges) {
+            if (!r.copied && drop_pages(to_pointer(r.begin), r.bytes)) continue;
+            if (r.copied && map_again(r)) continue;
+            why = make_error_code(errc::memory_full);
+        }
         std::size_t const known = paged_.ranges.size();
         for (paged_range& r : fresh_) {
             if (map_file_at(to_pointer(r.begin), r.bytes, space_.opened()->fd(), r.where.offset)) {
@@ -136,6 +146,13 @@ private:
             why = make_error_code(errc::memory_full);  // then its touch would go unnoticed: rather not out
         if (why && space_.options.access == paged_access::faults) unprotect_all(paged_.ranges);
         return why;
+    }
+
+    bool map_again(paged_range& r) noexcept {
+        if (!map_file_at(to_pointer(r.begin), r.bytes, space_.opened()->fd(), r.where.offset)) return false;
+        set_filed(r, id_);
+        r.copied = false;
+        return true;
     }
 
     page_space&              space_;

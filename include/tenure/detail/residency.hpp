@@ -9,6 +9,7 @@
 #include <new>
 #include <system_error>
 
+#include <tenure/detail/bringing_in.hpp>
 #include <tenure/detail/holding.hpp>
 #include <tenure/detail/paging.hpp>
 #include <tenure/detail/supplies.hpp>
@@ -57,11 +58,14 @@ inline void set_paging(batch_record& b, paging_state now) noexcept {
 }
 
 /// Its memory may be touched again, as far as the batch is asked; pages come as they are touched. For who holds it.
-TENURE_COLD inline void come_back(batch_record& b) noexcept {
+/// `entered`: to be used, and perhaps changed.
+TENURE_COLD inline void come_back(batch_record& b, bool entered = false) noexcept {
     paging_state const before = claim_paging(b);
     bool const faults = b.registry.load(std::memory_order_relaxed)->pages.options.access == paged_access::faults;
     if (before == paging_state::out && faults)
         for (paged_range const& r : b.paged->ranges) unprotect(to_pointer(r.begin), r.bytes);
+    if (before == paging_state::out && entered && b.paged->changes)
+        bring_in(*b.paged, b.id.load(std::memory_order_relaxed));
     set_paging(b, paging_state::in);
 }
 
@@ -84,7 +88,7 @@ inline void note_entry(batch_record& b) noexcept {
     if (b.paging.load(std::memory_order_acquire) == paging_state::in) [[likely]]
         return;
     [[maybe_unused]] bool const enough = has_room(b, b.out_bytes.load(std::memory_order_relaxed));
-    come_back(b);
+    come_back(b, true);
 }
 
 /// Whether a try makes sense that nobody asked for: after one that failed, only when something has changed. That a

@@ -17,7 +17,12 @@ namespace tenure::detail {
 /// Room for `bytes` more under the registry's memory limit, if need be by what idle batches give up.
 bool make_room(registry_core& r, std::size_t bytes) noexcept;
 
-/// The same for a batch; only what is in the registry's own store counts.
+/// What is over the limit goes out, as far as it can: after something that can go now was left.
+inline void relieve(registry_core& r) noexcept {
+    if (r.pages.limited()) make_room(r, 0);
+}
+
+/// As make_room, for a batch; only what is in the registry's own store counts.
 inline bool has_room(batch_record const& b, std::size_t bytes) noexcept {
     registry_core& r = *b.registry.load(std::memory_order_relaxed);
     return !r.pages.limited() || b.slabs != &r.own || make_room(r, bytes);

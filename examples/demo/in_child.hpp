@@ -15,12 +15,13 @@
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
-namespace package_graph {
+namespace demo {
 
 /// Runs `f` in a process of its own and returns what it returned, which travels as JSON: so that what one run
-/// leaves in the heap, and its peak of memory, are not the next one's. `what` names it in errors.
+/// leaves in the heap, and its peak of memory, are not the next one's. `what` names it in errors; `lower` is the
+/// option to blame if there was too little memory.
 template <class F>
-auto in_child(std::string const& what, F f) -> decltype(f()) {
+auto in_child(std::string const& what, std::string const& lower, F f) -> decltype(f()) {
     int ends[2];
     if (::pipe(ends) != 0) throw std::system_error{errno, std::generic_category(), "pipe"};
     std::cout.flush();
@@ -51,10 +52,10 @@ auto in_child(std::string const& what, F f) -> decltype(f()) {
     ::waitpid(child, &status, 0);
     if (WIFSIGNALED(status)) {
         throw std::runtime_error{what + " was killed by signal " + std::to_string(WTERMSIG(status)) +
-                                 ": if that is for want of memory, lower --fanout"};
+                                 ": if that is for want of memory, lower " + lower};
     }
     if (WEXITSTATUS(status) != EXIT_SUCCESS) throw std::runtime_error{what + " failed"};
     return nlohmann::json::parse(text).get<decltype(f())>();
 }
 
-}  // namespace package_graph
+}  // namespace demo

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace package_graph {
+namespace demo {
 
 /// Memory of this process that the machine holds, in bytes. Zero where there is no /proc.
 struct resident {
@@ -30,4 +30,4 @@ inline resident resident_memory() {
     return r;
 }
 
-}  // namespace package_graph
+}  // namespace demo

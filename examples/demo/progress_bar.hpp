@@ -10,7 +10,7 @@
 
 #include <unistd.h>
 
-namespace package_graph {
+namespace demo {
 
 /// A bar on stderr where that is a terminal, else nothing. Gone when it goes out of scope.
 class progress_bar {
@@ -52,4 +52,4 @@ private:
     clock::time_point next_     = clock::now();
 };
 
-}  // namespace package_graph
+}  // namespace demo

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace package_graph {
+namespace demo {
 
 /// 27090300 -> "27,090,300"
 inline std::string grouped(std::size_t n) {
@@ -73,4 +73,4 @@ private:
     std::vector<std::vector<std::string>> rows_;
 };
 
-}  // namespace package_graph
+}  // namespace demo
