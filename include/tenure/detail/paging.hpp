@@ -46,7 +46,10 @@ public:
             if (!where) return where.error();
             r.where = *where;
         }
-        if (fresh_.empty() && paged_.ranges.empty()) return {};
+        if (fresh_.empty() && paged_.ranges.empty()) {
+            paged_.bytes = 0;
+            return {};
+        }
         transit const moving(first(), last());
         if (std::error_code const why = write()) {
             unprotect_all(fresh_);
