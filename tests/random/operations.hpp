@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "machine.hpp"
+#include "paging.hpp"
 
 /// What each command does to the library and to the model, and what must come of it.
 
@@ -64,6 +65,7 @@ inline void machine::step(command const& c) {
     case op::look: look_at_batches(); break;
     case op::count: break;
     }
+    if (std::string const said = page_something(registry_, world_, c); !said.empty()) throw mismatch(said);
     if (!trouble_.empty()) throw mismatch(trouble_);
     require(ended_.empty(), "objects ended that should live");
     look_at_current();
@@ -74,7 +76,7 @@ inline void machine::step(command const& c) {
 
 inline void machine::open(command const& c, model::batch& parent, open_scope* below) {
     std::string const     name = c.b % 4 ? "scope " + std::to_string(c.b % 1000) : "";
-    tenure::batch_options options{.name = name};
+    tenure::batch_options options{.name = name, .residency = some_residency(c)};
     if (c.b % 16 == 5) options.cleanup = tenure::cleanup::manual;
     std::size_t hard = 0;
     if (c.b % 16 == 6) {
@@ -110,9 +112,10 @@ inline void machine::open_bare(command const& c) {
     bool const       nowhere = c.b % 16 == 0;
     tenure::batch_id id;
     auto const       got = outcome([&] {
-        id = registry_.new_batch(
-            {.name = "bare", .cleanup = c.b % 16 == 1 ? tenure::cleanup::manual : tenure::cleanup::on_exit},
-            nowhere ? tenure::batch_id{~std::uint64_t{0} >> 1} : parent.id);
+        id = registry_.new_batch({.name = "bare",
+                                        .cleanup = c.b % 16 == 1 ? tenure::cleanup::manual : tenure::cleanup::on_exit,
+                                        .residency = some_residency(c)},
+                                 nowhere ? tenure::batch_id{~std::uint64_t{0} >> 1} : parent.id);
     });
     if (!agree(got, nowhere ? errc::no_such_batch : parent.is_active() ? errc{} : errc::batch_ended)) return;
     model::batch& b = world_.open(id, parent);

@@ -234,8 +234,8 @@ inline batch_report end_with_report(batch_record& b, std::uint64_t id) noexcept 
     return r;
 }
 
-/// The end from wherever, with its report, exact where no other thread is at the batch. Afterwards the record may be
-/// another batch's already: so what stores could not free is not told.
+/// The end from wherever, with its report, exact where no other thread is at the batch. Afterwards the record may
+/// be another batch's already: so what stores could not free is not told.
 inline batch_report end_by_id(batch_record& b, std::uint64_t id, bool destroy) noexcept {
     auto const status = [&] {
         std::uint64_t const s = b.state.load(std::memory_order_acquire);

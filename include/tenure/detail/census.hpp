@@ -51,10 +51,10 @@ inline bool look_at(batch_record& b, registry_core const& r, batch_info& out) {
     out.name                         = name_of(b);
     out.status                       = status_of(state);
     out.guarded                      = b.guard.load(std::memory_order_acquire) != nullptr;
-    out.age         = std::chrono::nanoseconds(coarse_now() - b.opened_ns.load(std::memory_order_acquire));
-    out.where       = b.where.load(std::memory_order_acquire);
-    out.usage       = usage_of(b);
-    out.page_error  = b.page_error.load(std::memory_order_relaxed).code();
+    out.age        = std::chrono::nanoseconds(coarse_now() - b.opened_ns.load(std::memory_order_acquire));
+    out.where      = b.where.load(std::memory_order_acquire);
+    out.usage      = usage_of(b);
+    out.page_error = b.page_error.load(std::memory_order_relaxed).code();
     return b.id.load(std::memory_order_acquire) == id;
 }
 

@@ -57,7 +57,8 @@ inline bool hold_until_freed(batch_record& b) noexcept {
 /// The memory is still there, even if nothing can be made: so a batch that was ended with cleanup::manual counts.
 inline constexpr std::uint64_t unless_over = batch_flags::ended | batch_flags::done;
 
-/// Gives a hold back; with the last one a batch that is over is reclaimed, and one that is paged_when_left goes out.
+/// Gives a hold back; with the last one a batch that is over is reclaimed, and one that is paged_when_left goes
+/// out.
 void let_go(batch_record* b) noexcept;
 
 /// The same, but it stays where it is.

@@ -90,11 +90,13 @@ inline void note_entry(batch_record& b) noexcept {
     come_back(b, true);
 }
 
-/// Whether a try makes sense that nobody asked for: after one that failed, only when something has changed.
+/// Whether a try makes sense that nobody asked for: after one that failed, only when something has changed. That a
+/// disk has a little more room is not much of a change.
 inline bool worth_trying(page_space& pages, batch_record const& b) noexcept {
+    constexpr std::uint64_t little = std::uint64_t{1} << 20;
     return !b.page_error.load(std::memory_order_relaxed) ||
            b.paged->failed_at != pages.changes.load(std::memory_order_relaxed) ||
-           b.paged->free_then < pages.bytes_free();
+           b.paged->free_then + little <= pages.bytes_free();
 }
 
 /// What page_out_batch does once it has made sure of the batch.
