@@ -82,16 +82,19 @@ TENURE_OPTIMISTIC inline bool same_page(std::uintptr_t a, std::uintptr_t b) noex
 /// read. False as soon as f is.
 template <class F>
 bool for_changed_pages(int fd, paged_range const& r, F f) {
-    mapped_part const was(fd, r.where.offset, r.bytes);
-    if (!was) return f(r.begin, r.end());
-    std::uintptr_t const file = to_address(was.begin());
-    std::uintptr_t       from = r.begin;
-    for (std::uintptr_t at = r.begin; at < r.end(); at += page_bytes()) {
-        if (!same_page(at, file + (at - r.begin))) continue;
-        if (from < at && !f(from, at)) return false;
-        from = at + page_bytes();
+    constexpr std::size_t most = std::size_t{32} << 20;  // of the file seen at a time, for it counts as resident
+    for (std::uintptr_t begin = r.begin, end = begin; begin < r.end(); begin = end) {
+        end = std::min(begin + most, r.end());
+        mapped_part const was(fd, r.where.offset + (begin - r.begin), end - begin);
+        std::uintptr_t    from = begin;
+        for (std::uintptr_t at = begin; at < end && was; at += page_bytes()) {
+            if (!same_page(at, to_address(was.begin()) + (at - begin))) continue;
+            if (from < at && !f(from, at)) return false;
+            from = at + page_bytes();
+        }
+        if (from < end && !f(from, end)) return false;
     }
-    return from == r.end() || f(from, r.end());
+    return true;
 }
 
 /// Which pages of a range may be other than in the file.
