@@ -347,6 +347,23 @@ TEST_SUITE("paging") {
         CHECK(s.whole());
     }
 
+    TEST_CASE("nothing is left of what was out") {
+        registry                r;
+        batch_id const          id = r.new_batch({.residency = residency::paged_when_left});
+        handle<std::uint64_t[]> all;
+        {
+            auto const inside = r.enter(id);
+            all               = tenure::make<std::uint64_t[]>(MiB / 8);
+        }
+        CHECK(r.usage(id).paged_out == MiB);
+        r.free(all);
+        CHECK(r.usage(id).retained == 0);
+        CHECK(r.usage(id).paged_out == 0);
+        CHECK(r.snapshot().paging.out == 0);
+        CHECK(r.snapshot().paging.reserved == 0);
+        r.end_batch(id);
+    }
+
     TEST_CASE("cleanup::manual: what was retained goes out, too") {
         registry                r;
         batch_id                id{};

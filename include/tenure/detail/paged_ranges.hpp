@@ -19,7 +19,7 @@ inline bool is_all_of(batch_record const& b, place p) noexcept {
     std::scoped_lock const    guard(p.u->lock);
     batch_record const* const home = p.head()->home.load(std::memory_order_relaxed);
     bool                      any  = home == &b;
-    if (home && !any) return false;
+    if (home ? !any : p.u->counted_by != &b) return false;  // what another batch retains is not this one's to send
     if (!p.u->tracked.load(std::memory_order_relaxed)) return any;
     for (share const* s = p.u->shares.load(std::memory_order_relaxed); s; s = s->next_here) {
         if (s->granules > 0 && s->owner != &b) return false;

@@ -46,6 +46,7 @@ public:
             if (!where) return where.error();
             r.where = *where;
         }
+        paged_.bytes = 0;
         if (fresh_.empty() && paged_.ranges.empty()) return {};
         transit const moving(first(), last());
         if (std::error_code const why = write()) {
@@ -140,7 +141,6 @@ private:
         std::for_each(paged_.ranges.begin(), middle,
                       [](auto const& r) { unprotect(to_pointer(r.begin), r.bytes); });
         std::sort(paged_.ranges.begin(), paged_.ranges.end(), by_address);
-        paged_.bytes = 0;
         for (paged_range const& r : paged_.ranges) paged_.bytes += r.bytes;
         if (!why && space_.options.access == paged_access::faults && !protect_all(paged_.ranges, PROT_NONE))
             why = make_error_code(errc::memory_full);  // then its touch would go unnoticed: rather not out
