@@ -274,7 +274,7 @@ TEST_SUITE("the memory limit") {
     TEST_CASE("batches in a store of their own do not count") {
         registry          r({.memory_limit = {.high = 8 * MiB}});
         tenure::any_store own(std::make_shared<tenure::heap_store>());
-        batch_id const    big = hoard(r, {.store = own, .residency = residency::automatic}, 32 * MiB);
+        batch_id const    big = hoard(r, {.residency = residency::automatic, .store = own}, 32 * MiB);
         press(r, 6 * MiB);
         CHECK(!is_out(r, big));
         r.page_out(big);  // but may go
