@@ -509,8 +509,9 @@ TEST_CASE("what another process found comes back, or why it did not") {
     CHECK(same_answers(copied, f));
     CHECK_FALSE(same_answers(copied, figures{}));
 
-    CHECK(what_fails([] { demo::in_child("quits", "", []() -> int { throw std::runtime_error{"on purpose"}; }); }) ==
-          "quits failed");
+    CHECK(what_fails([] {
+              demo::in_child("quits", "", []() -> int { throw std::runtime_error{"on purpose"}; });
+          }) == "quits failed");
     CHECK(contains(what_fails([] { demo::in_child("dies", "--fanout", [] { return std::raise(SIGKILL); }); }),
                    "dies was killed by signal 9"));
 }
