@@ -11,12 +11,14 @@
 #include <tenure/store/conformance.hpp>
 #include <tenure/store/counted.hpp>
 #include <tenure/store/dedup.hpp>
+#include <tenure/store/durable_mmap.hpp>
 #include <tenure/store/heap.hpp>
 #include <tenure/store/limited.hpp>
 #include <tenure/store/mmap.hpp>
 #include <tenure/store/tiered.hpp>
 
 #include "stores/plain_store.hpp"
+#include "temporary.hpp"
 
 namespace {
 
@@ -31,7 +33,7 @@ void check_ok(conformance_report const& r) {
     CHECK(r.ok());
 }
 
-/// A base store that is addressable, one that is not, one that can do everything.
+/// Base stores: ours, and plain ones that can do nothing or everything.
 struct heap {
     auto operator()() const { return std::make_shared<heap_store>(); }
 };
@@ -50,17 +52,27 @@ struct mapped {
 struct erased {
     auto operator()() const { return std::make_shared<any_store>(std::make_shared<heap_store>()); }
 };
+struct kept {
+    struct files {
+        temporary_directory where;
+        any_store           store{mmap_store::open(where.path())};
+    };
+    auto operator()() const {
+        auto const all = std::make_shared<files>();
+        return std::shared_ptr<any_store>(all, &all->store);
+    }
+};
 
 template <class Base>
 using store_of = typename decltype(Base{}())::element_type;
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("store_adaptor", Base, heap, mapped, able, erased) {
+TEST_CASE_TEMPLATE("store_adaptor", Base, heap, mapped, able, erased, kept) {
     check_ok(check_store([] { return std::make_shared<store_adaptor<store_of<Base>>>(Base{}()); }, amount));
 }
 
-TEST_CASE_TEMPLATE("limited_store", Base, heap, mapped, plain, able, erased) {
+TEST_CASE_TEMPLATE("limited_store", Base, heap, mapped, plain, able, erased, kept) {
     check_ok(check_store([] { return std::make_shared<limited_store<store_of<Base>>>(Base{}(), store_limits{}); },
                          amount));
 }
@@ -74,11 +86,11 @@ TEST_CASE_TEMPLATE("limited_store, with a limit", Base, heap, mapped, plain) {
         amount));
 }
 
-TEST_CASE_TEMPLATE("counted_store", Base, heap, mapped, plain, able, erased) {
+TEST_CASE_TEMPLATE("counted_store", Base, heap, mapped, plain, able, erased, kept) {
     check_ok(check_store([] { return std::make_shared<counted_store<store_of<Base>>>(Base{}()); }, amount));
 }
 
-TEST_CASE_TEMPLATE("tiered_store", Base, heap, mapped, plain, able, erased) {
+TEST_CASE_TEMPLATE("tiered_store", Base, heap, mapped, plain, able, erased, kept) {
     check_ok(check_store(
         [] { return std::make_shared<tiered_store<heap_store, store_of<Base>>>(heap{}(), Base{}()); }, amount));
 }
@@ -101,7 +113,7 @@ TEST_CASE_TEMPLATE("tiered_store, over one of few blocks", Base, heap, mapped, p
         amount));
 }
 
-TEST_CASE_TEMPLATE("dedup_store", Base, heap, mapped, plain, able, erased) {
+TEST_CASE_TEMPLATE("dedup_store", Base, heap, mapped, plain, able, erased, kept) {
     check_ok(check_store([] { return std::make_shared<dedup_store<store_of<Base>>>(Base{}()); }, amount));
 }
 

@@ -37,9 +37,10 @@ struct model_batch {
     void fill(std::size_t large_bytes, std::size_t smalls = 10'000) {
         small.clear();
         for (std::size_t i = 0; i < smalls; ++i) small.push_back(tenure::make<std::uint64_t>());
-        large     = tenure::make<std::uint64_t[]>(large_bytes / 8);
-        container = tenure::make<std::pmr::vector<int>>(&tenure::detail::current_lane().resource);
-        on_heap   = tenure::make<std::vector<std::string>>(std::size_t{100}, std::string(100, 'x'));
+        large                = tenure::make<std::uint64_t[]>(large_bytes / 8);
+        tenure::entered here = r.enter(id);
+        container            = tenure::make<std::pmr::vector<int>>(here.resource());
+        on_heap              = tenure::make<std::vector<std::string>>(std::size_t{100}, std::string(100, 'x'));
         for (int i = 0; i < 1000; ++i) container->push_back(i);
         write(seed);
     }

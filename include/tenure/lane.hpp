@@ -102,6 +102,9 @@ public:
         detail::leave_lane(lane_);
     }
 
+    /// For containers that live in the batch, while this guard does on this thread.
+    std::pmr::memory_resource* resource() noexcept { return &lane_->resource; }
+
 private:
     friend class batch_scope;
     friend class registry;
