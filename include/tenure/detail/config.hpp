@@ -15,6 +15,17 @@
 #define TENURE_ASAN 0
 #endif
 
+#if defined(__SANITIZE_THREAD__)
+#define TENURE_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TENURE_TSAN 1
+#endif
+#endif
+#ifndef TENURE_TSAN
+#define TENURE_TSAN 0
+#endif
+
 /// For reads of memory that may just have become something else, which the reader finds out afterwards, as with a
 /// sequence lock: sanitizers take them for faults.
 #if defined(__clang__)

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <tenure/detail/config.hpp>
+
 namespace tenure::detail {
 
 /// The operating system, as far as slabs need it. Null and false are refusals; errno is the system's.
@@ -64,14 +66,18 @@ inline void ask_huge_pages(void* p, std::size_t bytes) noexcept {
 
 /// Puts other memory under addresses that are the caller's, in one step: who reads there meanwhile reads the one or
 /// the other. Refused where the process has too many mappings (vm.max_map_count); then all is as it was.
-inline bool map_file_at(void* p, std::size_t bytes, int fd, std::uint64_t offset) noexcept {
-    constexpr int how = MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE;
+inline bool map_at(void* p, std::size_t bytes, int flags, int fd, std::uint64_t offset) noexcept {
+    int const how = MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE | flags;
+#if TENURE_TSAN  // which takes an mmap() for a write to all of it
+    return ::syscall(SYS_mmap, p, bytes, PROT_READ | PROT_WRITE, how, fd, offset) != -1;
+#else
     return ::mmap(p, bytes, PROT_READ | PROT_WRITE, how, fd, static_cast<::off_t>(offset)) != MAP_FAILED;
+#endif
 }
-inline bool map_anonymous_at(void* p, std::size_t bytes) noexcept {
-    constexpr int how = MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE | MAP_ANONYMOUS;
-    return ::mmap(p, bytes, PROT_READ | PROT_WRITE, how, -1, 0) != MAP_FAILED;
+inline bool map_file_at(void* p, std::size_t bytes, int fd, std::uint64_t offset) noexcept {
+    return map_at(p, bytes, 0, fd, offset);
 }
+inline bool map_anonymous_at(void* p, std::size_t bytes) noexcept { return map_at(p, bytes, MAP_ANONYMOUS, -1, 0); }
 
 inline bool move_pages(void* from, std::size_t bytes, void* to) noexcept {
     return ::mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED;
