@@ -183,7 +183,7 @@ TEST_SUITE("a page-out that fails") {
                 CHECK((not_there || e.code() == std::errc::not_a_directory));
             }
             CHECK(s.whole());
-            CHECK(r.end_batch(s.id).page_error);
+            CHECK(r.end_with_report(s.id).page_error);
         }
         small_disk disk(MiB);
         if (!disk || !disk.make_read_only()) {
@@ -200,7 +200,7 @@ TEST_SUITE("a page-out that fails") {
             CHECK(e.code() == std::errc::read_only_file_system);
         }
         CHECK(s.whole());
-        CHECK(!r.end_batch(s.id).store_error);
+        CHECK(!r.end_with_report(s.id).store_error);
     }
 
     TEST_CASE("a write fails in the middle") {

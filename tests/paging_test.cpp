@@ -381,7 +381,8 @@ TEST_SUITE("paging") {
         r.page_in(id);
         CHECK(r.usage(id).paged_out == 0);
         r.page_out(id);
-        CHECK(r.destroy_batch(id).status == tenure::batch_status::done);
+        r.destroy_batch(id);
+        CHECK(r.status(id) == tenure::batch_status::done);
         CHECK(!h.alive());
         CHECK(r.snapshot().paging.out == 0);
         CHECK(r.snapshot().paging.reserved == 0);

@@ -87,12 +87,15 @@ public:
     batch_id set_current_batch(batch_id id);
 
     /// The closing brace, from any thread. No-op if it is over. Throws no_such_batch. A guard of another thread is
-    /// asked to stop: its make fails from then on, and the batch is `ending` until that guard closes. The report is
-    /// exact where no other thread is at the batch; what stores could not free is in the snapshot only.
-    batch_report end_batch(batch_id id) { return end(id, false); }
+    /// asked to stop: its make fails from then on, and the batch is `ending` until that guard closes.
+    void end_batch(batch_id id) { end(id, false); }
+
+    /// As end_batch, and tells what it did: exact where no other thread is at the batch. What stores could not free
+    /// is in the snapshot only.
+    batch_report end_with_report(batch_id id);
 
     /// As end_batch, and frees what cleanup::manual retained.
-    batch_report destroy_batch(batch_id id) { return end(id, true); }
+    void destroy_batch(batch_id id) { end(id, true); }
 
     /// Any thread. Throws stale_handle, batch_ended, no_such_batch, not_owner (another registry's), limit_exceeded,
     /// memory_full, wrong_thread (a large object with a destructor, while another thread is inside its batch).
@@ -174,7 +177,8 @@ private:
     static registry& open_global();
     detail::lane&    root_lane() { return *detail::lane_of_root(*core_); }
     detail::found    find(batch_id id, char const* call) const;
-    batch_report     end(batch_id id, bool destroy);
+    detail::found    find_to_end(batch_id id, char const* call) const;
+    void             end(batch_id id, bool destroy);
 
     detail::registry_core* core_;
     registry_options       options_;
@@ -255,10 +259,20 @@ inline batch_id registry::set_current_batch(batch_id id) {
     return previous;
 }
 
-inline batch_report registry::end(batch_id id, bool destroy) {
-    detail::found const f = find(id, destroy ? "destroy batch " : "end batch ");
+inline void registry::end(batch_id id, bool destroy) {
+    detail::found const f = find_to_end(id, destroy ? "destroy batch " : "end batch ");
+    if (f.record) detail::end_record(*f.record, id.value, destroy);
+}
+
+inline batch_report registry::end_with_report(batch_id id) {
+    detail::found const f = find_to_end(id, "end batch ");
+    return f.record ? detail::end_by_id(*f.record, id.value) : batch_report{};
+}
+
+inline detail::found registry::find_to_end(batch_id id, char const* call) const {
+    detail::found const f = find(id, call);
     if (f.record == core_->root) throw error(errc::not_owner, "end the root: it ends with its registry");
-    return f.record ? detail::end_by_id(*f.record, id.value, destroy) : batch_report{};
+    return f;
 }
 
 inline void registry::page_out(batch_id id) {

@@ -239,18 +239,18 @@ inline batch_report end_with_report(batch_record& b, std::uint64_t id) noexcept 
 
 /// The end from wherever, with its report, exact where no other thread is at the batch. Afterwards the record may
 /// be another batch's already: so what stores could not free is not told.
-inline batch_report end_by_id(batch_record& b, std::uint64_t id, bool destroy) noexcept {
+inline batch_report end_by_id(batch_record& b, std::uint64_t id) noexcept {
     auto const status = [&] {
         std::uint64_t const s = b.state.load(std::memory_order_acquire);
         return same_batch(s, id) ? status_of(s) : batch_status::done;
     };
-    std::uint64_t const over = batch_flags::ended | (destroy ? 0 : batch_flags::retained);
+    std::uint64_t const over = batch_flags::ended | batch_flags::retained;
     if (std::uint64_t const s = b.state.load(std::memory_order_acquire); !same_batch(s, id) || s & over)
         return {.status = status()};
     batch_report r         = report_of(b);
     flow const   in_stores = stored_in(b);
     r.page_error           = b.page_error.load(std::memory_order_relaxed).code();
-    end_record(b, id, destroy);
+    end_record(b, id, false);
     r.status = status();
     if (r.status != batch_status::done) {
         r.bytes = 0;

@@ -346,7 +346,6 @@ inline void detach_guard(batch_record& b) noexcept {
     release_primary(b);
     become_loose(*b.registry.load(std::memory_order_relaxed), b);
     b.guard.store(nullptr, std::memory_order_release);
-    note_use(b);
     std::uint64_t const id     = b.id.load(std::memory_order_relaxed);
     registry_core&      r      = *b.registry.load(std::memory_order_relaxed);
     bool const          left   = b.residency == tenure::residency::paged_when_left;

@@ -31,6 +31,7 @@ TENURE_SLOW inline void set_options(batch_record& b, batch_options const& o) {
 
 /// Into the registry's list of batches without a guard, and out of it.
 TENURE_SLOW inline void become_loose(registry_core& r, batch_record& b) noexcept {
+    note_use(b);
     std::scoped_lock const guard(r.loose_lock);
     b.newer = nullptr;
     b.older = r.loose;
@@ -112,7 +113,6 @@ inline batch_record* open_batch(registry_core& r, batch_record* parent, batch_op
         me.newest = b;
     } else {
         b->guard.store(nullptr, relaxed);
-        note_use(*b);
     }
     b->state.store(generation << 32 | (guarded ? 0 : batch_flags::released), std::memory_order_release);
     b->id.store(id, std::memory_order_release);
