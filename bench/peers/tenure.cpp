@@ -18,7 +18,7 @@ public:
         explicit batch(tenure_batches&) {}
         batch(tenure_batches&, batch& outer) : scope_{outer.scope_} {}
 
-        auto make(std::uint64_t id) { return scope_.make<object>(id); }
+        [[gnu::always_inline]] auto make(std::uint64_t id) { return scope_.make<object>(id); }
 
         auto make_bytes(std::size_t bytes, std::uint64_t id) {
             auto const made = scope_.make<granule[]>(bytes / sizeof(granule));

@@ -222,38 +222,38 @@ struct batch_record {
     former_current               previous;
     std::uint32_t                children = 0;  ///< open guards of the same thread below this one
     std::uint32_t                index    = 0;
+    std::atomic<std::uint64_t>   opened_ns{0};
 
-    std::atomic<std::uint64_t>        opened_ns{0};
+    // And what the end of any other looks at.
+    spin_lock            lock;  ///< what follows up to `inbox`, and lanes' queues; taken inside a unit's lock
+    std::atomic<bool>    has_lanes{false};
+    bool                 doomed = false;    ///< to be ended with one above it; where `older` is its own
+    lane*                lanes  = nullptr;  ///< besides `primary`
+    share*               shares = nullptr;
+    unit*                large  = nullptr;    ///< runs of one large object each
+    std::atomic<stored*> stores{nullptr};     ///< what it has in stores as buffers
+    entry*               inbox    = nullptr;  ///< ends to run of objects that another thread gave, newest first
+    paged_batch*         paged    = nullptr;  ///< of who made the paging state `moving`
+    kept_log*            kept_out = nullptr;  ///< what keep() gave away, newest first, for discard()
+
     std::atomic<std::source_location> where{};
     batch_record*                     next_free = nullptr;
+    std::atomic<paging_state>         paging{paging_state::in};
+    std::atomic<bool>                 evictable{false};  ///< to stay below the registry's memory limit
     ledger                            books;
 
     std::atomic<std::uint64_t> name[name_words]{};
 
     supply*       buffers     = nullptr;  ///< if `joined`: where its buffers live, unless they name a store
-    bool          doomed      = false;    ///< to be ended with one above it; where `older` is its own
     batch_record* next_doomed = nullptr;
 
-    spin_lock            lock;             ///< the six below, and lanes' queues; taken inside a unit's lock
-    lane*                lanes = nullptr;  ///< besides `primary`
-    std::atomic<bool>    has_lanes{false};
-    share*               shares = nullptr;
-    unit*                large  = nullptr;  ///< runs of one large object each
-    std::atomic<stored*> stores{nullptr};   ///< what it has in stores as buffers
-    entry*               inbox = nullptr;   ///< ends to run of objects that another thread gave, newest first
-
-    std::atomic<bool>          evictable{false};  ///< to stay below the registry's memory limit
     std::atomic<int>           priority{0};
-    std::atomic<paging_state>  paging{paging_state::in};
-    paged_batch*               paged = nullptr;  ///< of who made the state `moving`
-    std::atomic<packed_error>  page_error{};     ///< of the last try to go out, if that failed
+    std::atomic<packed_error>  page_error{};  ///< of the last try to go out, if that failed
     std::atomic<std::size_t>   out_bytes{0};
     std::atomic<std::uint64_t> entered_at{0};
 
     std::size_t     store_errors = 0;  ///< stores that could not free all at the end
     std::error_code store_error;       ///< the last of them
-
-    kept_log* kept_out = nullptr;  ///< what keep() gave away, newest first, for discard()
 
     batch_limits               limits;
     std::atomic<std::uint64_t> charged{0};  ///< with limits: in use here and below
