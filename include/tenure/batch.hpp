@@ -100,8 +100,7 @@ struct batch_report {
     std::size_t     buffer_bytes = 0;  ///< in them
     std::size_t     store_errors = 0;  ///< stores that could not free all of them: it is tried again, see snapshot
     std::error_code store_error{};     ///< what the last of these said
-    std::error_code
-        page_error{};  ///< of registry::end_with_report: why it could not go out when it last should have
+    std::error_code page_error{};      ///< of registry::end_with_report: why it could not go out last
 };
 
 }  // namespace tenure
