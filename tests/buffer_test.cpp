@@ -80,26 +80,6 @@ buffer<int> make_filled(batch_scope& in, std::size_t n, any_store const& store, 
     return b;
 }
 
-/// As check_throws, of what a store said.
-template <class F>
-void check_store_throws(std::error_code code, std::initializer_list<std::string_view> parts, F f,
-                        std::source_location where = std::source_location::current()) {
-    INFO("called at line " << where.line());
-    try {
-        f();
-    } catch (tenure::error const& e) {
-        std::string_view const what = e.what();
-        CAPTURE(what);
-        CHECK(e.code() == code);
-        for (std::string_view const part : parts) {
-            CAPTURE(part);
-            CHECK(what.find(part) != what.npos);
-        }
-        return;
-    }
-    FAIL_CHECK("nothing was thrown");
-}
-
 /// Every call on it says so.
 void check_stale(buffer<int> const& b, any_store const& other) {
     std::array<int, 1> one{};
@@ -328,11 +308,11 @@ TEST_SUITE("a buffer") {
         auto const  x = make_filled(b, 1000, store);
 
         store->inject({.on = store_operation::allocate});
-        check_store_throws(io_error, {"make a buffer in store faulty far"}, [&] { b.make_buffer<int>(5, store); });
+        check_throws(io_error, {"make a buffer in store faulty far"}, [&] { b.make_buffer<int>(5, store); });
         store->inject({.on = store_operation::read});
-        check_store_throws(io_error, {"read from store faulty far"}, [&] { contents(x); });
+        check_throws(io_error, {"read from store faulty far"}, [&] { contents(x); });
         store->inject({.on = store_operation::write, .how = faults::shortens{.to = 100}});
-        check_store_throws(io_error, {"write to store faulty far"}, [&] { x.write(0, numbers(1000, 5000)); });
+        check_throws(io_error, {"write to store faulty far"}, [&] { x.write(0, numbers(1000, 5000)); });
         CHECK(contents(x)[24] == 5024);
         CHECK(contents(x)[25] == 26);
         CHECK(b.usage().buffers == 1);
@@ -398,11 +378,9 @@ TEST_SUITE("copy_to") {
         CHECK(contents(y) == numbers(999, 7));
         auto const z = b.make_buffer<int>(1000, two);
         one->inject({.on = store_operation::read});
-        check_store_throws(io_error, {"copy a buffer from store faulty one to store faulty two"},
-                           [&] { x.copy_to(z); });
+        check_throws(io_error, {"copy a buffer from store faulty one to store faulty two"}, [&] { x.copy_to(z); });
         two->inject({.on = store_operation::write, .how = faults::shortens{.to = 10}});
-        check_store_throws(io_error, {"copy a buffer from store faulty one to store faulty two"},
-                           [&] { x.copy_to(z); });
+        check_throws(io_error, {"copy a buffer from store faulty one to store faulty two"}, [&] { x.copy_to(z); });
         CHECK(contents(x) == numbers(1000));
         x.copy_to(z);
         CHECK(contents(z) == numbers(1000));
@@ -753,7 +731,7 @@ TEST_SUITE("move_to") {
             auto const  block = x.block();
             from->clear();
             (s.at_target ? to : from)->inject(s.how);
-            check_store_throws(io_error, {"move a buffer", "to store faulty to"}, [&] { x.move_to(to); });
+            check_throws(io_error, {"move a buffer", "to store faulty to"}, [&] { x.move_to(to); });
             CHECK(x.block() == block);
             CHECK(x.stores().front() == any_store(from));
             CHECK(to->usage().blocks == 0);
@@ -790,7 +768,7 @@ TEST_SUITE("move_to") {
         auto const  x = make_filled(b, 100, from);
         to->inject({.on = store_operation::write});
         to->inject({.on = store_operation::deallocate});
-        check_store_throws(io_error, {"faulty to"}, [&] { x.move_to(to); });
+        check_throws(io_error, {"faulty to"}, [&] { x.move_to(to); });
         CHECK(contents(x) == numbers(100));
         CHECK(x.stores().front() == any_store(from));
         CHECK(to->usage().blocks == 1);
@@ -1005,7 +983,7 @@ TEST_SUITE("limits and buffers") {
             auto const x = b.make_buffer<char>(9000, store);
             x.move_to(to);
             to->inject({.on = store_operation::read});
-            check_store_throws(io_error, {}, [&] { x.move_to(store); });
+            check_throws(io_error, {}, [&] { x.move_to(store); });
             b.free(x);
         }
     }
@@ -1173,12 +1151,12 @@ TEST_SUITE("buffers that a store keeps") {
         CHECK(one->calls(store_operation::sync) == 1);
         CHECK(two->calls(store_operation::sync) == 1);
         two->inject({.on = store_operation::sync});
-        check_store_throws(io_error, {"sync store faulty two"}, [&] { tenure::sync(all); });
+        check_throws(io_error, {"sync store faulty two"}, [&] { tenure::sync(all); });
         one->inject({.on = store_operation::sync});
-        check_store_throws(io_error, {"sync store faulty one"}, [&] { all[1].sync(); });
+        check_throws(io_error, {"sync store faulty one"}, [&] { all[1].sync(); });
         one->inject({.on = store_operation::keep});
-        check_store_throws(io_error, {"persist a buffer in store faulty one"},
-                           [&] { b.make_buffer<int>(1, one).persist("x"); });
+        check_throws(io_error, {"persist a buffer in store faulty one"},
+                     [&] { b.make_buffer<int>(1, one).persist("x"); });
         CHECK(stores_error(r, one, 400) == "");
         auto const elsewhere = b.make_buffer<int>(1, make_far());
         check_throws(errc::not_durable, {"persist a buffer in store faulty far"}, [&] { elsewhere.persist("x"); });

@@ -5,14 +5,16 @@
 #include <initializer_list>
 #include <source_location>
 #include <string_view>
+#include <system_error>
 
 #include <doctest/doctest.h>
 
 #include <tenure/error.hpp>
 
-/// `f` throws tenure::error{code}, and its what() has all of `parts`: which batch, and what to do about it.
+/// `f` throws tenure::error with that code, an errc or what a store said, and its what() has all of `parts`: which
+/// batch, and what to do about it.
 template <class F>
-void check_throws(tenure::errc code, std::initializer_list<std::string_view> parts, F f,
+void check_throws(std::error_code code, std::initializer_list<std::string_view> parts, F f,
                   std::source_location where = std::source_location::current()) {
     INFO("called at line " << where.line());
     try {

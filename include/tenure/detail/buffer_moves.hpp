@@ -45,18 +45,22 @@ inline buffer_record* buffer_of(raw_handle h, extent const& x, batch_record cons
     return still_owned(h, x, owner) ? as_buffer(x) : nullptr;
 }
 
+/// As it is now; nothing: it is not alive or another batch's by now.
+inline std::optional<buffer_record> look_at_buffer(raw_handle h, extent const& x,
+                                                   batch_record const& owner) noexcept {
+    object_lock const          guard(x);
+    buffer_record const* const b = buffer_of(h, x, owner);
+    return b ? std::optional(*b) : std::nullopt;
+}
+
 /// The buffer has another block in another store, or everything is as it was. Throws stale_handle, batch_ended,
 /// not_owner, memory_full, and what the stores say.
 inline void move_buffer_to(registry_core& r, raw_handle h, any_store const& named, std::size_t alignment) {
     failure const why = with_owner(r, h, nullptr, [&](batch_record& owner, extent const& x) -> failure {
-        buffer_record before{};
-        {
-            object_lock const          guard(x);
-            buffer_record const* const b = buffer_of(h, x, owner);
-            if (!b) return {errc::stale_handle};
-            before = *b;
-        }
-        supply_guard const to(owner, named);
+        std::optional<buffer_record> const seen = look_at_buffer(h, x, owner);
+        if (!seen) return {errc::stale_handle};
+        buffer_record const& before = *seen;
+        supply_guard const   to(owner, named);
         if (!to) return {errc::memory_full, &owner, sizeof(supply)};
         if (&*to == before.from) return {};
         charge_guard charged(owner);

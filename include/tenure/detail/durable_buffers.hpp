@@ -3,6 +3,7 @@
 #pragma once
 
 #include <mutex>
+#include <optional>
 #include <string_view>
 
 #include <tenure/detail/buffer_moves.hpp>
@@ -17,14 +18,10 @@ inline void persist_buffer(raw_handle h, std::string_view name) {
     if (!is_alive(h)) throw_failure({errc::stale_handle}, "persist a buffer ");
     registry_core& r   = static_cast<buffer_record const*>(h.pointer)->from->registry;
     failure const  why = with_owner(r, h, nullptr, [&](batch_record& owner, extent const& x) -> failure {
-        buffer_record before{};
-        {
-            object_lock const          guard(x);
-            buffer_record const* const b = buffer_of(h, x, owner);
-            if (!b) return {errc::stale_handle};
-            before = *b;
-        }
-        auto const kept = before.from->store.try_keep(before.where, name);
+        std::optional<buffer_record> const seen = look_at_buffer(h, x, owner);
+        if (!seen) return {errc::stale_handle};
+        buffer_record const& before = *seen;
+        auto const           kept   = before.from->store.try_keep(before.where, name);
         if (!kept) throw_store_error(kept.error(), "persist a buffer in", before.from->store);
         object_lock const    guard(x);
         buffer_record* const b = buffer_of(h, x, owner);
