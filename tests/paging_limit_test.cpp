@@ -373,6 +373,17 @@ TEST_SUITE("paged when left") {
 }
 
 TEST_SUITE("many threads") {
+    TEST_CASE("memory that went back to a thread which is busy elsewhere is not lost to the others") {
+        registry              r({.memory_limit = {.high = 32 * MiB}});
+        std::vector<batch_id> ids;
+        for (int i = 0; i < 100; ++i) ids.push_back(hoard(r, {}, unit / 2));
+        std::thread([&] {
+            r.end_batch(hoard(r, {}, unit / 2));
+            for (batch_id const id : ids) r.end_batch(id);
+            CHECK_NOTHROW(r.end_batch(hoard(r, {}, 24 * MiB)));
+        }).join();
+    }
+
     /// Threads enter batches at random, check what is there and change it; others end and open them, look at
     /// snapshots, page out and in by request, and give objects to one another.
     void crowd(residency how, std::size_t limit) {

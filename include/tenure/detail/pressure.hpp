@@ -38,8 +38,8 @@ inline std::vector<eviction> evictions(registry_core& r) {
         if (id == 0 || b.registry.load(std::memory_order_relaxed) != &r) return;
         if (!b.evictable.load(std::memory_order_relaxed)) return;
         paging_state const  paging = b.paging.load(std::memory_order_acquire);
-        std::uint64_t const holds  = b.state.load(std::memory_order_acquire) & batch_flags::holds;
-        if (paging == paging_state::out || holds > (paging == paging_state::moving)) return;
+        std::uint64_t const held   = b.state.load(std::memory_order_acquire) & (batch_flags::holds | unless_over);
+        if (paging == paging_state::out || held > (paging == paging_state::moving)) return;
         {
             std::scoped_lock const guard(b.lock);
             if (!is_empty(b)) return;
@@ -60,11 +60,20 @@ TENURE_COLD inline bool make_room(registry_core& r, std::size_t bytes) noexcept 
     auto const           fits = [&](std::size_t most) { return bytes <= most && memory_in_use(r) <= most - bytes; };
     if (fits(limit.high)) return true;
     if (run_cache* const c = cache_of(r.own)) give_back_runs(r.own.slabs, *c);
+    for (run_cache* c = r.own.caches.load(std::memory_order_acquire); c; c = c->next)
+        give_back_returned(r.own.slabs, *c);
     if (fits(limit.high)) return true;
     std::size_t const enough = bytes <= limit.low ? limit.low : limit.high;
-    for (eviction const& e : evictions(r)) {
-        [[maybe_unused]] auto const why = page_out_batch(*e.batch, e.what.id.value, false);  // it stays: the next
-        if (fits(enough)) break;
+    // While this thread goes through its list, others come in, end and go out: what became of the list says nothing
+    // then of what there is by now.
+    bool overtaken = true;
+    for (int list = 0; list < 16 && overtaken && !fits(limit.high); ++list) {
+        overtaken = false;
+        for (eviction const& e : evictions(r)) {
+            std::error_code const why = page_out_batch(*e.batch, e.what.id.value, false);
+            overtaken |= !why || why == errc::batch_ended || why == errc::batch_in_use;  // else it stays: the next
+            if (fits(enough)) break;
+        }
     }
     return fits(limit.high);
 } catch (std::bad_alloc const&) {

@@ -55,8 +55,20 @@ inline bool return_run(run_cache& c, unit* u, std::size_t n) noexcept {
     return true;
 }
 
+/// What other threads returned, even if it is not this thread's: its own may be busy elsewhere for long.
+inline void give_back_returned(depot& to, run_cache& c) noexcept {
+    unit* u = c.returned.exchange(nullptr, std::memory_order_acquire);
+    while (u) {
+        unit* const       after = u->next;
+        std::size_t const n     = u->length;
+        to.put(u, n);
+        c.returned_units.fetch_sub(n, std::memory_order_relaxed);
+        u = after;
+    }
+}
+
 inline void give_back_runs(depot& to, run_cache& c) noexcept {
-    collect_returned(c);
+    give_back_returned(to, c);
     for (std::size_t b = 0; b < run_cache::bins; ++b) {
         while (unit* u = c.runs[b]) {
             c.runs[b] = u->next;
