@@ -35,6 +35,12 @@ enum class errc {
     batch_in_use,        ///< a thread is inside, or something depends on it
     not_pageable,        ///< the batch's memory is not this process's own, or it is the root
     device_unavailable,  ///< a device, its driver or its server cannot be reached
+    disconnected,        ///< the connection to a server is gone, and with it what was held there
+    timed_out,           ///< a server did not answer in time
+    protocol_error,      ///< a peer said what makes no sense
+    access_denied,       ///< a server does not let this client do that
+    no_such_name,        ///< nothing is shared under that name
+    insecure,            ///< what would be open to everybody was asked for
 };
 
 namespace detail {
@@ -94,6 +100,18 @@ public:
             return "not pageable: only a batch whose objects live in a heap_store goes out, and not the root";
         case errc::device_unavailable:
             return "device unavailable: see that its driver or server runs and can be reached";
+        case errc::disconnected:
+            return "disconnected: the server is gone, or was out of reach for longer than its lease; what it held "
+                   "is "
+                   "freed; connect again and make it anew";
+        case errc::timed_out: return "timed out: the server did not answer; see that it runs, or raise the timeout";
+        case errc::protocol_error:
+            return "protocol error: the peer does not speak tenure's protocol, or not this version of it";
+        case errc::access_denied:
+            return "access denied: see the token, the certificate or the user that the server was told to trust";
+        case errc::no_such_name: return "no such name: nobody shares a buffer under it; share() it first";
+        case errc::insecure:
+            return "insecure: beyond this machine a server needs TLS and a token or client certificates";
         case errc::bad_address:
             return "bad address: adopt() takes a pointer to an object in this process, not null or a tagged value";
         }

@@ -24,16 +24,18 @@ std::string name_of(S const& s) {
     else return typeid(S).name();
 }
 
-/// An operation that asynchronous stores have goes past whoever hides the others: so it is not passed on.
+/// The operations of asynchronous and batched stores go past whoever hides the others: so they are not passed on.
 constexpr store_traits waited_for(store_traits t) noexcept {
     t.asynchronous = false;
+    t.batched      = false;
     return t;
 }
 
 }  // namespace detail
 
 /// A store over a store that passes every call on: derive from it and hide what is to be different. It shares the
-/// upstream, which so outlives its blocks, and has its block names and its capabilities, except `asynchronous`.
+/// upstream, which so outlives its blocks, and has its block names and its capabilities, except
+/// `asynchronous` and `batched`.
 ///
 /// As thread-safe as the upstream. A call costs nothing more than the upstream's own.
 template <backing_store Upstream>

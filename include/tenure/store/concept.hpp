@@ -34,6 +34,7 @@ struct store_traits {
     bool durable      = false;  ///< blocks can be kept by name, and then outlive the process
     bool copyable     = false;  ///< copies between its own blocks without passing through this process
     bool asynchronous = false;  ///< can be called without waiting for the answer
+    bool batched      = false;  ///< knows blocks by batch, and frees a batch by its number
 
     friend bool operator==(store_traits const&, store_traits const&) = default;
 };
@@ -133,6 +134,22 @@ concept asynchronous = requires(S& s, std::size_t n, block b, std::span<block co
     s.async_write(b, n, in, detail::handler_probe<>{});
 };
 
+/// Blocks that the store knows by batch: for one to which a list of them is far to carry, or that shows its users
+/// what they hold.
+template <class S>
+concept batched = requires(S& s, std::size_t n, std::uint64_t batch, std::span<block const> many) {
+    // As allocate(), in that batch: a number of the caller's choice, not 0, that the first block in it opens. What
+    // allocate() gives is in none.
+    { s.allocate_in(batch, n, n) } -> std::same_as<result<block>>;
+
+    // These are in that batch from now on, or in none if it is 0. On error all are where they were.
+    { s.transfer(many, batch) } -> std::same_as<result<void>>;
+
+    // Frees what is in the batch. As deallocate(): one with nothing in it changes nothing, so the call may be
+    // repeated after a fault, and it allocates nothing.
+    { s.deallocate_batch(batch) } noexcept -> std::same_as<result<void>>;
+};
+
 namespace detail {
 
 // Whether S has anything of that name: then it must be the right thing.
@@ -144,7 +161,13 @@ TENURE_NAMES(keep);
 TENURE_NAMES(find);
 TENURE_NAMES(sync);
 TENURE_NAMES(copy);
+TENURE_NAMES(allocate_in);
+TENURE_NAMES(transfer);
+TENURE_NAMES(deallocate_batch);
 #undef TENURE_NAMES
+
+template <class S>
+concept names_batched = names_allocate_in<S> || names_transfer<S> || names_deallocate_batch<S>;
 
 template <class S>
 concept names_async = requires(S& s, std::size_t n, block b, std::span<std::byte> out) {
@@ -162,7 +185,8 @@ concept backing_store =
     (!S::traits.anonymous || S::traits.addressable) &&
     (S::traits.durable ? durable<S> : !(detail::names_keep<S> || detail::names_find<S> || detail::names_sync<S>)) &&
     (S::traits.copyable ? copyable<S> : !detail::names_copy<S>) &&
-    (S::traits.asynchronous ? asynchronous<S> : !detail::names_async<S>);
+    (S::traits.asynchronous ? asynchronous<S> : !detail::names_async<S>) &&
+    (S::traits.batched ? batched<S> : !detail::names_batched<S>);
 
 namespace detail {
 
@@ -191,6 +215,11 @@ consteval bool is_whole_store() {
         static_assert(asynchronous<S>,
                       "traits.asynchronous is set: then the async_ operations must be as in asynchronous");
     else static_assert(!names_async<S>, "the store has async_ operations, but traits.asynchronous is not set");
+    if constexpr (can.batched)
+        static_assert(batched<S>,
+                      "traits.batched is set: then allocate_in(), transfer() and deallocate_batch() "
+                      "must be as in batched");
+    else static_assert(!names_batched<S>, "the store has operations on batches, but traits.batched is not set");
     return true;
 }
 

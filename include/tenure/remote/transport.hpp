@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include <boost/asio/any_completion_handler.hpp>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/post.hpp>
+
+namespace tenure {
+
+/// A connected stream of bytes, whatever carries it: so that what is said over it is compiled once, and only who
+/// asks for TLS needs OpenSSL. One read and one write may be under way at a time. Not thread-safe: all of it runs
+/// on the executor, a strand where several threads run that.
+class transport {
+public:
+    /// Why it failed, or null; and how many bytes went.
+    using handler = boost::asio::any_completion_handler<void(boost::system::error_code, std::size_t)>;
+
+    transport()                            = default;
+    virtual ~transport()                   = default;
+    transport(transport const&)            = delete;
+    transport& operator=(transport const&) = delete;
+
+    virtual boost::asio::any_io_executor get_executor() = 0;
+
+    /// At least a byte, or an error. The list of buffers is looked at before the call returns; what it refers to
+    /// stays until the handler is called.
+    virtual void async_read_some(std::span<boost::asio::mutable_buffer const> into, handler done) = 0;
+    virtual void async_write_some(std::span<boost::asio::const_buffer const> from, handler done)  = 0;
+
+    /// Ends what is under way, with an error. The socket is closed at once.
+    virtual void close() noexcept = 0;
+};
+
+/// A Unix or TCP socket.
+class plain_transport final : public transport {
+public:
+    using socket = boost::asio::generic::stream_protocol::socket;
+
+    explicit plain_transport(socket s) noexcept : socket_(std::move(s)) {}
+
+    boost::asio::any_io_executor get_executor() override { return socket_.get_executor(); }
+
+    void async_read_some(std::span<boost::asio::mutable_buffer const> into, handler done) override {
+        socket_.async_read_some(into, std::move(done));
+    }
+    void async_write_some(std::span<boost::asio::const_buffer const> from, handler done) override {
+        socket_.async_write_some(from, std::move(done));
+    }
+    void close() noexcept override {
+        boost::system::error_code ignored;
+        socket_.close(ignored);  // whatever it says, the descriptor is gone
+    }
+
+private:
+    socket socket_;
+};
+
+}  // namespace tenure
