@@ -145,9 +145,9 @@ concept batched = requires(S& s, std::size_t n, std::uint64_t batch, std::span<b
     // These are in that batch from now on, or in none if it is 0. On error all are where they were.
     { s.transfer(many, batch) } -> std::same_as<result<void>>;
 
-    // Frees what is in the batch. As deallocate(): one with nothing in it changes nothing, so the call may be
-    // repeated after a fault, and it allocates nothing.
-    { s.deallocate_batch(batch) } noexcept -> std::same_as<result<void>>;
+    // Frees the batch, which has just these blocks: by its number, or as deallocate() of them. A batch that is not
+    // there changes nothing, so the call may be repeated after a fault; and it allocates nothing.
+    { s.deallocate_batch(batch, many) } noexcept -> std::same_as<result<void>>;
 };
 
 namespace detail {
