@@ -25,7 +25,7 @@ struct device_memory {
 /// Every operation may be called from any thread, several at once, and is done when it returns. They are in no
 /// order with what the user runs on the device: who has a kernel write to memory waits for it before reading.
 ///
-/// What goes wrong is a result, never an exception: device_unavailable once the device is lost, for ever; store_full
+/// What goes wrong is a result, never an exception: device_unavailable once the device is lost; store_full
 /// for no memory there, memory_full for none here; else what the driver said, in a category of its own. Ranges are
 /// checked by the caller: they lie within the memory that is named.
 template <class D>
