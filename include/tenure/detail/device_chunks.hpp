@@ -23,11 +23,11 @@ namespace tenure::detail {
 /// they name its bytes to pools that are made for memory one can point to.
 template <class Device>
 struct device_chunk {
-    typename Device::memory                memory{};
-    std::byte*                             shadow = nullptr;  ///< null: it is one block's own
-    std::size_t                            bytes  = 0;
-    std::size_t                            used   = 0;        ///< in ranges that are out; under the pool's lock
-    device_chunk*                          next   = nullptr;  ///< among those to be freed
+    typename Device::memory             memory{};
+    std::byte*                          shadow = nullptr;  ///< null: it is one block's own
+    std::size_t                         bytes  = 0;
+    std::size_t                         used   = 0;        ///< in ranges that are out; under the pool's lock
+    device_chunk*                       next   = nullptr;  ///< among those to be freed
     boost::intrusive::set_member_hook<> in_order;
 };
 
@@ -116,14 +116,14 @@ public:
         }
     }
 
-    /// To the driver, with no lock held; the first thing it said against that. Each is forgotten all the same: it
-    /// went with a device that is lost, or the driver will not hear of it again.
+    /// To the driver, with no lock held; the first thing it said against that. Each is forgotten all the same, for
+    /// the driver will not hear of it again. What goes with a device that is lost is gone, and that is no error.
     result<void> free_all(chunk* idle) noexcept {
         result<void> outcome{};
         while (chunk* const c = idle) {
             idle                     = c->next;
             result<void> const freed = device_.free(c->memory);
-            if (!freed && outcome) outcome = freed;
+            if (!freed && outcome && freed.error() != errc::device_unavailable) outcome = freed;
             forget(c);
         }
         return outcome;
@@ -191,16 +191,19 @@ private:
         idle   = &c;
     }
 
-    /// A chunk with at least so many bytes, as yet unknown to all. Where the device is short of memory, no more
-    /// than is needed, and what lay idle first goes back.
+    /// A chunk with at least so many bytes, as yet unknown to all. Where the device is short of memory it is a
+    /// smaller one, and what lay idle goes back first.
     result<chunk*> grow(std::size_t least) noexcept {
         constexpr std::size_t first = std::size_t{4} << 20;
         std::size_t const     most  = options_.chunk_bytes;
-        std::size_t const     bytes = std::max(std::clamp(this->bytes(), std::min(first, most), most), least);
-        result<chunk*>        made  = make_shadowed((bytes + alignment - 1) / alignment * alignment);
-        if (!made && made.error() == errc::store_full)
-            made = make_shadowed((least + alignment - 1) / alignment * alignment);
-        return made;
+        least                       = (least + alignment - 1) / alignment * alignment;
+        std::size_t bytes           = std::max(std::clamp(this->bytes(), std::min(first, most), most), least);
+        for (;;) {
+            bytes                     = (bytes + alignment - 1) / alignment * alignment;
+            result<chunk*> const made = make_shadowed(bytes);
+            if (made || bytes <= least || made.error() != errc::store_full) return made;
+            bytes = std::max(bytes / 2, least);
+        }
     }
 
     result<chunk*> make_shadowed(std::size_t bytes) noexcept {

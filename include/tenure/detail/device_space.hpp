@@ -54,8 +54,8 @@ public:
         std::size_t const some = std::max<std::size_t>(bytes, 1);
         alignment              = std::max(alignment, grain_);
         if (some <= largest && alignment <= largest_alignment) return take_slot(bytes, alignment);
-        auto const r = chunks_.fits(some, alignment) ? chunks_.take(some, alignment)
-                                                     : chunks_.take_whole(some, alignment);
+        auto const r =
+            chunks_.fits(some, alignment) ? chunks_.take(some, alignment) : chunks_.take_whole(some, alignment);
         if (!r) return r.error();
         return place{r->chunk, nullptr, r->offset, bytes};
     }

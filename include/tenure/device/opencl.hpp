@@ -30,8 +30,8 @@ struct opencl_options {
 /// 1.2 take no offsets.
 ///
 /// Transfers are blocking calls, straight between the caller's memory and the device: drivers stage them as suits
-/// them. Whatever is done here is done through sub-buffers, which do not overlap unless one block is used twice, for
-/// of a buffer and its parts only one may be in use at a time, says the standard.
+/// them. Whatever is done here is done through sub-buffers, which do not overlap unless one block is used twice,
+/// for of a buffer and its parts only one may be in use at a time, says the standard.
 ///
 /// OpenCL does not tell how much memory is free: memory_info() says what this object has not taken. Some drivers
 /// allocate when memory is first used, and so store_full may come from a write. Thread-safe.
@@ -43,8 +43,8 @@ public:
     };
     using native_type = cl_mem;
 
-    /// With a context of its own, of this device only. Throws tenure::error, device_unavailable: no such platform or
-    /// device, or the driver's error.
+    /// With a context of its own, of this device only. Throws tenure::error, device_unavailable: no such platform
+    /// or device, or the driver's error.
     explicit opencl_device(opencl_options const& options = {})
         : opencl_device(detail::find_opencl_device(options.platform, options.device), options.queues) {}
 
@@ -140,8 +140,7 @@ private:
         cl_int                code   = CL_SUCCESS;
     };
 
-    opencl_device(cl_device_id id, unsigned queues)
-        : opencl_device(id, detail::make_opencl_context(id), queues) {}
+    opencl_device(cl_device_id id, unsigned queues) : opencl_device(id, detail::make_opencl_context(id), queues) {}
 
     opencl_device(cl_device_id id, detail::opencl_context context, unsigned queues)
         : context_(std::move(context)), id_(id), name_(detail::opencl_name(id)) {

@@ -31,15 +31,15 @@ struct device_store_options {
 /// Memory of a device: host_device, opencl_device, cuda_device, or a user's own. Blocks are cut from large
 /// allocations, so that making and freeing them costs some 50 ns each, and no call of the driver most of the time.
 ///
-/// read() and write() pass through this process, copy() does not. They are in no order with the user's kernels: wait
-/// for a kernel before reading what it wrote. Those of several threads overlap, as far as the device can.
+/// read() and write() pass through this process, copy() does not. They are in no order with the user's kernels:
+/// wait for a kernel before reading what it wrote. Those of several threads overlap, as far as the device can.
 ///
 /// Contents of a new block are those of earlier blocks of this store: a store is one client. Who lets several at
 /// one clears in between, with fill().
 ///
 /// Errors: store_full, no memory on the device or the capacity is reached; device_unavailable, it is lost, and all
-/// that was on it. Then blocks can still be freed. What a driver says when it is given memory back is the result of
-/// the deallocate() that did so, and the blocks are freed all the same. Thread-safe.
+/// that was on it; then blocks can still be freed, and are. What else a driver says when it is given memory back is
+/// the result of the deallocate() that did so, and the blocks are freed all the same. Thread-safe.
 template <device Device>
 class device_store {
 public:
