@@ -139,15 +139,8 @@ public:
     class page_locked_memory;
     result<page_locked_memory> page_locked(std::size_t bytes) noexcept;
 
-    /// The context, for who makes it current to launch kernels: a CUcontext.
-    detail::cuda_context context() const noexcept { return context_; }
-
-    /// A function of the driver API by the name that cuda.h gives it (cuModuleLoadData, cuLaunchKernel); null:
-    /// there is none.
-    void* symbol(char const* function) const noexcept { return ::dlsym(driver_.library, function); }
-
-private:
-    /// The context is the thread's current one while this lives.
+    /// While this lives, the device's context is the calling thread's current one: for whatever the user calls of
+    /// the driver or the runtime. To be destroyed on the same thread, last made first.
     class current {
     public:
         explicit current(cuda_device const& d) noexcept
@@ -158,13 +151,22 @@ private:
         }
         current(current const&)            = delete;
         current& operator=(current const&) = delete;
-        int      code() const noexcept { return code_; }
+
+        int code() const noexcept { return code_; }  ///< a CUresult; not 0: it is not
 
     private:
         detail::cuda_driver const& driver_;
         int const                  code_;
     };
 
+    /// A CUcontext.
+    detail::cuda_context context() const noexcept { return context_; }
+
+    /// A function of the driver API by the name that cuda.h gives it (cuModuleLoadData, cuLaunchKernel); null:
+    /// there is none.
+    void* symbol(char const* function) const noexcept { return ::dlsym(driver_.library, function); }
+
+private:
     /// f(), with the context current; its CUresult. Once the device is lost, that, and f is not called.
     template <class F>
     int in_context(F f) const noexcept {

@@ -42,6 +42,7 @@ constexpr bool is_cuda_loss(int code) noexcept {
     switch (code) {
     case 3:    // NOT_INITIALIZED
     case 4:    // DEINITIALIZED
+    case 34:   // STUB_LIBRARY: a toolkit's, which is there to be linked to
     case 46:   // DEVICE_UNAVAILABLE
     case 100:  // NO_DEVICE
     case 101:  // INVALID_DEVICE
