@@ -50,17 +50,19 @@ public:
 
     int write(cuda_address to, std::span<std::byte const> in) noexcept {
         if (is_locked(in)) return done(driver_.cuMemcpyHtoDAsync_v2(to, in.data(), in.size(), stream_));
-        std::size_t const piece = piece_of(in.size());
-        int               code  = cuda_success;
-        for (std::size_t at = 0, i = 0; code == cuda_success && at < in.size(); at += piece, ++i) {
-            staging&          h = halves_[i % 2];
-            std::size_t const n = std::min(piece, in.size() - at);
+        std::size_t const piece  = piece_of(in.size());
+        std::size_t const pieces = (in.size() + piece - 1) / piece;
+        int               code   = cuda_success;
+        for (std::size_t i = 0; code == cuda_success && i < pieces; ++i) {
+            staging&          h    = halves_[i % 2];
+            std::size_t const at   = i * piece;
+            auto const        part = in.subspan(at, std::min(piece, in.size() - at));
             if (i >= 2) code = driver_.cuEventSynchronize(h.done);
             if (code == cuda_success) {
-                std::memcpy(h.memory, in.data() + at, n);
-                code = driver_.cuMemcpyHtoDAsync_v2(to + at, h.memory, n, stream_);
+                std::memcpy(h.memory, part.data(), part.size());
+                code = driver_.cuMemcpyHtoDAsync_v2(to + at, h.memory, part.size(), stream_);
             }
-            if (code == cuda_success) code = driver_.cuEventRecord(h.done, stream_);
+            if (code == cuda_success && i + 2 < pieces) code = driver_.cuEventRecord(h.done, stream_);
         }
         return done(code);
     }
@@ -73,18 +75,19 @@ public:
             return out.subspan(i * piece, std::min(piece, out.size() - i * piece));
         };
         int code = cuda_success;
-        for (std::size_t i = 0; code == cuda_success && i <= pieces; ++i) {
-            if (i < pieces) {  // into the half that was emptied in the last round
-                staging& h = halves_[i % 2];
-                code       = driver_.cuMemcpyDtoHAsync_v2(h.memory, from + i * piece, part(i).size(), stream_);
-                if (code == cuda_success) code = driver_.cuEventRecord(h.done, stream_);
-            }
-            if (i == 0 || code != cuda_success) continue;
-            staging& h = halves_[(i - 1) % 2];
-            code       = driver_.cuEventSynchronize(h.done);
-            if (code == cuda_success) std::memcpy(part(i - 1).data(), h.memory, part(i - 1).size());
+        for (std::size_t i = 0; code == cuda_success && i < pieces; ++i) {  // into the half that is empty
+            staging& h = halves_[i % 2];
+            code       = driver_.cuMemcpyDtoHAsync_v2(h.memory, from + i * piece, part(i).size(), stream_);
+            if (code == cuda_success && i + 1 < pieces) code = driver_.cuEventRecord(h.done, stream_);
+            if (code != cuda_success || i == 0) continue;
+            staging& last = halves_[(i - 1) % 2];
+            code          = driver_.cuEventSynchronize(last.done);
+            if (code == cuda_success) std::memcpy(part(i - 1).data(), last.memory, piece);
         }
-        return done(code);
+        code = done(code);
+        if (code == cuda_success)
+            std::memcpy(part(pieces - 1).data(), halves_[(pieces - 1) % 2].memory, part(pieces - 1).size());
+        return code;
     }
 
     /// One command, `f(stream)`.
