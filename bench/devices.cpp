@@ -200,9 +200,7 @@ void end_of_batch(benchmark::State& state) {
 }
 
 void add(std::string const& name, std::function<void(benchmark::State&)> const& f) {
-    benchmark::RegisterBenchmark(("devices/" + name).c_str(), f)
-        ->Unit(benchmark::kMicrosecond)
-        ->UseManualTime();
+    benchmark::RegisterBenchmark(("devices/" + name).c_str(), f)->Unit(benchmark::kMicrosecond)->UseManualTime();
 }
 
 template <class Calls, class Host = pageable>
