@@ -27,8 +27,9 @@ struct cuda_options {
 };
 
 /// A GPU through the CUDA driver API, loaded at run time: a program with this builds without a toolkit and starts
-/// without a driver. It shares the device's primary context, which is that of the CUDA runtime: so memory can be
-/// used by kernels launched through either. A native pointer is a CUdeviceptr.
+/// without a driver (link ${CMAKE_DL_LIBS}, where the C library has no dlopen() itself). It shares the device's
+/// primary context, which is that of the CUDA runtime: so memory can be used by kernels launched through either. A
+/// native pointer is a CUdeviceptr.
 ///
 /// Every call leaves the calling thread's current context as it was. Transfers go through page-locked memory in two
 /// halves, or straight where the caller's memory is page-locked (see page_locked(), cudaMallocHost), on streams
@@ -162,8 +163,8 @@ public:
     /// A CUcontext.
     detail::cuda_context context() const noexcept { return context_; }
 
-    /// A function of the driver API by the name that cuda.h gives it (cuModuleLoadData, cuLaunchKernel); null:
-    /// there is none.
+    /// A function of the driver API, by the name that the library has for it (cuLaunchKernel, cuMemAlloc_v2); null:
+    /// there is none. So a program need not link to the driver either.
     void* symbol(char const* function) const noexcept { return ::dlsym(driver_.library, function); }
 
 private:
