@@ -42,6 +42,7 @@ inline void batches(subject& s) {
 
 inline void transfers(subject& s) {
     std::vector<block> many;
+    many.reserve(30);
     for (std::uint64_t i = 0; i < 30; ++i) many.push_back(allocate_in(s, 1, 100, i));
     std::span const all(many), stays = all.first(10), goes = all.subspan(10, 10), leaves = all.subspan(20);
     s.succeeds(s.store.try_transfer(goes, 2), "transfer to a batch that opens with it");
