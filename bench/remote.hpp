@@ -15,6 +15,8 @@ inline constexpr std::size_t small_bytes    = 4096;
 inline constexpr std::size_t small_reads    = 20'000;  ///< a round
 inline constexpr std::size_t in_flight      = 64;
 inline constexpr std::size_t round_trips    = 2000;  ///< a round
+inline constexpr std::size_t buffers_made   = 100'000;
+inline constexpr std::size_t buffer_size    = 64;
 
 enum class carrier { unix_socket, tcp };
 
