@@ -251,9 +251,7 @@ private:
     }
 
     /// New, and in order: what a hello of the client's took is left out.
-    bool is_next(std::uint64_t request) const noexcept {
-        return request == next_ || (request == hello_ + 1 && next_ <= hello_);
-    }
+    bool is_next(std::uint64_t request) const noexcept { return request >= next_ && request != hello_; }
 
     next violated(protocol::frame_header const& h, outgoing& out) {
         out.filling().reply(h.request, h.operation, status_violated);
@@ -263,7 +261,6 @@ private:
     void record(answer const& a) noexcept {
         said_.add(a);
         next_ = a.request + 1;
-        if (next_ == hello_) ++next_;
     }
 
     static void repeat(answer const& a, outgoing& out) {
