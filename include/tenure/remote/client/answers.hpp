@@ -72,8 +72,8 @@ private:
             r.of->made = {first++, static_cast<std::size_t>(run->bytes)};
             --n;
         }
-        r.blocks = static_cast<std::int64_t>(run->count - (r.no_surplus ? n : 0));
-        r.bytes  = static_cast<std::int64_t>(run->bytes) * r.blocks;
+        r.bytes  = static_cast<std::int64_t>(run->bytes * run->count);
+        r.blocks = static_cast<std::int64_t>(run->count);
         block_kind const kind{asked.batch, static_cast<std::size_t>(run->bytes),
                               static_cast<std::size_t>(asked.alignment)};
         if (r.no_surplus) spare.failed(kind);

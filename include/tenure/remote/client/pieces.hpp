@@ -92,8 +92,6 @@ public:
             protocol::batch_request b;
             b.batch = c.batch;
             r.put(b);
-            r.blocks = -static_cast<std::int64_t>(c.many.size());
-            for (block const& x : c.many) r.bytes -= static_cast<std::int64_t>(x.bytes);
             break;
         }
         case read:

@@ -24,17 +24,18 @@ public:
     bool next(protocol::block_run& run) noexcept {
         while (at_ < many_.size() && gone_->lost(many_[at_].id)) ++at_;
         if (at_ == many_.size()) return false;
-        std::uint64_t const first = many_[at_].id, bytes = many_[at_].bytes;
-        std::uint64_t       n = 1;
-        // No id is 0 or all ones: nothing wraps.
+        // No run may end beyond the last number there is: no block has that, nor the number 0.
+        std::uint64_t const first = many_[at_].id == ~std::uint64_t{0} ? 0 : many_[at_].id;
+        std::uint64_t const bytes = many_[at_].bytes;
+        std::uint64_t       n     = 1;
         auto const goes = [&](std::uint64_t id) {
             return at_ + n < many_.size() && many_[at_ + n].id == id && many_[at_ + n].bytes == bytes;
         };
-        bool const down = goes(first - 1);
+        bool const down = first > 1 && goes(first - 1);
         if (down)
-            while (goes(first - n)) ++n;
+            while (first > n && goes(first - n)) ++n;
         else
-            while (goes(first + n)) ++n;
+            while (first + n != ~std::uint64_t{0} && goes(first + n)) ++n;
         at_ += n;
         run.first = down ? first - n + 1 : first;
         run.bytes = bytes;

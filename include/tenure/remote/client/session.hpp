@@ -192,7 +192,7 @@ private:
         --std::exchange(r.of, nullptr)->under_way;
         std::size_t const before = r.frame_bytes();
         if (r.begun) {
-            if (r.operation() == deallocate || r.operation() == end_batch) ask_usage_ = doubtful_ = true;
+            if (r.operation() == deallocate || r.operation() == end_batch) ask_usage_ = true;
             pieces::empty(r);
         } else {
             if (r.operation() == allocate) spare_.failed(kind_of(r));
@@ -212,15 +212,12 @@ private:
         if (r.of) ++r.of->under_way;
         using enum protocol::operation;
         if (r.operation() == usage) held_.asked(r.number());
-        if (r.operation() == end_batch) forget(r);
+        if (r.operation() == end_batch) forget(r.body_as<protocol::batch_request>().batch);
     }
 
     /// What nobody has asked for yet ends with the batch, too; and what is on its way.
-    void forget(request& end) noexcept {
-        std::uint64_t const batch = end.body_as<protocol::batch_request>().batch;
-        auto const          spare = spare_.drop(batch);
-        end.bytes -= spare.bytes;
-        end.blocks -= spare.blocks;
+    void forget(std::uint64_t batch) noexcept {
+        spare_.drop(batch);
         window_.for_each([&](request& r) {
             if (r.operation() == protocol::operation::allocate && kind_of(r).batch == batch) r.no_surplus = true;
         });
@@ -254,7 +251,7 @@ private:
                 continue;
             }
             commit(r);
-            if (r.operation() == protocol::operation::end_batch) c.ask_usage = doubtful_;
+            if (r.operation() == protocol::operation::end_batch) c.ask_usage = true;
             if (!c.all_asked || c.ask_usage) ready_.push_back(c);
         }
     }
@@ -344,8 +341,7 @@ private:
         if (!outcome) held_.changed(r.number(), r.bytes, r.blocks);
         bool const more_than_one = what == allocate && r.body_as<protocol::allocate_request>().count > 1;
         if (outcome && more_than_one) spare_.failed(kind_of(r));
-        if (outcome && (what == deallocate || what == end_batch)) {
-            doubtful_ = true;
+        if (outcome && what == deallocate) {
             if (c && !c->ends_early) c->ask_usage = true;
             else ask_usage_ = true;
         }
@@ -570,7 +566,7 @@ private:
             if (c->under_way == 0) finish(*c);
         });
         asked_     = 0;
-        ask_usage_ = renew_ = doubtful_ = false;
+        ask_usage_ = renew_ = false;
         held_.begin(window_.next() - 1);
         out_.restart();
     }
@@ -606,7 +602,6 @@ private:
     stage stage_ = stage::down;
     bool  shut_ = false, for_good_ = false, was_open_ = false;
     bool  ask_usage_ = false, renew_ = false, farewell_ = false;
-    bool  doubtful_ = false;  ///< somebody may end a batch that has ended: only the server knows what that frees
 
     call_list<&call::active> active_;
     call_list<&call::ready>  ready_, finished_;

@@ -80,21 +80,15 @@ public:
         }
     }
 
-    struct amount {
-        std::int64_t bytes = 0, blocks = 0;
-    };
-
-    /// The batch has ended, and with it what was in it: nobody is to get that. Returns how much it was.
-    amount drop(std::uint64_t batch) noexcept {
+    /// The batch has ended, and with it what was in it: nobody is to get that.
+    void drop(std::uint64_t batch) noexcept {
         std::scoped_lock const guard(lock_);
-        amount const           before{bytes(), blocks()};
         for (shelf& s : shelves_) {
             if (s.kind.batch != batch) continue;
             for (std::size_t i = 0; i < s.runs; ++i)
                 count(s.kind.bytes, -static_cast<std::int64_t>(s.run[i].count));
             s = {};
         }
-        return {before.bytes - bytes(), before.blocks - blocks()};
     }
 
     /// The session is over, and all is gone.
