@@ -32,7 +32,7 @@ private:
 };
 
 /// Where a session's block is in its lists.
-struct place {
+struct block_place {
     static constexpr std::uint32_t nowhere = ~std::uint32_t{0};
 
     std::uint32_t list  = nowhere;
@@ -73,15 +73,15 @@ public:
     }
 
     /// Null: no block of this session's has that id, or ever had.
-    place* find(std::uint64_t id) noexcept {
+    block_place* find(std::uint64_t id) noexcept {
         page* const p = page_of(id);
         if (!p) return nullptr;
-        place& at = p->places[id % id_source::page_ids];
-        return at.list == place::nowhere ? nullptr : &at;
+        block_place& at = p->places[id % id_source::page_ids];
+        return at.list == block_place::nowhere ? nullptr : &at;
     }
 
     /// Of an id that make() gave.
-    void put(std::uint64_t id, place where) noexcept {
+    void put(std::uint64_t id, block_place where) noexcept {
         page* const p                       = page_of(id);
         p->places[id % id_source::page_ids] = where;
         ++p->live;
@@ -89,7 +89,7 @@ public:
 
     void erase(std::uint64_t id) noexcept {
         page* const p                            = page_of(id);
-        p->places[id % id_source::page_ids].list = place::nowhere;
+        p->places[id % id_source::page_ids].list = block_place::nowhere;
         if (--p->live == 0) drop_if_empty(id);
     }
 
@@ -98,15 +98,15 @@ public:
         for (std::uint64_t id = first; id < first + n; id = (id | (id_source::page_ids - 1)) + 1) drop_if_empty(id);
     }
 
-    /// The first id after `id` that may have a place, if `id` has none for want of a page.
+    /// The first id after `id` that may have a block_place, if `id` has none for want of a page.
     std::uint64_t skip(std::uint64_t id) noexcept {
         return page_of(id) ? id + 1 : (id | (id_source::page_ids - 1)) + 1;
     }
 
 private:
     struct page {
-        std::array<place, id_source::page_ids> places;
-        std::uint32_t                          live = 0;
+        std::array<block_place, id_source::page_ids> places;
+        std::uint32_t                                live = 0;
     };
 
     page* page_of(std::uint64_t id) noexcept {
