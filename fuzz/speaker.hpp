@@ -188,7 +188,8 @@ private:
     static std::uint64_t number(input& in) {
         auto const n = in.take<std::uint8_t>();
         if (n < 128) return n;
-        if (n < 248) return std::uint64_t{n} << (n % 8);
+        if (n < 224) return std::uint64_t{n} << (n % 8);
+        if (n < 248) return std::uint64_t{256} * (n % 8) + n / 8 % 3 - 1;  // about as many as go into a page of ids
         return n < 252 ? in.take<std::uint64_t>() : ~std::uint64_t{0} - n % 4;
     }
 

@@ -64,7 +64,7 @@ public:
             while (made > 0) pages_.erase((first >> id_source::page_bits) + --made);
             throw;
         }
-        std::uint64_t const old = next_;
+        std::uint64_t const old = left_ ? next_ : 0;  // else next_ may be one of the new ones
         next_                   = first + n;
         left_                   = pages * id_source::page_ids - n;
         last_                   = nullptr;
@@ -98,7 +98,7 @@ public:
         for (std::uint64_t id = first; id < first + n; id = (id | (id_source::page_ids - 1)) + 1) drop_if_empty(id);
     }
 
-    /// The first id after `id` that may have a block_place, if `id` has none for want of a page.
+    /// The first id after `id` that may have a place, if `id` has none for want of a page.
     std::uint64_t skip(std::uint64_t id) noexcept {
         return page_of(id) ? id + 1 : (id | (id_source::page_ids - 1)) + 1;
     }
