@@ -7,6 +7,7 @@
 #include <span>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
@@ -50,10 +51,12 @@ public:
     boost::asio::any_io_executor get_executor() override { return socket_.get_executor(); }
 
     void async_read_some(std::span<boost::asio::mutable_buffer const> into, handler done) override {
-        socket_.async_read_some(into, std::move(done));
+        reading_.assign(into.begin(), into.end());
+        socket_.async_read_some(std::span(reading_), std::move(done));
     }
     void async_write_some(std::span<boost::asio::const_buffer const> from, handler done) override {
-        socket_.async_write_some(from, std::move(done));
+        writing_.assign(from.begin(), from.end());
+        socket_.async_write_some(std::span(writing_), std::move(done));
     }
     void close() noexcept override {
         boost::system::error_code ignored;
@@ -61,7 +64,10 @@ public:
     }
 
 private:
-    socket socket_;
+    // Asio looks at the list again when the socket is ready.
+    std::vector<boost::asio::mutable_buffer> reading_;
+    std::vector<boost::asio::const_buffer>   writing_;
+    socket                                   socket_;
 };
 
 }  // namespace tenure

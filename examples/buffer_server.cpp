@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+
+// A server of buffers: lends the memory of this machine, or of its GPU, to other processes. Installed as
+// tenure-buffer-server.
+//
+//     buffer_server --unix /run/user/1000/tenure.sock --capacity 8GiB
+//     buffer_server --listen tls:0.0.0.0:7117 --cert server.pem --key server.key --token-file tokens
+//     buffer_server --status unix:/run/user/1000/tenure.sock
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/write.hpp>
+#include <nlohmann/json.hpp>
+
+#include <tenure/remote/server.hpp>
+#include <tenure/remote/tls.hpp>
+#include <tenure/store/heap.hpp>
+
+namespace {
+
+struct settings {
+    std::vector<std::string> listen, unix_paths, peers;
+    std::string              device   = "host", token_file, certificate, key, client_ca, peers_ca, status;
+    std::uint64_t            capacity = 0, client_bytes = 0;
+    double                   lease = 30, drain = 10;
+    unsigned                 threads = 1;
+    bool                     quiet   = false;
+};
+
+tenure::any_store make_store(settings const& s) {
+    if (s.device == "host")
+        return std::make_shared<tenure::heap_store>(
+            tenure::heap_options{.capacity = static_cast<std::size_t>(s.capacity)});
+    throw tenure::error(tenure::errc::device_unavailable,
+                        "--device " + s.device + ": this program was built without it; there is: host");
+}
+
+/// One line a connection, at either end of it.
+void log(tenure::server_event const& e) {
+    static constexpr char const* what[] = {"opened", "resumed", "lost", "ended", "refused"};
+    std::string                  line   = std::string(what[static_cast<int>(e.what)]) + ' ' + e.peer;
+    if (e.session) line += " session=" + std::to_string(e.session);
+    if (!e.client.empty()) line += " client=\"" + e.client + '"';
+    if (!e.token.empty()) line += " token-of=\"" + e.token + '"';
+    if (e.session) line += " buffers=" + std::to_string(e.buffers) + " bytes=" + std::to_string(e.bytes);
+    if (e.why) line += ": " + e.why.message();
+    std::fprintf(stderr, "%s\n", line.c_str());
+}
+
+int serve(settings const& s) {
+    tenure::server_options o;
+    o.lease       = std::chrono::milliseconds(static_cast<std::int64_t>(s.lease * 1000));
+    o.quota.bytes = s.client_bytes;
+    if (!s.token_file.empty()) o.tokens = tenure::tokens::from_file(s.token_file);
+    if (!s.certificate.empty())
+        o.tls = std::make_shared<tenure::tls_server>(tenure::tls_files{s.certificate, s.key, s.client_ca});
+    for (std::string const& p : s.peers) o.peers.emplace_back(p);
+    if (!s.peers.empty()) o.peers_tls = std::make_shared<tenure::tls_client>(tenure::tls_files{{}, {}, s.peers_ca});
+    if (!s.quiet) o.log = log;
+
+    boost::asio::io_context io(static_cast<int>(s.threads));
+    tenure::buffer_server   server(io.get_executor(), make_store(s), std::move(o));
+    for (std::string const& path : s.unix_paths)
+        std::fprintf(stderr, "listening at %s\n",
+                     server.listen(tenure::endpoint("unix:" + path)).to_text().c_str());
+    for (std::string const& at : s.listen)
+        std::fprintf(stderr, "listening at %s\n", server.listen(tenure::endpoint(at)).to_text().c_str());
+
+    boost::asio::signal_set signals(io, SIGTERM, SIGINT);
+    auto const              stop = [&](boost::system::error_code ec, int) {
+        if (ec) return;
+        std::fprintf(stderr, "no new clients; waiting up to %g s for %zu\n", s.drain,
+                                  server.status().clients.size());
+        server.drain(std::chrono::milliseconds(static_cast<std::int64_t>(s.drain * 1000)),
+                                  [&] { signals.cancel(); });
+        signals.async_wait([&](boost::system::error_code again, int) {
+            if (!again) server.close(), io.stop();
+        });
+    };
+    signals.async_wait(stop);
+
+    std::vector<std::jthread> more;
+    for (unsigned i = 1; i < s.threads; ++i) more.emplace_back([&] { io.run(); });
+    io.run();
+    return 0;
+}
+
+/// Asks a running server, over its Unix socket, as its owner.
+int show_status(std::string const& where) {
+    namespace protocol = tenure::protocol;
+    tenure::endpoint const at(where);
+    if (at.how != tenure::endpoint::kind::unix_socket)
+        throw tenure::error(tenure::errc::access_denied, "--status needs the server's Unix socket");
+    boost::asio::io_context                     io;
+    boost::asio::local::stream_protocol::socket socket(io);
+    socket.connect(boost::asio::local::stream_protocol::endpoint(at.where));
+
+    auto const call = [&](std::uint64_t number, protocol::operation op, std::span<std::byte const> body) {
+        protocol::frame_header h;
+        h.body      = static_cast<std::uint32_t>(body.size());
+        h.request   = number;
+        h.settled   = number - 1;
+        h.operation = static_cast<std::uint16_t>(op);
+        boost::asio::write(socket, std::array{boost::asio::const_buffer(&h, sizeof h),
+                                              boost::asio::const_buffer(body.data(), body.size())});
+        boost::asio::read(socket, boost::asio::buffer(&h, sizeof h));
+        std::string out(h.body, '\0');
+        boost::asio::read(socket, boost::asio::buffer(out));
+        if (h.status) throw tenure::error(protocol::error_of(h.status), where);
+        return out;
+    };
+    protocol::hello_request const hello;
+    call(1, protocol::operation::hello, protocol::bytes_of(hello));
+    auto const status = nlohmann::ordered_json::parse(call(2, protocol::operation::status, {}));
+    call(3, protocol::operation::goodbye, {});
+    std::printf("%s\n", status.dump(2).c_str());
+    return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    settings s;
+    CLI::App app("Lends buffers on this machine to other processes");
+    app.add_option("--listen", s.listen, "Endpoints: tcp:localhost:7117, tls:0.0.0.0:7117");
+    app.add_option("--unix", s.unix_paths, "Paths of Unix sockets, for processes of this user");
+    app.add_option("--device", s.device, "Where the buffers are: host")->capture_default_str();
+    app.add_option("--capacity", s.capacity, "Bytes in all buffers (1GiB); 0: what there is")
+        ->transform(CLI::AsSizeValue(false));
+    app.add_option("--client-bytes", s.client_bytes, "Bytes of one client; 0: no limit")
+        ->transform(CLI::AsSizeValue(false));
+    app.add_option("--token-file", s.token_file, "Tokens that clients show: one a line, token or name:token");
+    auto* const cert = app.add_option("--cert", s.certificate, "The server's certificate chain, PEM");
+    auto* const key  = app.add_option("--key", s.key, "Its private key, PEM")->needs(cert);
+    cert->needs(key);
+    app.add_option("--client-ca", s.client_ca, "Who vouches for clients, PEM")->needs(cert);
+    app.add_option("--peer", s.peers, "Endpoints of servers that buffers may be sent to");
+    app.add_option("--peer-ca", s.peers_ca, "Who vouches for them, PEM; the system's authorities if none");
+    app.add_option("--lease", s.lease, "Seconds after which a silent client is gone")
+        ->capture_default_str()
+        ->check(CLI::Range(0.01, 86400.0));
+    app.add_option("--drain", s.drain, "Seconds for clients to leave after SIGTERM")
+        ->capture_default_str()
+        ->check(CLI::Range(0.0, 86400.0));
+    app.add_option("--threads", s.threads, "That serve")->capture_default_str()->check(CLI::Range(1u, 256u));
+    app.add_flag("--quiet", s.quiet, "No line for each connection");
+    app.add_option("--status", s.status, "Show the clients, bytes and batches of the server at unix:PATH");
+    app.set_config("--config", "", "Options, one a line: lease = 10");
+    CLI11_PARSE(app, argc, argv);
+    try {
+        if (!s.status.empty()) return show_status(s.status);
+        if (s.listen.empty() && s.unix_paths.empty())
+            throw std::runtime_error("nothing to listen at: give --unix PATH or --listen ENDPOINT");
+        return serve(s);
+    } catch (std::exception const& e) {
+        std::fprintf(stderr, "buffer_server: %s\n", e.what());
+        return 1;
+    }
+}

@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <tenure/remote/endpoint.hpp>
+#include <tenure/remote/server/hub.hpp>
+#include <tenure/remote/server/listener.hpp>
+#include <tenure/remote/server/options.hpp>
+#include <tenure/remote/server/status.hpp>
+#include <tenure/store/any_store.hpp>
+
+namespace tenure {
+
+/// Exports a store to other processes: docs/protocol.md says how, remote/client.hpp is the other side. A client's
+/// blocks are its own, and zeros when it gets them; when it is gone for a lease they are freed, all of a batch
+/// with one call of the store. Nothing happens unless somebody runs the executor; several threads may. The store's
+/// calls are made on them.
+///
+///     boost::asio::io_context io;
+///     tenure::buffer_server   server(io.get_executor(), store);
+///     server.listen(tenure::endpoint("unix:/run/user/1000/tenure.sock"));
+///     io.run();
+///
+/// Thread-safe. The store outlives what refers to its blocks.
+class buffer_server {
+public:
+    buffer_server(boost::asio::any_io_executor executor, any_store store, server_options options = {})
+        : hub_(std::make_shared<detail::hub>(std::move(executor), std::move(store), std::move(options))) {
+        hub_->status = [h = std::weak_ptr(hub_)]() -> result<std::string> {
+            auto const self = h.lock();
+            if (!self) return make_error_code(errc::store_closed);
+            return status_of(*self, most_clients).to_json();
+        };
+    }
+    /// As close().
+    ~buffer_server() { close(); }
+    buffer_server(buffer_server const&)            = delete;
+    buffer_server& operator=(buffer_server const&) = delete;
+
+    /// Where it is listened at now: with the port, if any was asked for. Throws insecure where strangers could
+    /// come, and what the system says.
+    endpoint listen(endpoint const& where) {
+        auto const             l = std::make_shared<detail::listener>(hub_, where);
+        std::scoped_lock const guard(lock_);
+        if (closed_) throw error(errc::store_closed, "listen at " + where.to_text());
+        listeners_.push_back(l);
+        l->start();
+        return l->where();
+    }
+
+    /// Lets nobody in any more; those who are there go on. When the last has left or been gone for a lease, or
+    /// after `grace`, closes and calls `done`, on the executor.
+    void drain(std::chrono::milliseconds grace, std::function<void()> done = {}) {
+        stop_listening();
+        struct state {
+            explicit state(boost::asio::any_io_executor const& e) : timer(e) {}
+            std::mutex                lock;
+            boost::asio::steady_timer timer;
+        };
+        auto const s = std::make_shared<state>(hub_->executor);
+        s->timer.expires_after(grace);
+        s->timer.async_wait([s, h = hub_, done = std::move(done)](boost::system::error_code) {
+            h->close();
+            if (done) done();
+        });
+        hub_->drain([s, e = hub_->executor] {
+            boost::asio::post(e, [s] {
+                std::scoped_lock const guard(s->lock);
+                s->timer.cancel();
+            });
+        });
+    }
+
+    /// Frees what all clients have, and cuts them off. The sockets are closed soon, by the executor.
+    void close() {
+        stop_listening();
+        hub_->close();
+    }
+
+    /// O(clients). May be a moment old.
+    server_status status() const { return status_of(*hub_, static_cast<std::size_t>(-1)); }
+
+private:
+    static constexpr std::size_t most_clients = 2'000;  ///< that surely fit in a frame
+
+    static server_status status_of(detail::hub& h, std::size_t most) {
+        server_status out;
+        auto const&   store = h.parts().store;
+        auto const    used  = store->get().usage();
+        out.store           = store->get().describe();
+        out.instance        = h.instance;
+        out.connections     = h.connections();
+        out.bytes           = used.bytes;
+        out.buffers         = used.blocks;
+        out.capacity        = used.capacity;
+        out.unfreed         = store->unfreed_blocks().blocks;
+        for (auto const& s : h.sessions()) {
+            if (out.clients.size() == most) break;
+            auto const& own = s->figures;
+            out.clients.push_back(
+                {s->number, s->client, s->peer, s->token, own.connected, own.bytes, own.buffers, own.batches});
+        }
+        return out;
+    }
+
+    void stop_listening() {
+        std::scoped_lock const guard(lock_);
+        closed_ = true;
+        for (auto const& l : std::exchange(listeners_, {})) l->close();
+    }
+
+    std::shared_ptr<detail::hub>                   hub_;
+    std::mutex                                     lock_;
+    bool                                           closed_ = false;
+    std::vector<std::shared_ptr<detail::listener>> listeners_;
+};
+
+}  // namespace tenure

@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tenure/remote/server/served_store.hpp>
+
+namespace tenure::detail {
+
+/// A block that somebody beside its owner may be at: a transfer between a socket and its memory, a client that
+/// found it by name, one that holds a ticket. It lives until its owner gives it up; what it is goes back to the
+/// store when nobody is at it any more. Thread-safe, without locks.
+class held_block {
+public:
+    held_block(std::shared_ptr<served_store> store, block b, std::uint64_t number) noexcept
+        : id(number), where(b), store_(std::move(store)) {}
+    held_block(held_block const&)            = delete;
+    held_block& operator=(held_block const&) = delete;
+
+    /// False: its owner gave it up.
+    bool enter() noexcept {
+        std::uint32_t now = state_.load(std::memory_order_relaxed);
+        do {
+            if (!(now & live)) return false;
+        } while (!state_.compare_exchange_weak(now, now + 1, std::memory_order_acquire, std::memory_order_relaxed));
+        return true;
+    }
+
+    /// The last to leave a block that was given up frees it; what the store says then nobody can be told.
+    void leave() noexcept {
+        if (state_.fetch_sub(1, std::memory_order_acq_rel) == 1) static_cast<void>(store_->free({&where, 1}));
+    }
+
+    /// True: nobody is at it, and the caller frees it.
+    bool give_up() noexcept { return state_.fetch_and(~live, std::memory_order_acq_rel) == live; }
+
+    bool alive() const noexcept { return state_.load(std::memory_order_acquire) & live; }
+
+    std::uint64_t const      id;     ///< the server's
+    block const              where;  ///< the store's
+    std::vector<std::string> names;  ///< that it is shared under; guarded by the list of names
+
+private:
+    static constexpr std::uint32_t live = std::uint32_t{1} << 31;
+
+    std::shared_ptr<served_store> store_;
+    std::atomic<std::uint32_t>    state_{live};  ///< and how many are at it
+};
+
+/// Somebody's stay at a block.
+class stay {
+public:
+    stay() noexcept = default;
+    /// `h` was entered, and is left at the end of this.
+    explicit stay(std::shared_ptr<held_block> h) noexcept : held_(std::move(h)) {}
+    stay(stay&& other) noexcept : held_(std::move(other.held_)) {}
+    stay& operator=(stay&& other) noexcept {
+        if (this != &other) {
+            if (held_) held_->leave();
+            held_ = std::move(other.held_);
+        }
+        return *this;
+    }
+    ~stay() {
+        if (held_) held_->leave();
+    }
+
+    explicit    operator bool() const noexcept { return held_ != nullptr; }
+    held_block* get() const noexcept { return held_.get(); }
+
+private:
+    std::shared_ptr<held_block> held_;
+};
+
+}  // namespace tenure::detail

@@ -1,0 +1,213 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <boost/asio/basic_socket_acceptor.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
+
+#include <tenure/remote/endpoint.hpp>
+#include <tenure/remote/server/connection.hpp>
+#include <tenure/remote/server/hub.hpp>
+
+namespace tenure::detail {
+
+/// A socket that is listened at. It lives until close().
+class listener : public std::enable_shared_from_this<listener> {
+    using protocol_type = boost::asio::generic::stream_protocol;
+    using acceptor      = boost::asio::basic_socket_acceptor<protocol_type>;
+    using socket        = plain_transport::socket;
+
+public:
+    /// Throws insecure, and what the system says.
+    listener(std::shared_ptr<hub> h, endpoint where)
+        : where_(std::move(where)),
+          hub_(std::move(h)),
+          strand_(boost::asio::make_strand(hub_->executor)),
+          acceptor_(strand_),
+          pause_(strand_) {
+        try {
+            if (where_.how == endpoint::kind::unix_socket) open_unix();
+            else open_tcp();
+        } catch (boost::system::system_error const& e) {
+            throw error(std::error_code(e.code()), "listen at " + where_.to_text());
+        }
+    }
+    ~listener() { close_now(); }
+
+    /// As it is bound.
+    endpoint const& where() const noexcept { return where_; }
+
+    void start() {
+        boost::asio::post(strand_, [self = shared_from_this()] { self->accept(); });
+    }
+    void close() {
+        boost::asio::post(strand_, [self = shared_from_this()] { self->close_now(); });
+    }
+
+private:
+    void open_unix() {
+        ::sockaddr_un at{};
+        at.sun_family = AF_UNIX;
+        where_.where.copy(at.sun_path, sizeof at.sun_path - 1);
+        protocol_type::endpoint const address(&at, sizeof at);
+        acceptor_.open(protocol_type(AF_UNIX, 0));
+        ::fchmod(acceptor_.native_handle(), 0600);  // Linux gives that to the file which bind() makes
+        boost::system::error_code ec;
+        acceptor_.bind(address, ec);
+        if (ec == boost::asio::error::address_in_use && nobody_listens(address)) {
+            ::unlink(where_.where.c_str());
+            acceptor_.bind(address);
+        } else if (ec) {
+            throw boost::system::system_error(ec);
+        }
+        ::chmod(where_.where.c_str(),
+                hub_->options.users.empty() ? 0600 : 0666);  // then the kernel tells who it is
+        acceptor_.listen();
+        made_file_ = true;
+    }
+
+    /// A server that was killed leaves its socket's file.
+    bool nobody_listens(protocol_type::endpoint const& address) {
+        boost::asio::basic_stream_socket<protocol_type> s(strand_, protocol_type(AF_UNIX, 0));
+        boost::system::error_code                       ec;
+        s.connect(address, ec);
+        return ec == boost::asio::error::connection_refused;
+    }
+
+    void open_tcp() {
+        boost::asio::ip::tcp::resolver resolver(strand_);
+        auto const                     found =
+            resolver.resolve(where_.where, std::to_string(where_.port), boost::asio::ip::tcp::resolver::passive);
+        auto const  tcp = found.begin()->endpoint();
+        auto const& o   = hub_->options;
+        bool const  tls = where_.how == endpoint::kind::tls, proven = tls && o.tls && o.tls->proves_peer();
+        if (tls && !o.tls) throw error(errc::insecure, where_.to_text() + ": no certificate was given");
+        if (!tls && !tcp.address().is_loopback())
+            throw error(errc::insecure, where_.to_text() + " without TLS can be reached from other machines");
+        if (o.tokens.empty() && !proven)
+            throw error(errc::insecure, where_.to_text() + " needs a token" + (tls ? " or a client CA" : ""));
+        acceptor_.open(protocol_type(tcp.protocol()));
+        acceptor_.set_option(boost::asio::socket_base::reuse_address(true));
+        acceptor_.bind(protocol_type::endpoint(tcp));
+        acceptor_.listen();
+        auto const                     bound = acceptor_.local_endpoint();
+        boost::asio::ip::tcp::endpoint there;
+        std::memcpy(there.data(), bound.data(), std::min(there.capacity(), bound.size()));
+        where_.port = there.port();
+    }
+
+    void accept() {
+        if (!acceptor_.is_open()) return;
+        auto const one = boost::asio::any_io_executor(boost::asio::make_strand(hub_->executor));
+        acceptor_.async_accept(
+            one, boost::asio::bind_executor(
+                     strand_, [self = shared_from_this(), one](boost::system::error_code ec, socket s) {
+                         if (!self->acceptor_.is_open()) return;
+                         if (ec) return self->try_again();
+                         self->take(std::move(s));
+                         self->accept();
+                     }));
+    }
+
+    /// Out of descriptors, perhaps: others may be closed meanwhile.
+    void try_again() {
+        pause_.expires_after(std::chrono::milliseconds(50));
+        pause_.async_wait([self = shared_from_this()](boost::system::error_code ec) {
+            if (!ec) self->accept();
+        });
+    }
+
+    void take(socket s) {
+        peer                      who;
+        boost::system::error_code ec;
+        if (where_.how == endpoint::kind::unix_socket) {
+            ::ucred     user{};
+            ::socklen_t size = sizeof user;
+            if (::getsockopt(s.native_handle(), SOL_SOCKET, SO_PEERCRED, &user, &size) != 0) return;
+            who.text    = "unix uid=" + std::to_string(user.uid) + " pid=" + std::to_string(user.pid);
+            who.owner   = user.uid == ::geteuid();
+            who.local   = true;
+            auto& users = hub_->options.users;
+            if (users.empty() ? !who.owner : std::find(users.begin(), users.end(), user.uid) == users.end())
+                return hub_->log(
+                    {server_event::kind::refused, who.text, {}, {}, 0, 0, 0, make_error_code(errc::access_denied)});
+        } else {
+            s.set_option(boost::asio::ip::tcp::no_delay(true), ec);
+            auto const                     remote = s.remote_endpoint(ec);
+            boost::asio::ip::tcp::endpoint there;
+            std::memcpy(there.data(), remote.data(), std::min(there.capacity(), remote.size()));
+            who.text = there.address().to_string(ec) + ':' + std::to_string(there.port());
+        }
+        auto const strand = s.get_executor();
+        if (where_.how != endpoint::kind::tls) return begin(std::make_shared<plain_transport>(std::move(s)), who);
+
+        // What does not shake hands in time is closed with its socket.
+        struct handshake {
+            explicit handshake(boost::asio::any_io_executor const& e) : timer(e) {}
+            boost::asio::steady_timer timer;
+            int                       fd   = -1;
+            bool                      done = false;
+        };
+        auto const h = std::make_shared<handshake>(strand);
+        h->fd        = s.native_handle();
+        h->timer.expires_after(hub_->options.hello_timeout);
+        h->timer.async_wait([h](boost::system::error_code) {
+            if (!h->done) ::shutdown(h->fd, SHUT_RDWR);
+        });
+        boost::asio::post(strand, [self = shared_from_this(), h, who, s = std::make_shared<socket>(std::move(s))] {
+            self->hub_->options.tls->async_secure(
+                std::move(*s), {},
+                [self, h, who](boost::system::error_code failed, std::shared_ptr<transport> t,
+                               std::string const& name) mutable {
+                    h->done = true;
+                    h->timer.cancel();
+                    if (failed)
+                        return self->hub_->log(
+                            {server_event::kind::refused, who.text, {}, {}, 0, 0, 0, std::error_code(failed)});
+                    who.certified = !name.empty();
+                    if (who.certified) who.text += " (" + name + ")";
+                    self->begin(std::move(t), who);
+                });
+        });
+    }
+
+    void begin(std::shared_ptr<transport> t, peer const& who) {
+        auto const e = t->get_executor();
+        auto const c = std::make_shared<connection>(hub_, std::move(t), who);
+        boost::asio::post(e, [c] { c->start(); });
+    }
+
+    void close_now() noexcept {
+        boost::system::error_code ignored;
+        if (std::exchange(made_file_, false)) ::unlink(where_.where.c_str());
+        acceptor_.close(ignored);
+        pause_.cancel();
+    }
+
+    endpoint                                          where_;
+    std::shared_ptr<hub>                              hub_;
+    boost::asio::strand<boost::asio::any_io_executor> strand_;
+    acceptor                                          acceptor_;
+    boost::asio::steady_timer                         pause_;
+    bool                                              made_file_ = false;
+};
+
+}  // namespace tenure::detail

@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <boost/asio/buffer.hpp>
+
+#include <tenure/remote/protocol.hpp>
+#include <tenure/remote/server/chunk_pool.hpp>
+#include <tenure/remote/server/held_block.hpp>
+
+namespace tenure::detail {
+
+/// What is to be sent: frames, one after the other in a row of bytes, with long payloads between them that are sent
+/// from where they lie. Two of these take turns, so that one is filled while the other is sent. Its memory is kept.
+class outbox {
+public:
+    /// Payloads up to this go into the row: cheaper than a place in a list of buffers, and a stay at the block.
+    static constexpr std::size_t copied = 8 << 10;
+
+    bool        empty() const noexcept { return bytes_.empty(); }
+    std::size_t size() const noexcept { return bytes_.size() + outside_; }
+
+    /// A reply, and its body.
+    void reply(std::uint64_t request, std::uint16_t operation, std::uint16_t status,
+               std::span<std::byte const> body = {}, std::size_t payload = 0) {
+        protocol::frame_header h;
+        h.body      = static_cast<std::uint32_t>(body.size());
+        h.payload   = static_cast<std::uint32_t>(payload);
+        h.request   = request;
+        h.operation = static_cast<std::uint16_t>(operation | protocol::is_reply);
+        h.status    = status;
+        append(protocol::bytes_of(h));
+        append(body);
+    }
+
+    void append(std::span<std::byte const> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
+
+    /// Room for a payload, which is to be filled at once.
+    std::span<std::byte> room(std::size_t n) {
+        std::size_t const at = bytes_.size();
+        bytes_.resize(at + n);
+        return std::span(bytes_).subspan(at);
+    }
+
+    /// Back to what it was when size() was that, before anything long was added.
+    void shrink(std::size_t size) noexcept { bytes_.resize(size - outside_); }
+
+    /// Sent from where it lies, which `s` keeps.
+    void outside(std::span<std::byte const> payload, stay s) {
+        parts_.push_back({bytes_.size(), payload, std::move(s), chunk()});
+        outside_ += payload.size();
+    }
+    /// The same, with memory of its own.
+    void outside(chunk memory) {
+        std::span<std::byte const> const payload = memory.span();
+        parts_.push_back({bytes_.size(), payload, stay(), std::move(memory)});
+        outside_ += payload.size();
+    }
+
+    /// Whether bytes of that block are still to be sent.
+    bool refers_to(held_block const* h) const noexcept {
+        for (part const& p : parts_)
+            if (p.from.get() == h) return true;
+        return false;
+    }
+
+    /// The bytes from `sent` on, as many buffers as fit.
+    std::size_t gather(std::size_t sent, std::span<boost::asio::const_buffer> into) const noexcept {
+        std::size_t n = 0, at = 0, row = 0;
+        auto const  add = [&](std::byte const* p, std::size_t size) {
+            std::size_t const skip = at < sent ? std::min(sent - at, size) : 0;
+            if (size > skip && n < into.size()) into[n++] = boost::asio::const_buffer(p + skip, size - skip);
+            at += size;
+        };
+        for (part const& p : parts_) {
+            if (n == into.size()) return n;
+            add(bytes_.data() + row, p.after - row);
+            add(p.payload.data(), p.payload.size());
+            row = p.after;
+        }
+        add(bytes_.data() + row, bytes_.size() - row);
+        return n;
+    }
+
+    void clear() noexcept {
+        bytes_.clear();
+        parts_.clear();
+        outside_ = 0;
+    }
+
+private:
+    struct part {
+        std::size_t                after;  ///< bytes of the row
+        std::span<std::byte const> payload;
+        stay                       from;
+        chunk                      memory;
+    };
+
+    std::vector<std::byte> bytes_;
+    std::vector<part>      parts_;
+    std::size_t            outside_ = 0;
+};
+
+/// What a connection has to send. Not thread-safe.
+class outgoing {
+public:
+    /// Where replies are put.
+    outbox& filling() noexcept { return boxes_[1 - sending_]; }
+
+    std::size_t size() const noexcept { return boxes_[0].size() + boxes_[1].size() - sent_; }
+    bool        empty() const noexcept { return size() == 0; }
+
+    bool refers_to(held_block const* h) const noexcept { return boxes_[0].refers_to(h) || boxes_[1].refers_to(h); }
+
+    /// What is to be sent next; looked at before anything else is called.
+    std::span<boost::asio::const_buffer const> next() noexcept {
+        if (boxes_[sending_].empty()) sending_ = 1 - sending_;
+        return std::span(list_).first(boxes_[sending_].gather(sent_, list_));
+    }
+
+    void consume(std::size_t n) noexcept {
+        sent_ += n;
+        if (sent_ < boxes_[sending_].size()) return;
+        boxes_[sending_].clear();
+        sent_ = 0;
+    }
+
+    void clear() noexcept {
+        for (outbox& b : boxes_) b.clear();
+        sent_ = 0;
+    }
+
+private:
+    std::array<outbox, 2>                     boxes_;
+    unsigned                                  sending_ = 0;
+    std::size_t                               sent_    = 0;  ///< of that one
+    std::array<boost::asio::const_buffer, 64> list_;
+};
+
+}  // namespace tenure::detail

@@ -1,0 +1,139 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include <boost/unordered/unordered_flat_map.hpp>
+
+namespace tenure::detail {
+
+/// The numbers of a server's blocks, which it gives to its sessions in pages. Thread-safe.
+class id_source {
+public:
+    static constexpr unsigned      page_bits = 9;
+    static constexpr std::uint64_t page_ids  = std::uint64_t{1} << page_bits;
+
+    /// The upper 24 bits are random, so that no name of an earlier server is one of this.
+    explicit id_source(std::uint64_t random) noexcept : next_((random | 1) << 40) {}
+
+    /// The first of `n` pages.
+    std::uint64_t take(std::uint64_t n) noexcept {
+        return next_.fetch_add(n * page_ids, std::memory_order_relaxed);
+    }
+
+private:
+    std::atomic<std::uint64_t> next_;
+};
+
+/// Where a session's block is in its lists.
+struct block_place {
+    static constexpr std::uint32_t nowhere = ~std::uint32_t{0};
+
+    std::uint32_t list  = nowhere;
+    std::uint32_t index = 0;
+};
+
+/// Places by id. Ids come in runs, so there is a table for every 512 of them, found by hashing, and the last one
+/// found is remembered: eight bytes a block, and O(1). Not thread-safe.
+class place_map {
+public:
+    explicit place_map(id_source& ids) noexcept : ids_(ids) {}
+
+    /// Ids for `n` blocks, one after the other, whose places are nowhere yet. Throws bad_alloc, and then nothing
+    /// happened.
+    std::uint64_t make(std::uint64_t n) {
+        if (n <= left_) {
+            std::uint64_t const first = next_;
+            next_ += n;
+            left_ -= n;
+            return first;
+        }
+        std::uint64_t const pages = (n + id_source::page_ids - 1) / id_source::page_ids;
+        std::uint64_t const first = ids_.take(pages);
+        std::uint64_t       made  = 0;
+        try {
+            for (; made < pages; ++made)
+                pages_.emplace((first >> id_source::page_bits) + made, std::make_unique<page>());
+        } catch (...) {
+            while (made > 0) pages_.erase((first >> id_source::page_bits) + --made);
+            throw;
+        }
+        std::uint64_t const old = left_ ? next_ : 0;  // else next_ may be one of the new ones
+        next_                   = first + n;
+        left_                   = pages * id_source::page_ids - n;
+        last_                   = nullptr;
+        if (old) drop_if_empty(old);
+        return first;
+    }
+
+    /// Null: no block of this session's has that id, or ever had.
+    block_place* find(std::uint64_t id) noexcept {
+        page* const p = page_of(id);
+        if (!p) return nullptr;
+        block_place& at = p->places[id % id_source::page_ids];
+        return at.list == block_place::nowhere ? nullptr : &at;
+    }
+
+    /// Of an id that make() gave.
+    void put(std::uint64_t id, block_place where) noexcept {
+        page* const p                       = page_of(id);
+        p->places[id % id_source::page_ids] = where;
+        ++p->live;
+    }
+
+    void erase(std::uint64_t id) noexcept {
+        page* const p                            = page_of(id);
+        p->places[id % id_source::page_ids].list = block_place::nowhere;
+        if (--p->live == 0) drop_if_empty(id);
+    }
+
+    /// Ids that make() gave, and none of which was put.
+    void abandon(std::uint64_t first, std::uint64_t n) noexcept {
+        for (std::uint64_t id = first; id < first + n; id = (id | (id_source::page_ids - 1)) + 1) drop_if_empty(id);
+    }
+
+    /// The first id after `id` that may have a place, if `id` has none for want of a page.
+    std::uint64_t skip(std::uint64_t id) noexcept {
+        return page_of(id) ? id + 1 : (id | (id_source::page_ids - 1)) + 1;
+    }
+
+private:
+    struct page {
+        std::array<block_place, id_source::page_ids> places;
+        std::uint32_t                                live = 0;
+    };
+
+    page* page_of(std::uint64_t id) noexcept {
+        std::uint64_t const number = id >> id_source::page_bits;
+        if (last_ && number == last_number_) return last_;
+        auto const at = pages_.find(number);
+        if (at == pages_.end()) return nullptr;
+        last_number_ = number;
+        return last_ = at->second.get();
+    }
+
+    /// Unless there are ids left in it to give.
+    void drop_if_empty(std::uint64_t id) noexcept {
+        std::uint64_t const number = id >> id_source::page_bits;
+        if (left_ && number == next_ >> id_source::page_bits) return;
+        auto const at = pages_.find(number);
+        if (at == pages_.end() || at->second->live) return;
+        last_ = nullptr;
+        pages_.erase(at);
+    }
+
+    id_source&                                                      ids_;
+    boost::unordered_flat_map<std::uint64_t, std::unique_ptr<page>> pages_;
+    std::uint64_t                                                   next_        = 0;  ///< to give
+    std::uint64_t                                                   left_        = 0;  ///< in its page
+    std::uint64_t                                                   last_number_ = 0;
+    page*                                                           last_        = nullptr;
+};
+
+}  // namespace tenure::detail

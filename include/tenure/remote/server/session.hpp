@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <tenure/remote/protocol.hpp>
+#include <tenure/remote/server/options.hpp>
+#include <tenure/remote/server/session_logic.hpp>
+#include <tenure/remote/trust.hpp>
+
+namespace tenure::detail {
+
+class session;
+
+/// A connection, as far as its session knows it.
+class line : public std::enable_shared_from_this<line> {
+public:
+    line()                       = default;
+    virtual ~line()              = default;
+    line(line const&)            = delete;
+    line& operator=(line const&) = delete;
+
+    virtual void shut()                                             = 0;  ///< soon; from any thread
+    virtual void attached()                                         = 0;  ///< soon: the session is this line's now
+    virtual void finish(std::uint64_t request, std::error_code why) = 0;  ///< soon: says so
+};
+
+/// A client's session: what it has, the line that it is on, and how long it lives without one. Thread-safe, by a
+/// lock that a line holds while it goes through what has arrived.
+class session : public std::enable_shared_from_this<session> {
+public:
+    using clock = std::chrono::steady_clock;
+
+    session(std::shared_ptr<common> c, boost::asio::any_io_executor const& executor,
+            std::chrono::milliseconds lease, std::uint64_t n, std::uint64_t hello, std::string name)
+        : common_(std::move(c)),
+          lease_(lease),
+          timer_(executor),
+          heard_(clock::now()),
+          number(n),
+          secret(random_bytes<protocol::key>()),
+          client(std::move(name)),
+          logic(*common_, n, hello) {}
+
+    /// As of the last request, for who watches.
+    struct {
+        std::atomic<std::uint64_t> bytes{0}, buffers{0}, batches{0};
+        std::atomic<bool>          connected{false};
+    } figures;
+
+    void count() noexcept {
+        figures.bytes.store(logic.own().bytes(), std::memory_order_relaxed);
+        figures.buffers.store(logic.own().blocks(), std::memory_order_relaxed);
+        figures.batches.store(logic.own().batches(), std::memory_order_relaxed);
+        figures.connected.store(line_ != nullptr, std::memory_order_relaxed);
+    }
+
+    std::mutex lock;  ///< guards all that follows, and the logic
+
+    /// `l` speaks for the client from now on, once the line before it is silent: then attached() is called.
+    void attach(std::shared_ptr<line> l) {
+        heard_ = clock::now();
+        if (!line_) {
+            line_ = std::move(l);
+            count();
+            line_->attached();
+            watch();
+            return;
+        }
+        if (successor_) successor_->shut();
+        successor_ = std::move(l);
+        line_->shut();
+    }
+
+    /// `l` is silent for ever.
+    void detach(line const* l) {
+        if (successor_.get() == l) successor_ = nullptr;
+        if (line_.get() != l) return;
+        line_  = nullptr;
+        heard_ = clock::now();
+        count();
+        if (successor_ && !logic.over()) attach(std::exchange(successor_, nullptr));
+    }
+
+    /// The client lives.
+    void heard() noexcept { heard_ = clock::now(); }
+
+    /// Frees everything. Its line is shut, unless that has last words.
+    void end(line const* speaking = nullptr) noexcept {
+        logic.end();
+        count();
+        timer_.cancel();
+        if (line_ && line_.get() != speaking) line_->shut();
+        if (auto const s = std::exchange(successor_, nullptr)) s->shut();
+        if (ended) std::exchange(ended, nullptr)();
+    }
+
+    line* current() const noexcept { return line_.get(); }
+
+    void finish(std::uint64_t request, std::error_code why) {
+        std::scoped_lock const guard(lock);
+        if (line_ && !logic.over()) line_->finish(request, why);
+        else logic.finish(request, why, nullptr);
+    }
+
+private:
+    /// The timer is set again only when it fires, and not with every frame.
+    void watch() {
+        if (std::exchange(watched_, true)) return;
+        wait();
+    }
+    void wait() {
+        timer_.expires_at(heard_ + lease_);
+        timer_.async_wait([self = shared_from_this()](boost::system::error_code) {
+            std::scoped_lock const guard(self->lock);
+            if (self->logic.over()) return;
+            if (clock::now() - self->heard_ >= self->lease_) self->end();
+            else self->wait();
+        });
+    }
+
+    std::shared_ptr<common>         common_;
+    std::chrono::milliseconds const lease_;
+    boost::asio::steady_timer       timer_;
+    clock::time_point               heard_;
+    std::shared_ptr<line>           line_, successor_;
+    bool                            watched_ = false;
+
+public:
+    std::uint64_t const   number;
+    protocol::key const   secret;
+    std::string const     client;
+    std::string           peer, token;
+    std::function<void()> ended;
+    session_logic         logic;
+};
+
+}  // namespace tenure::detail

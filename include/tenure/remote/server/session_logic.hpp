@@ -1,0 +1,320 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <tenure/remote/protocol.hpp>
+#include <tenure/remote/server/answers.hpp>
+#include <tenure/remote/server/common.hpp>
+#include <tenure/remote/server/outbox.hpp>
+#include <tenure/remote/server/reach.hpp>
+
+namespace tenure::detail {
+
+/// What a server does for one client, request by request, without a socket: frames in, frames out. Requests are
+/// done once; an answer is kept until it is settled. Not thread-safe.
+class session_logic {
+public:
+    enum class next {
+        done,   ///< the answer is in the outbox, or will come from somebody else
+        later,  ///< nothing happened: call again once all is sent, or finish() was called
+        over,   ///< it said what makes no sense: the answer is in the outbox, and the session is to end
+        bye     ///< as over, and in peace
+    };
+    /// Begins to send a block to another server; an error, or finish() is called later.
+    using sender_type = std::function<std::error_code(std::uint64_t request, stay, block,
+                                                      protocol::send_request const&, std::string_view endpoint)>;
+    using teller_type = std::function<result<std::string>()>;  ///< status, as JSON
+
+    session_logic(common& c, std::uint64_t number, std::uint64_t hello)
+        : common_(c), number_(number), hello_(hello), next_(hello + 1), reach_(c, number), said_(c.in_flight) {}
+
+    /// Of a connection with a ticket.
+    session_logic(common& c, std::uint64_t hello, ticket t)
+        : common_(c), number_(0), hello_(hello), next_(hello + 1), reach_(c, std::move(t)), said_(c.in_flight) {}
+
+    ~session_logic() { end(); }
+    session_logic(session_logic const&)            = delete;
+    session_logic& operator=(session_logic const&) = delete;
+
+    holdings const& own() const noexcept { return reach_.own(); }
+    std::uint64_t   number() const noexcept { return number_; }
+
+    sender_type send;    ///< null: it cannot
+    teller_type status;  ///< null: this client may not
+
+    /// The client is back, with that number. False: it had that already.
+    bool resume(std::uint64_t hello) noexcept {
+        if (hello < next_) return false;
+        hello_ = hello;
+        return true;
+    }
+
+    /// Frees everything.
+    void end() noexcept {
+        if (!std::exchange(over_, true)) reach_.clear();
+    }
+    bool over() const noexcept { return over_; }
+
+    /// A whole frame, of a request that is no hello.
+    next apply(protocol::frame_header const& h, std::span<std::byte const> body, std::span<std::byte const> payload,
+               outgoing& out) {
+        answer* known = nullptr;
+        if (!admit(h, known)) return violated(h, out);
+        if (known && !known->again) {
+            if (!known->pending) repeat(*known, out);
+            return next::done;
+        }
+        answer a   = answer_to(h);
+        auto   why = apply(static_cast<protocol::operation>(a.operation), body, payload, a, out);
+        if (why == violation()) return violated(h, out);
+        if (why == not_now()) return next::later;
+        a.status = status_of(why);
+        if (!known) record(a);
+        if (!a.pending && !(a.again && a.status == 0)) repeat(a, out);
+        return a.operation == static_cast<std::uint16_t>(protocol::operation::goodbye) ? next::bye : next::done;
+    }
+
+    /// A write whose payload is still to come.
+    struct arriving {
+        reach::landing target;
+        answer         said;              ///< its request is 0 if there is none
+        bool           repeated = false;  ///< and it is recorded already
+    };
+
+    /// The begin of a write: where to. Where that is nowhere, the payload is to be dropped.
+    next begin_write(protocol::frame_header const& h, std::span<std::byte const> body, arriving& w, outgoing& out) {
+        auto const r     = protocol::whole<protocol::range_request>(body);
+        answer*    known = nullptr;
+        if (!admit(h, known) || !r || r->length != h.payload) return violated(h, out);
+        w.repeated = known;
+        w.said     = known ? *known : answer_to(h);
+        if (known) return next::done;
+        auto at = reach_.locate(r->block);
+        if (at && busy(*at, out)) {
+            w = arriving();
+            return next::later;
+        }
+        w.said.status = status_of(at ? reach_.land(*at, *r, w.target) : at.error());
+        return next::done;
+    }
+
+    /// All of it has arrived.
+    next end_write(arriving& w, outgoing& out) {
+        if (!w.repeated) {
+            if (auto const why = reach_.landed(w.target)) w.said.status = status_of(why);
+            record(w.said);
+        }
+        repeat(w.said, out);
+        w = arriving();
+        return next::done;
+    }
+
+    /// Of a request that somebody else did; the answer goes into `out`, if there is one.
+    void finish(std::uint64_t request, std::error_code why, outgoing* out) {
+        answer* const a = over_ ? nullptr : said_.find(request);
+        if (!a || !a->pending) return;
+        a->pending = false;
+        a->status  = status_of(why);
+        std::erase_if(sending_, [&](auto const& s) { return s.first == request; });
+        if (out) repeat(*a, *out);
+    }
+
+private:
+    // Not of tenure's category: so no store can say them.
+    static std::error_code violation() noexcept { return std::make_error_code(std::errc::protocol_error); }
+    static std::error_code not_now() noexcept { return std::make_error_code(std::errc::operation_would_block); }
+
+    /// A protocol_error is another server's, behind the store: this client did nothing wrong.
+    static std::uint16_t status_of(std::error_code why) noexcept {
+        return protocol::status_of(why == errc::protocol_error ? make_error_code(errc::device_unavailable) : why);
+    }
+
+    static answer answer_to(protocol::frame_header const& h) noexcept {
+        answer a;
+        a.request   = h.request;
+        a.operation = h.operation;
+        return a;
+    }
+
+    /// Whether that may come now: in order, where the numbers of hellos are left out. `known`: it was answered.
+    bool admit(protocol::frame_header const& h, answer*& known) noexcept {
+        using enum protocol::operation;
+        auto const op = static_cast<protocol::operation>(std::uint16_t{h.operation});
+        if (over_ || h.status != 0 || h.payload > common_.most_payload()) return false;
+        if (op <= hello || op > protocol::operation::status || (h.payload != 0 && op != write)) return false;
+        if (reach_.by_ticket() && op != write && op != renew && op != goodbye) return false;
+        if (h.request < next_ || h.request == hello_) {
+            known = said_.find(h.request);
+            return known && known->operation == h.operation;
+        }
+        said_.settle(h.settled);
+        return !said_.full();
+    }
+
+    next violated(protocol::frame_header const& h, outgoing& out) {
+        out.filling().reply(h.request, h.operation, protocol::status_of(make_error_code(errc::protocol_error)));
+        return next::over;
+    }
+
+    void record(answer const& a) noexcept {
+        said_.add(a);
+        next_ = a.request + 1;
+    }
+
+    static void repeat(answer const& a, outgoing& out) {
+        out.filling().reply(a.request, a.operation, a.status, a.status ? std::span<std::byte const>() : a.bytes());
+    }
+
+    /// Bytes of it are still to be sent, as they were when they were read.
+    bool busy(reach::located const& l, outgoing const& out) const noexcept {
+        if (!l.held) return false;
+        return out.refers_to(l.held) ||
+               std::any_of(sending_.begin(), sending_.end(), [&](auto const& s) { return s.second == l.held; });
+    }
+
+    /// With `a.again` and no error the reply is in `out` already.
+    std::error_code apply(protocol::operation op, std::span<std::byte const> body,
+                          std::span<std::byte const> payload, answer& a, outgoing& out) {
+        using enum protocol::operation;
+        switch (op) {
+        case renew:
+        case goodbye: return body.empty() ? std::error_code() : violation();
+        case allocate: return allocated(body, a);
+        case deallocate: {
+            auto const runs = protocol::list<protocol::block_run>(body);
+            return runs ? why(reach_.own().deallocate(*runs, reach_.gone())) : violation();
+        }
+        case transfer: {
+            auto const to   = protocol::take<protocol::batch_request>(body);
+            auto const runs = protocol::list<protocol::block_run>(body);
+            return to && runs ? why(reach_.own().transfer(*runs, to->batch)) : violation();
+        }
+        case end_batch: {
+            auto const r = protocol::whole<protocol::batch_request>(body);
+            return r ? why(reach_.own().end_batch(r->batch, reach_.gone())) : violation();
+        }
+        case read: {
+            auto const r = protocol::whole<protocol::range_request>(body);
+            a.again      = true;
+            return r ? reach_.read(a.request, *r, out.filling()) : violation();
+        }
+        case write: {
+            auto const r = protocol::whole<protocol::range_request>(body);
+            if (!r || r->length != payload.size()) return violation();
+            auto const at = reach_.locate(r->block);
+            if (!at) return at.error();
+            return busy(*at, out) ? not_now() : reach_.write(*at, *r, payload);
+        }
+        case copy: {
+            auto const r = protocol::whole<protocol::copy_request>(body);
+            if (!r) return violation();
+            auto const from = reach_.locate(r->from), to = reach_.locate(r->to);
+            if (!from || !to) return from ? to.error() : from.error();
+            return busy(*to, out) ? not_now() : reach_.copy(*from, *to, *r);
+        }
+        case usage: return used(body, a);
+        case protocol::operation::status: {
+            if (!body.empty()) return violation();
+            a.again = true;
+            if (!this->status) return make_error_code(errc::access_denied);
+            auto const text = this->status();
+            if (!text) return text.error();
+            out.filling().reply(a.request, a.operation, 0, std::as_bytes(std::span(*text)));
+            return {};
+        }
+        case protocol::operation::send: return begin_send(body, a);
+        default: return named(op, body, a);
+        }
+    }
+
+    std::error_code allocated(std::span<std::byte const> body, answer& a) {
+        auto const r = protocol::whole<protocol::allocate_request>(body);
+        if (!r || r->count == 0) return violation();
+        auto const first = reach_.own().allocate(r->batch, r->bytes, r->alignment, r->count);
+        if (!first) return first.error();
+        protocol::block_run run;
+        run.first = *first;
+        run.bytes = r->bytes;
+        run.count = r->count;
+        a.say(protocol::bytes_of(run));
+        return {};
+    }
+
+    std::error_code used(std::span<std::byte const> body, answer& a) {
+        if (!body.empty()) return violation();
+        protocol::usage_reply u;
+        u.bytes    = own().bytes();
+        u.blocks   = own().blocks();
+        u.capacity = common_.capacity();
+        a.say(protocol::bytes_of(u));
+        return {};
+    }
+
+    /// Those that make a block known to others.
+    std::error_code named(protocol::operation op, std::span<std::byte const> body, answer& a) {
+        if (op == protocol::operation::grant) {
+            auto const r = protocol::whole<protocol::range_request>(body);
+            if (!r) return violation();
+            auto const key = reach_.grant(*r);
+            if (!key) return key.error();
+            a.say(std::as_bytes(std::span(*key)));
+            return {};
+        }
+        protocol::block_name b;
+        if (op == protocol::operation::share) {
+            auto const given = protocol::take<protocol::block_name>(body);
+            if (!given) return violation();
+            b = *given;
+        }
+        if (body.empty() || body.size() > protocol::most_name) return violation();
+        if (op == protocol::operation::share) return reach_.share(b, text(body));
+        if (op == protocol::operation::unshare) return reach_.unshare(text(body));
+        auto const found = reach_.open(text(body));
+        if (!found) return found.error();
+        a.say(protocol::bytes_of(*found));
+        return {};
+    }
+
+    std::error_code begin_send(std::span<std::byte const> body, answer& a) {
+        auto const r = protocol::take<protocol::send_request>(body);
+        if (!r || body.empty()) return violation();
+        if (!send) return make_error_code(errc::access_denied);
+        auto at = reach_.locate(r->from.block);
+        if (!at) return at.error();
+        if (auto const why = reach::check(*at, r->from)) return why;
+        auto s = reach_.stay_at(*at, r->from.block);
+        if (!s) return s.error();
+        held_block const* const held = s->get();
+        if (auto const why = send(a.request, std::move(*s), at->where, *r, text(body))) return why;
+        sending_.emplace_back(a.request, held);
+        a.pending = true;
+        return {};
+    }
+
+    static std::error_code  why(result<void> const& r) noexcept { return r ? std::error_code() : r.error(); }
+    static std::string_view text(std::span<std::byte const> b) noexcept {
+        return {reinterpret_cast<char const*>(b.data()), b.size()};
+    }
+
+    common&                                                  common_;
+    std::uint64_t const                                      number_;
+    std::uint64_t                                            hello_;  ///< number of the last hello
+    std::uint64_t                                            next_;   ///< request
+    bool                                                     over_ = false;
+    reach                                                    reach_;
+    answers                                                  said_;
+    std::vector<std::pair<std::uint64_t, held_block const*>> sending_;  ///< requests that are under way elsewhere
+};
+
+}  // namespace tenure::detail

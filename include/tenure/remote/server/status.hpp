@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tenure {
+
+/// What a server has at one moment.
+struct server_status {
+    struct client {
+        std::uint64_t session = 0;
+        std::string   name, peer, token;  ///< the token's name
+        bool          connected = false;
+        std::uint64_t bytes = 0, buffers = 0, batches = 0;
+    };
+
+    std::string         store;
+    std::uint64_t       instance    = 0;
+    std::size_t         connections = 0;
+    std::uint64_t       bytes = 0, buffers = 0, capacity = 0;  ///< of the store
+    std::uint64_t       unfreed = 0;  ///< blocks that the store refused to free; it is asked again
+    std::vector<client> clients;
+
+    /// For programs; one line.
+    std::string to_json() const {
+        std::string out = "{\"store\":" + quoted(store) + ",\"instance\":" + std::to_string(instance) +
+                          ",\"connections\":" + std::to_string(connections) +
+                          ",\"bytes\":" + std::to_string(bytes) + ",\"buffers\":" + std::to_string(buffers) +
+                          ",\"capacity\":" + std::to_string(capacity) + ",\"unfreed\":" + std::to_string(unfreed) +
+                          ",\"clients\":[";
+        for (client const& c : clients) {
+            if (&c != clients.data()) out += ',';
+            out += "{\"session\":" + std::to_string(c.session) + ",\"name\":" + quoted(c.name) +
+                   ",\"peer\":" + quoted(c.peer) + ",\"token\":" + quoted(c.token) +
+                   ",\"connected\":" + (c.connected ? "true" : "false") + ",\"bytes\":" + std::to_string(c.bytes) +
+                   ",\"buffers\":" + std::to_string(c.buffers) + ",\"batches\":" + std::to_string(c.batches) + '}';
+        }
+        return out + "]}";
+    }
+
+private:
+    static std::string quoted(std::string const& s) {
+        static constexpr char digits[] = "0123456789abcdef";
+        std::string           out      = "\"";
+        for (char const c : s) {
+            auto const u = static_cast<unsigned char>(c);
+            if (u >= ' ' && u < 127 && c != '"' && c != '\\') out += c;
+            else (out += "\\u00") += {digits[u >> 4], digits[u & 15]};
+        }
+        return out + '"';
+    }
+};
+
+}  // namespace tenure

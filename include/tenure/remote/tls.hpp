@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// Opt-in: needs OpenSSL (Debian: libssl-dev) at compile time and to link: OpenSSL::SSL.
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/host_name_verification.hpp>
+#include <boost/asio/ssl/stream.hpp>
+
+#include <tenure/error.hpp>
+#include <tenure/remote/security.hpp>
+#include <tenure/remote/transport.hpp>
+
+namespace tenure {
+
+/// Paths of PEM files.
+struct tls_files {
+    std::string certificate;  ///< with those that lead to a known authority after it; needed of a server
+    std::string key;
+    std::string authorities;  ///< who vouches for the other side. Of a client, empty: whom the system trusts. Of a
+                              ///< server, empty: clients need no certificate, but a token
+};
+
+/// TLS over a Unix or TCP socket.
+class tls_transport final : public transport {
+public:
+    tls_transport(plain_transport::socket s, boost::asio::ssl::context& c) : stream_(std::move(s), c) {}
+
+    boost::asio::any_io_executor get_executor() override { return stream_.get_executor(); }
+
+    void async_read_some(std::span<boost::asio::mutable_buffer const> into, handler done) override {
+        reading_.assign(into.begin(), into.end());
+        stream_.async_read_some(std::span(reading_), std::move(done));
+    }
+    void async_write_some(std::span<boost::asio::const_buffer const> from, handler done) override {
+        writing_.assign(from.begin(), from.end());
+        stream_.async_write_some(std::span(writing_), std::move(done));
+    }
+    /// Without a farewell: frames have a length, so that one which is cut short is known as such.
+    void close() noexcept override {
+        boost::system::error_code ignored;
+        stream_.lowest_layer().close(ignored);
+    }
+
+    boost::asio::ssl::stream<plain_transport::socket>& stream() noexcept { return stream_; }
+
+private:
+    std::vector<boost::asio::mutable_buffer>          reading_;
+    std::vector<boost::asio::const_buffer>            writing_;
+    boost::asio::ssl::stream<plain_transport::socket> stream_;
+};
+
+/// Shakes hands as a server or as a client. TLS 1.2 and later. Thread-safe.
+class tls : public security {
+public:
+    bool proves_peer() const noexcept override { return proves_; }
+
+    void async_secure(socket s, std::string const& host, handler done) override {
+        auto const t      = std::make_shared<tls_transport>(std::move(s), context_);
+        auto&      stream = t->stream();
+        if (role_ == boost::asio::ssl::stream_base::client) {
+            boost::system::error_code ec;
+            // Fails for an address, which has no place there.
+            ::SSL_set_tlsext_host_name(stream.native_handle(), host.c_str());
+            stream.set_verify_callback(boost::asio::ssl::host_name_verification(host), ec);
+            if (ec) return done(ec, nullptr, {});
+        }
+        stream.async_handshake(role_, [t, done = std::move(done)](boost::system::error_code ec) {
+            if (ec) {
+                t->close();
+                return done(ec, nullptr, {});
+            }
+            done(ec, t, peer_of(t->stream()));
+        });
+    }
+
+protected:
+    tls(boost::asio::ssl::stream_base::handshake_type role, tls_files const& files)
+        : role_(role),
+          context_(role == boost::asio::ssl::stream_base::server ? boost::asio::ssl::context::tls_server
+                                                                 : boost::asio::ssl::context::tls_client) {
+        bool const server = role == boost::asio::ssl::stream_base::server;
+        auto const with   = [](std::string const& path, auto f) {
+            boost::system::error_code ec;
+            f(path, ec);
+            if (ec) throw error(std::error_code(ec), "TLS: " + path);
+        };
+        ::SSL_CTX_set_min_proto_version(context_.native_handle(), TLS1_2_VERSION);
+        ::SSL_CTX_set_options(context_.native_handle(),
+                              SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET);
+        ::SSL_CTX_set_session_cache_mode(context_.native_handle(), SSL_SESS_CACHE_OFF);
+        if (!files.certificate.empty() || server) {
+            with(files.certificate, [&](auto& p, auto& ec) { context_.use_certificate_chain_file(p, ec); });
+            with(files.key,
+                 [&](auto& p, auto& ec) { context_.use_private_key_file(p, boost::asio::ssl::context::pem, ec); });
+        }
+        proves_ = !server || !files.authorities.empty();
+        if (!files.authorities.empty())
+            with(files.authorities, [&](auto& p, auto& ec) { context_.load_verify_file(p, ec); });
+        else if (!server)
+            with("the system's authorities", [&](auto&, auto& ec) { context_.set_default_verify_paths(ec); });
+        context_.set_verify_mode(proves_
+                                     ? boost::asio::ssl::verify_peer | boost::asio::ssl::verify_fail_if_no_peer_cert
+                                     : boost::asio::ssl::verify_none);
+    }
+
+private:
+    /// The name in the certificate.
+    static std::string peer_of(boost::asio::ssl::stream<plain_transport::socket>& s) {
+        std::unique_ptr<::X509, decltype(&::X509_free)> const shown(::SSL_get1_peer_certificate(s.native_handle()),
+                                                                    &::X509_free);
+        if (!shown) return {};
+        std::array<char, 256> name{};
+        int const n = ::X509_NAME_get_text_by_NID(::X509_get_subject_name(shown.get()), NID_commonName, name.data(),
+                                                  static_cast<int>(name.size()));
+        std::string out(name.data(), n > 0 ? static_cast<std::size_t>(n) : 0);
+        for (char& c : out)
+            if (c < ' ' || c > '~') c = '?';
+        return out.empty() ? "a certificate" : out;
+    }
+
+    boost::asio::ssl::stream_base::handshake_type role_;
+    boost::asio::ssl::context                     context_;
+    bool                                          proves_ = false;
+};
+
+/// Of a server: shows its certificate, and asks for the clients' if there are authorities.
+class tls_server final : public tls {
+public:
+    /// Throws what OpenSSL says, with the file that it says it of.
+    explicit tls_server(tls_files const& files) : tls(boost::asio::ssl::stream_base::server, files) {}
+};
+
+/// Of a client: talks only to a server whose certificate is for the host that it called, from an authority that it
+/// knows; and shows its own if there is one.
+class tls_client final : public tls {
+public:
+    /// Throws as a tls_server.
+    explicit tls_client(tls_files const& files = {}) : tls(boost::asio::ssl::stream_base::client, files) {}
+};
+
+}  // namespace tenure

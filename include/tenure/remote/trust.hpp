@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <tenure/error.hpp>
+#include <tenure/remote/protocol.hpp>
+
+namespace tenure {
+
+namespace detail {
+
+/// Takes as long whatever the bytes are; only lengths show.
+inline bool same_secret(std::span<std::byte const> a, std::span<std::byte const> b) noexcept {
+    if (a.size() != b.size()) return false;
+    unsigned char volatile different = 0;  // each step is done, for all that the compiler knows
+    for (std::size_t i = 0; i < a.size(); ++i)
+        different = static_cast<unsigned char>(different | std::to_integer<unsigned char>(a[i] ^ b[i]));
+    return different == 0;
+}
+
+/// From the system. Throws what that says.
+template <protocol::wire_type T>
+T random_bytes() {
+    T out;
+    if (::getrandom(&out, sizeof out, 0) != static_cast<::ssize_t>(sizeof out))
+        throw error(std::error_code(errno, std::system_category()), "getrandom");
+    return out;
+}
+
+}  // namespace detail
+
+/// The tokens that a server takes, by the name of whom it gave them to; and with which one a client comes. They are
+/// in no message and no log. As thread-safe as a vector.
+class tokens {
+public:
+    tokens() = default;
+
+    /// One a line, `name:token` or `token`; empty lines and those from # on do not count. Throws access_denied if
+    /// others than the owner may read or write the file, and what the system says if it cannot be read.
+    static tokens from_file(std::string const& path) {
+        int const fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+        if (fd < 0) throw error(std::error_code(errno, std::system_category()), "token file " + path);
+        std::string   text;
+        struct ::stat about{};
+        bool const    known = ::fstat(fd, &about) == 0;
+        if (known && (about.st_mode & 077) == 0) {
+            char part[4096];
+            for (::ssize_t n; (n = ::read(fd, part, sizeof part)) > 0;)
+                text.append(part, static_cast<std::size_t>(n));
+        }
+        ::close(fd);
+        if (!known || (about.st_mode & 077) != 0)
+            throw error(errc::access_denied, "token file " + path + " can be read by others; chmod 600 it");
+
+        tokens           out;
+        std::string_view rest = text;
+        while (!rest.empty()) {
+            auto line = rest.substr(0, rest.find('\n'));
+            rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+            while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
+            if (line.empty() || line.front() == '#') continue;
+            std::size_t const colon = line.find(':');
+            if (colon == line.npos) out.add("", line);
+            else out.add(line.substr(0, colon), line.substr(colon + 1));
+        }
+        if (out.empty()) throw error(errc::access_denied, "token file " + path + " has no token");
+        return out;
+    }
+
+    /// Throws std::errc::invalid_argument if it is empty or has more than 1024 bytes.
+    void add(std::string_view name, std::string_view token) {
+        if (token.empty() || token.size() > protocol::most_token)
+            throw error(make_error_code(std::errc::invalid_argument), "a token has 1 to 1024 bytes");
+        all_.push_back({std::string(name), std::string(token)});
+    }
+
+    bool empty() const noexcept { return all_.empty(); }
+
+    /// Whose it is; null: nobody's. All of them are compared, each in constant time.
+    std::string const* find(std::span<std::byte const> token) const noexcept {
+        std::string const* whose = nullptr;
+        for (auto const& [name, known] : all_)
+            if (detail::same_secret(std::as_bytes(std::span(known)), token)) whose = &name;
+        return whose;
+    }
+
+    /// The first: what a client shows.
+    std::string_view first() const noexcept {
+        return all_.empty() ? std::string_view() : std::string_view(all_.front().token);
+    }
+
+private:
+    struct entry {
+        std::string name, token;
+    };
+    std::vector<entry> all_;
+};
+
+}  // namespace tenure
