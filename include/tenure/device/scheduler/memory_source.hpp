@@ -21,6 +21,8 @@ namespace tenure {
 struct process_use {
     process_id                 process{};
     std::optional<std::size_t> bytes{};  ///< nullopt: it is there, and the driver does not tell
+
+    friend bool operator==(process_use const&, process_use const&) = default;
 };
 
 /// What is known of one device. What the driver does not tell is nullopt, never 0.
