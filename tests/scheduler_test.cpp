@@ -3,6 +3,7 @@
 
 #include "failing.hpp"  // first
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -24,6 +25,7 @@
 #include <tenure/store/heap.hpp>
 #include <tenure/store/limited.hpp>
 
+#include "model_scheduler.hpp"
 #include "random/dice.hpp"
 #include "virtual_world.hpp"
 
@@ -566,6 +568,180 @@ TEST_SUITE("what a kind of job needs") {
         CHECK(l.pick(0) == to(0));
         CHECK(l.reserved(0) == 80);
     }
+}
+
+namespace {
+
+/// One scheduler and its model through the same random days.
+class random_program {
+public:
+    explicit random_program(std::uint64_t seed) : d_(seed), o_(options(d_)), l_(d_.below(4), 100, o_), m_(l_, o_) {}
+
+    void step() {
+        auto const        some  = [&] { return static_cast<std::size_t>(d_.below(120)); };
+        std::size_t const n     = l_.devices.size();
+        auto const        where = static_cast<std::size_t>(n ? d_.below(n) : 0);
+        process_id const  p{1 + d_.below(6)};
+        switch (d_.below(16)) {
+        case 0:
+        case 1: l_.now += std::chrono::milliseconds(d_.below(8000)); break;
+        case 2:
+        case 3:
+            if (n) l_.free(where) = d_.one_in(8) ? std::nullopt : std::optional(some());
+            break;
+        case 4:
+        case 5:
+            if (n && l_.devices[where].processes)
+                l_.use(where, p, d_.one_in(4) ? std::nullopt : std::optional(some()));
+            break;
+        case 6:
+            if (!n) break;
+            if (d_.one_in(3)) l_.devices[where].processes.reset();
+            else l_.devices[where].processes.emplace();
+            break;
+        case 7: CHECK(l_.s.remove_process(p) == m_.end(p)); break;
+        case 8: add(p); break;
+        case 9: move_meter(); break;
+        case 10: l_.down = d_.one_in(3) ? make_error_code(errc::device_unavailable) : std::error_code{}; break;
+        case 11: devices(); break;
+        case 12:
+            l_.ended = {p};
+            read();
+            l_.ended.clear();
+            break;
+        default: pick(p);
+        }
+        compare();
+    }
+
+private:
+    static memory_aware_options options(dice& d) {
+        return {.available_for     = 1s * d.below(4),
+                .pick_interval     = 1s * d.below(3),
+                .allocates_within  = 1s * (1 + d.below(20)),
+                .estimate          = {.by         = d.one_in(3) ? rule::maximum : rule::mean_and_deviations,
+                                      .deviations = static_cast<double>(d.below(5)) / 2,
+                                      .unknown    = d.below(20)},
+                .host_if_no_device = d.one_in(2)};
+    }
+
+    std::string kind() { return d_.one_in(2) ? "a" : "b"; }
+
+    void read() {
+        l_.s.refresh();
+        m_.read();
+    }
+
+    std::size_t need(std::string const& k, std::size_t declared) {
+        std::size_t const has = l_.s.estimate(k, declared), wanted = m_.estimate(k, declared);
+        CHECK((has <= wanted + 1 && wanted <= has + 1));  // rounded otherwise
+        return has;
+    }
+
+    void pick(process_id p) {
+        read();
+        std::string const k        = kind();
+        std::size_t const declared = d_.one_in(3) ? 0 : d_.below(110);
+        auto const        meter    = d_.one_in(3) ? std::make_shared<job_meter>() : nullptr;
+        if (meter || d_.one_in(3)) p = {};
+        std::size_t const n      = need(k, declared);
+        picked const      wanted = m_.choose(n);
+        picked const      has    = l_.s.pick({.kind = k, .bytes = declared, .process = p, .meter = meter});
+        CHECK(has == wanted);
+        if (!has) return;
+        ++placed;
+        if (*has != host_memory) {
+            auto const at = std::ranges::find(l_.devices, *has, &device_reading::device);
+            REQUIRE((at != l_.devices.end() && at->free));
+            CHECK(*at->free >= m_.reserved(*has) + n);  // never more than there is
+        }
+        m_.place({k, *has, p, meter, n, l_.now}, declared);
+        if (meter) meters_.push_back(meter);
+    }
+
+    void add(process_id p) {
+        std::string const k        = kind();
+        std::size_t const declared = d_.below(3) * 20;
+        device_id const   where{static_cast<std::uint32_t>(d_.below(4))};
+        m_.sweep();
+        std::size_t const n = need(k, declared);
+        l_.s.add_process(p, where, k, declared);
+        m_.add_process(p, where, k, n, declared);
+    }
+
+    void move_meter() {
+        if (meters_.empty()) return;
+        auto const i = static_cast<std::size_t>(d_.below(meters_.size()));
+        job_meter& m = *meters_[i];
+        if (d_.one_in(3)) {
+            m.end();
+            meters_.erase(meters_.begin() + static_cast<std::ptrdiff_t>(i));
+        } else if (d_.one_in(2)) {
+            m.add(d_.below(40));
+        } else {
+            m.take(d_.below(m.used() + 1));
+        }
+    }
+
+    void devices() {
+        if (d_.one_in(2)) {  // the machine's
+            if (l_.devices.size() < 4)
+                l_.devices.push_back({{static_cast<std::uint32_t>(l_.devices.size())}, 100, 100, {}});
+            return;
+        }
+        std::vector<device_id> some;
+        for (std::uint64_t i = d_.below(5); i > 0; --i) some.push_back({static_cast<std::uint32_t>(d_.below(5))});
+        l_.s.set_devices(some);
+        m_.set_devices(some);
+    }
+
+    void compare() {
+        if (d_.one_in(2)) read();
+        m_.sweep();
+        scheduler_figures const f = l_.s.figures();
+        REQUIRE(f.devices.size() == m_.devices().size());
+        for (std::size_t i = 0; i < f.devices.size(); ++i) {
+            device_id const d = m_.devices()[i];
+            CHECK(f.devices[i].device == d);
+            CHECK(f.devices[i].reserved == m_.reserved(d));
+            CHECK(f.devices[i].available == m_.available(d));
+            CHECK(f.devices[i].jobs ==
+                  static_cast<std::size_t>(std::ranges::count(m_.jobs(), d, &model_scheduler::job::device)));
+        }
+        REQUIRE(f.kinds.size() == m_.observed().size());
+        for (kind_figures const& k : f.kinds) {
+            CHECK(k.observed == m_.observed().at(k.kind).size());
+            CHECK(k.estimate == need(k.kind, 0));
+        }
+    }
+
+    dice                                    d_;
+    memory_aware_options                    o_;
+    lab                                     l_;
+    model_scheduler                         m_;
+    std::vector<std::shared_ptr<job_meter>> meters_{};
+
+public:
+    std::size_t placed = 0;
+};
+
+}  // namespace
+
+TEST_CASE("random days of a scheduler and of its model") {
+    std::uint64_t const steps  = from_environment("TENURE_STEPS", TENURE_SANITIZED ? 4'000 : 60'000);
+    std::uint64_t const seed   = from_environment("TENURE_SEED", 1);
+    std::size_t         placed = 0;
+    for (std::uint64_t day = 0; day * 200 < steps; ++day) {
+        std::uint64_t const this_day = dice::mix(seed + day);
+        CAPTURE(this_day);
+        random_program p(this_day);
+        for (int i = 0; i < 200; ++i) {
+            CAPTURE(i);
+            p.step();
+        }
+        placed += p.placed;
+    }
+    CHECK(placed > steps / 50);
 }
 
 TEST_CASE("threads that pick at once never get more than there is") {

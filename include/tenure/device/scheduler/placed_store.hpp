@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -43,8 +44,12 @@ public:
     }
 
     result<void> deallocate(std::span<block const> many) noexcept {
+        std::size_t named = 0, freed = 0;
+        for (block const& b : many) named += std::min(b.bytes, ~named);
+        meter_->begin_return(named);
         result<void> const outcome = upstream()->deallocate(many);
-        ledger_.settle(*upstream(), many, outcome, [this](std::size_t n) { meter_->take(n); });
+        ledger_.settle(*upstream(), many, outcome, [&](std::size_t n) { freed += n; });
+        meter_->end_return(named, freed);
         return outcome;
     }
 
