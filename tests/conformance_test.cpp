@@ -109,6 +109,11 @@ expected const all_broken[] = {
     BROKEN(copies_no_block_to_itself, "copy within a block"),
     BROKEN(copies_what_fits, "copy out of range"),
     BROKEN(copies_to_the_dead, "freed"),
+    BROKEN(has_one_batch, "batches"),
+    BROKEN(has_small_batches, "batches"),
+    BROKEN(transfers_nothing, "transfer"),
+    BROKEN(transfers_what_lives, "transfer all or none"),
+    BROKEN(ends_a_batch_once, "end a batch again"),
     BROKEN(finds_in_any_case, "keep"),
     BROKEN(first_keeper_wins, "keep replaces"),
     BROKEN(finds_the_dead, "free kept"),
@@ -175,7 +180,7 @@ TEST_CASE("one in private anonymous memory passes") {
 }
 
 TEST_CASE("one with every capability passes") {
-    using store = plain_store<{.addressable = true, .durable = true, .copyable = true}>;
+    using store = plain_store<{.addressable = true, .durable = true, .copyable = true, .batched = true}>;
     check_ok(tenure::check_store([] { return std::make_shared<store>(std::make_shared<plain_disk>()); },
                                  open_again{}, amount));
 }

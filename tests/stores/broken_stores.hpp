@@ -37,6 +37,7 @@ using simple   = plain_store<>;
 using mapped   = plain_store<{.addressable = true}>;
 using copying  = plain_store<{.copyable = true}>;
 using kept     = plain_store<{.durable = true}>;
+using in_batch = plain_store<{.batched = true}>;
 using in_bytes = std::span<std::byte const>;
 using out      = std::span<std::byte>;
 using blocks   = std::span<block const>;
@@ -478,6 +479,47 @@ struct copies_to_the_dead : copying {
     result<void> copy(block from, std::size_t at, block to, std::size_t into, std::size_t n) {
         if (n == 0) return {};
         return copying::copy(from, at, to, into, n);
+    }
+};
+
+// --- batched
+// -------------------------------------------------------------------------------------------------------
+
+struct has_one_batch : in_batch {
+    result<block> allocate_in(std::uint64_t, std::size_t n, std::size_t a) {
+        return in_batch::allocate_in(1, n, a);
+    }
+};
+
+struct has_small_batches : in_batch {
+    result<void> deallocate_batch(std::uint64_t batch, blocks many) noexcept {
+        for (block const b : many.first(std::min<std::size_t>(many.size(), 64))) {
+            std::scoped_lock const guard(lock_);
+            free(b);
+        }
+        return many.size() > 64 ? result<void>{} : in_batch::deallocate_batch(batch, many);
+    }
+};
+
+struct transfers_nothing : in_batch {
+    result<void> transfer(blocks many, std::uint64_t) { return in_batch::transfer(many, 1); }
+};
+
+struct transfers_what_lives : in_batch {
+    result<void> transfer(blocks many, std::uint64_t batch) {
+        result<void> all = {};
+        for (block const b : many)
+            if (auto const r = in_batch::transfer({&b, 1}, batch); !r) all = r;
+        return all;
+    }
+};
+
+struct ends_a_batch_once : in_batch {
+    result<void> deallocate_batch(std::uint64_t batch, blocks many) noexcept {
+        std::size_t const before = usage().blocks;
+        auto const        r      = in_batch::deallocate_batch(batch, many);
+        if (usage().blocks == before) return make_error_code(errc::no_such_batch);
+        return r;
     }
 };
 

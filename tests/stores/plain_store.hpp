@@ -107,6 +107,38 @@ public:
         return without_value(source ? target : source);
     }
 
+    tenure::result<tenure::block> allocate_in(std::uint64_t batch, std::size_t bytes, std::size_t alignment)
+        requires(Traits.batched)
+    {
+        auto const             b = allocate(bytes, alignment);
+        std::scoped_lock const guard(lock_);
+        if (b) live_.at(b->id).batch = batch;
+        return b;
+    }
+
+    tenure::result<void> transfer(std::span<tenure::block const> many, std::uint64_t batch)
+        requires(Traits.batched)
+    {
+        std::scoped_lock const guard(lock_);
+        for (tenure::block const b : many)
+            if (auto const r = range(b, 0, 0); !r) return r.error();
+        for (tenure::block const b : many) live_.at(b.id).batch = batch;
+        return {};
+    }
+
+    tenure::result<void> deallocate_batch(std::uint64_t batch, std::span<tenure::block const>) noexcept
+        requires(Traits.batched)
+    {
+        std::scoped_lock const guard(lock_);
+        for (auto at = live_.begin(); at != live_.end();) {
+            tenure::block const b{at->first, at->second.bytes};
+            bool const          in = at->second.batch == batch;
+            ++at;
+            if (in) free(b);
+        }
+        return {};
+    }
+
     tenure::result<void> keep(tenure::block b, std::string_view name)
         requires(Traits.durable)
     {
@@ -172,7 +204,8 @@ protected:
         std::size_t                bytes, room;
         std::shared_ptr<std::byte> whole;
         std::byte*                 start = nullptr;
-        std::string                name;  ///< under which it is kept; empty: it is not
+        std::string                name;       ///< under which it is kept; empty: it is not
+        std::uint64_t              batch = 0;  ///< that it is in; 0: none
     };
 
     /// Where the range begins. Called under the lock.
@@ -216,4 +249,5 @@ protected:
 
 static_assert(tenure::backing_store<plain_store<>>);
 static_assert(tenure::backing_store<plain_store<{.addressable = true, .anonymous = true}>>);
+static_assert(tenure::backing_store<plain_store<{.batched = true}>>);
 static_assert(tenure::backing_store<plain_store<{.addressable = true, .durable = true, .copyable = true}>>);

@@ -68,7 +68,8 @@ inline void move_buffer_to(registry_core& r, raw_handle h, any_store const& name
             if (failure const refused = charged.add(before.where.bytes)) return refused;
         promise_guard room(owner, *to);
         if (!room) return {errc::memory_full, &owner, sizeof(block)};
-        result<block> const fresh = to->store.allocate(before.where.bytes, alignment);
+        std::uint64_t const id    = owner.id.load(std::memory_order_relaxed);
+        result<block> const fresh = to->store.try_allocate_in(id, before.where.bytes, alignment);
         if (!fresh) throw_store_error(fresh.error(), "move a buffer to", to->store);
         fresh_block target(owner, *to, *fresh, room);
         auto const  copied = copy_block(before.from->store, before.where, to->store, *fresh, before.where.bytes);

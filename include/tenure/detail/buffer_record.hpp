@@ -17,6 +17,7 @@ struct buffer_record {
     supply* from;
     block   where;
     bool    lent;  ///< the store's own, kept there by name: the end of the batch is not the end of the block
+    bool    in_transit = false;  ///< its store does not know yet whose it is now
 };
 
 /// Tells the entries of buffers from others, and is never called: the end of a batch gathers their blocks, to free

@@ -125,7 +125,7 @@ inline raw_handle make_buffer_in(lane& l, std::size_t bytes, std::size_t alignme
         if (failure const why = charged.add(bytes)) throw_failure(why, call);
     promise_guard room(b, *s);
     if (!room) throw_failure({errc::memory_full, &b, sizeof(block)}, call);
-    result<block> const made = s->store.allocate(bytes, alignment);
+    result<block> const made = s->store.try_allocate_in(b.id.load(std::memory_order_relaxed), bytes, alignment);
     if (!made) throw_store_error(made.error(), "make a buffer in", s->store);
     fresh_block      fresh(b, *s, *made, room);
     raw_handle const h = make_buffer_record(l, *s, *made, false);

@@ -113,9 +113,10 @@ failure keep_all(batch_record& from, ForEach for_each) {
     if (to->closed()) return {errc::batch_ended, to};
 
     onlooker               here;
+    telling                stores(from, *to);
     lane_claim const       list(&to->primary);
     idle_lanes_claim const lists(from);
-    giving                 g(from, *to);
+    giving                 g(from, *to, stores);
     failure                why;
     std::size_t            moved = 0;
     for_each([&](raw_handle h) {
@@ -187,9 +188,10 @@ inline failure transfer_to(registry_core& r, raw_handle h, std::uint64_t to_id) 
     h = resolve(h);
     return with_owner(r, h, nullptr, [&](batch_record& from, extent const& x) -> failure {
         if (&from == to.record) return {};
+        telling          stores(from, *to.record);
         lane_claim const list(listing_lane(h, x, from));
         lane_claim const other_list(&to.record->primary);
-        giving           g(from, *to.record);
+        giving           g(from, *to.record, stores);
         if (failure const why = g.prepare(h)) return why;
         return g.commit(h) ? failure{} : failure{errc::stale_handle};
     });

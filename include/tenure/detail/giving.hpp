@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <mutex>
 #include <new>
+#include <thread>
 
 #include <tenure/detail/buffer_record.hpp>
 #include <tenure/detail/slab.hpp>
 #include <tenure/detail/stored.hpp>
+#include <tenure/detail/telling.hpp>
 
 namespace tenure::detail {
 
@@ -27,7 +29,7 @@ inline raw_handle resolve(raw_handle h) noexcept {
 /// given whole or not at all.
 class giving {
 public:
-    giving(batch_record& from, batch_record& to) noexcept : from_(from), to_(to) {
+    giving(batch_record& from, batch_record& to, telling& stores) noexcept : from_(from), to_(to), stores_(stores) {
         for (common_ = to.limited; common_; common_ = limited_above(common_))
             for (batch_record* b = from.limited; b; b = limited_above(b))
                 if (b == common_) return;
@@ -55,12 +57,15 @@ public:
         extent const  x           = extent_of(h);
         bool          wants_proxy = false;
         buffer_record buffer{};
-        {
+        for (;; std::this_thread::yield()) {
             object_lock const guard(x);
             if (!still_owned(h, x, from_)) return {errc::stale_handle, &from_};
+            buffer_record const* const b = as_buffer(x);
+            if (b && b->in_transit) continue;
             if (!x.large && !reserve_shares(x)) return {errc::memory_full, &to_, sizeof(share)};
             wants_proxy = x.header && stays_listed(x);
-            if (buffer_record const* const b = as_buffer(x)) buffer = *b;
+            if (b) buffer = *b;
+            break;
         }
         if (buffer.from && !promise_buffer(*buffer.from)) return {errc::memory_full, &to_, sizeof(block)};
         if (wants_proxy) {
@@ -99,15 +104,18 @@ public:
     /// False: nothing was done, for the object is not as it was prepared: another thread was first, or it is named
     /// twice in one list.
     bool commit(raw_handle h) noexcept {
-        extent const x     = extent_of(h);
-        std::size_t  bytes = x.bytes;
+        extent const  x     = extent_of(h);
+        std::size_t   bytes = x.bytes;
+        buffer_record buffer{};
         note_peak(from_);
         {
             object_lock const guard(x);
             if (!still_owned(h, x, from_) || (x.header && stays_listed(x) && !spare_)) return false;
-            if (buffer_record const* const b = as_buffer(x)) {
+            if (buffer_record* const b = as_buffer(x)) {
                 if (!move_buffer(*b)) return false;
                 if (!b->lent) bytes += b->where.bytes;
+                b->in_transit = telling::concerns(*b);
+                buffer        = *b;
             }
             if (x.header) move_entry(x);
             if (x.large) move_run(x.large);
@@ -118,6 +126,7 @@ public:
                         clear(*s, begin, end);
                 });
         }
+        if (buffer.in_transit) stores_.add(h, buffer);
         from_.books.add(&ledger::given, 1, x.bytes, from_.is_here());
         to_.books.add(&ledger::received, 1, x.bytes, to_.is_here());
         to_.books.noted.store(0, std::memory_order_relaxed);
@@ -231,6 +240,7 @@ private:
 
     batch_record& from_;
     batch_record& to_;
+    telling&      stores_;
     batch_record* common_   = nullptr;  ///< the nearest batch with limits that has both below it
     promised*     promised_ = nullptr;
     entry*        spare_    = nullptr;  ///< proxies not yet used

@@ -33,8 +33,9 @@ struct stored {
     supply* const    from;
     stored*          next = nullptr;  ///< of the batch
     flow             made, received, given, freed;
-    std::size_t      promised = 0;  ///< buffers that are just being made or received
-    owned_block_list to_free;       ///< has room for all these
+    std::size_t      promised = 0;    ///< buffers that are just being made or received
+    owned_block_list to_free;         ///< has room for all these
+    bool             untold = false;  ///< the store may know some of them by another batch: telling.hpp
 
     flow live() const noexcept {
         return {made.buffers + received.buffers - given.buffers - freed.buffers,
@@ -122,6 +123,7 @@ inline void gather(batch_record& b, supply const& s, block where) noexcept {
 
 /// One call a store, with no lock held. What a store cannot free stays with its supply, to be tried again.
 inline void free_gathered(batch_record& b) noexcept {
+    std::uint64_t const id = b.id.load(std::memory_order_relaxed);
     while (b.stores.load(std::memory_order_relaxed)) {
         std::unique_ptr<stored> in;
         {
@@ -130,11 +132,14 @@ inline void free_gathered(batch_record& b) noexcept {
             b.stores.store(in->next, std::memory_order_relaxed);
         }
         supply& s = *in->from;
-        if (in->to_free->count == 0) continue;
-        if (auto const done = s.store.deallocate(in->to_free->blocks()); !done) {
+        // One that knows batches hears of the end even of an empty one.
+        bool const batched = s.store.capabilities().batched && !in->untold;
+        auto const many    = in->to_free->blocks();
+        if (many.empty() && !batched) continue;
+        if (auto const done = batched ? s.store.try_deallocate_batch(id, many) : s.store.deallocate(many); !done) {
             ++b.store_errors;
             b.store_error = done.error();
-            s.refused.add(std::move(in->to_free), done.error());
+            if (!many.empty()) s.refused.add(std::move(in->to_free), done.error());
         } else if (!s.refused.empty()) {
             s.refused.retry(s.store);
         }

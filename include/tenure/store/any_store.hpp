@@ -32,6 +32,9 @@ struct store_calls {
     result<void> (*sync)(void*, std::span<block const>);
     result<void> (*close)(void*);
     result<void> (*copy)(void*, block, std::size_t, block, std::size_t, std::size_t);
+    result<block> (*allocate_in)(void*, std::uint64_t, std::size_t, std::size_t);
+    result<void> (*transfer)(void*, std::span<block const>, std::uint64_t);
+    result<void> (*deallocate_batch)(void*, std::uint64_t, std::span<block const>) noexcept;
 };
 
 template <class S>
@@ -66,6 +69,17 @@ constexpr store_calls make_store_calls() noexcept {
         c.copy = [](void* s, block from, std::size_t i, block to, std::size_t k, std::size_t n) {
             return static_cast<S*>(s)->copy(from, i, to, k, n);
         };
+    if constexpr (S::traits.batched) {
+        c.allocate_in = [](void* s, std::uint64_t batch, std::size_t n, std::size_t a) {
+            return static_cast<S*>(s)->allocate_in(batch, n, a);
+        };
+        c.transfer = [](void* s, std::span<block const> many, std::uint64_t batch) {
+            return static_cast<S*>(s)->transfer(many, batch);
+        };
+        c.deallocate_batch = [](void* s, std::uint64_t batch, std::span<block const> many) noexcept {
+            return static_cast<S*>(s)->deallocate_batch(batch, many);
+        };
+    }
     return c;
 }
 
@@ -78,7 +92,8 @@ inline constexpr store_calls calls_of = make_store_calls<S>();
 /// thread-safe as the store. A call costs an indirect jump more than the store's own.
 ///
 /// As a backing_store it is one without capabilities, for those are constants of a type. The try_ calls do what the
-/// store inside can, and say not_addressable, not_durable or not_copyable where it cannot.
+/// store inside can, and say not_addressable, not_durable or not_copyable where it cannot; to one that does not
+/// know batches, all its blocks are in none.
 class any_store {
 public:
     static constexpr store_traits traits{};
@@ -132,6 +147,18 @@ public:
     result<void> try_copy(block from, std::size_t from_offset, block to, std::size_t to_offset, std::size_t bytes) {
         if (!calls_->copy) return make_error_code(errc::not_copyable);
         return calls_->copy(store_.get(), from, from_offset, to, to_offset, bytes);
+    }
+    result<block> try_allocate_in(std::uint64_t batch, std::size_t bytes, std::size_t alignment) {
+        if (!calls_->allocate_in) return allocate(bytes, alignment);
+        return calls_->allocate_in(store_.get(), batch, bytes, alignment);
+    }
+    result<void> try_transfer(std::span<block const> many, std::uint64_t batch) {
+        if (!calls_->transfer) return {};
+        return calls_->transfer(store_.get(), many, batch);
+    }
+    result<void> try_deallocate_batch(std::uint64_t batch, std::span<block const> many) noexcept {
+        if (!calls_->deallocate_batch) return deallocate(many);
+        return calls_->deallocate_batch(store_.get(), batch, many);
     }
 
     /// The store itself if it is an S, else null.

@@ -12,6 +12,7 @@
 
 #include <tenure/store/conformance/addressable.hpp>
 #include <tenure/store/conformance/allocating.hpp>
+#include <tenure/store/conformance/batched.hpp>
 #include <tenure/store/conformance/concurrent.hpp>
 #include <tenure/store/conformance/contents.hpp>
 #include <tenure/store/conformance/copyable.hpp>
@@ -35,7 +36,8 @@ struct entry {
 inline void left_to_others(subject&) { throw skipped_check{"asynchronous stores are checked by their own tests"}; }
 
 inline constexpr char const *no_address = "traits.addressable is not set",
-                            *no_durable = "traits.durable is not set", *no_copy = "traits.copyable is not set";
+                            *no_durable = "traits.durable is not set", *no_copy = "traits.copyable is not set",
+                            *no_batch = "traits.batched is not set";
 
 inline constexpr entry everything[] = {
     {"sizes", &sizes},
@@ -77,6 +79,10 @@ inline constexpr entry everything[] = {
     {"reopen", &reopened, &store_traits::durable, no_durable},
     {"reopen without the rest", &reopened_without_the_rest, &store_traits::durable, no_durable},
     {"reopen unclosed", &reopened_unclosed, &store_traits::durable, no_durable},
+    {"batches", &batches, &store_traits::batched, no_batch},
+    {"transfer", &transfers, &store_traits::batched, no_batch},
+    {"transfer all or none", &transfers_whole, &store_traits::batched, no_batch},
+    {"end a batch again", &ends_again, &store_traits::batched, no_batch},
     {"asynchronous", &left_to_others, &store_traits::asynchronous, "traits.asynchronous is not set"},
 };
 

@@ -61,14 +61,15 @@ struct fault {
 
 /// An adaptor for tests of what uses a store: as its upstream, but for the faults that were injected. It shares the
 /// upstream, which so lives as long as it does. Faults that fall on one call all strike: delays add up, and of
-/// several errors the one injected first is reported. usage() and describe() never fail; async_ operations are not
-/// passed on. As thread-safe as the upstream. Cost: a lock a call, not held while the upstream is called.
+/// several errors the one injected first is reported. usage() and describe() never fail; async_
+/// operations and those on batches are not passed on. As thread-safe as the upstream. Cost: a lock a call, not held while the upstream is called.
 template <backing_store Upstream>
 class faulty_store {
 public:
     static constexpr store_traits traits = [] {
         store_traits can = Upstream::traits;
         can.asynchronous = false;
+        can.batched      = false;
         return can;
     }();
 
