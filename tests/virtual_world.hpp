@@ -46,8 +46,8 @@ struct virtual_world {
     struct source {
         virtual_world* world;
 
-        tenure::result<tenure::memory_reading> operator()(std::span<tenure::process_id const> asked) const {
-            if (world->watching) world->asked.assign(asked.begin(), asked.end());
+        tenure::result<tenure::memory_reading> operator()(std::span<tenure::process_id const> about) const {
+            if (world->watching) world->asked.assign(about.begin(), about.end());
             tenure::memory_reading const reading{world->devices, world->ended};
             if (world->while_reading) std::exchange(world->while_reading, nullptr)();
             if (world->down) return world->down;

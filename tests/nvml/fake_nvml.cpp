@@ -5,15 +5,13 @@
 
 #include <cstring>
 
-namespace {
+#include <tenure/device/nvml/library.hpp>
 
-using handle = fake_nvml_state::device*;
+// The types of who calls: sanitizers compare them. What is in them is in the published header of NVML.
+using handle = tenure::detail::nvml_api::device;
+using memory = tenure::detail::nvml_api::memory;
 
-struct memory {
-    unsigned long long total, free, used;
-};
-
-}  // namespace
+static fake_nvml_state::device* state(handle h) { return reinterpret_cast<fake_nvml_state::device*>(h); }
 
 extern "C" {
 
@@ -44,17 +42,19 @@ int nvmlDeviceGetCount_v2(unsigned* count) {
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, handle* device) {
     if (index >= fake_nvml.count) return 2;
-    *device = &fake_nvml.devices[index];
-    return (*device)->handle_says;
+    *device = reinterpret_cast<handle>(&fake_nvml.devices[index]);
+    return fake_nvml.devices[index].handle_says;
 }
 
-int nvmlDeviceGetMemoryInfo(handle device, memory* out) {
+int nvmlDeviceGetMemoryInfo(handle which, memory* out) {
+    fake_nvml_state::device const* const device = state(which);
     if (device->memory_says) return device->memory_says;
     *out = {device->total, device->free, device->total - device->free};
     return 0;
 }
 
-int nvmlDeviceGetComputeRunningProcesses_v3(handle device, unsigned* count, void* out) {
+int nvmlDeviceGetComputeRunningProcesses_v3(handle which, unsigned* count, void* out) {
+    fake_nvml_state::device const* const device = state(which);
     if (device->processes_say) return device->processes_say;
     unsigned const room = *count;
     *count              = device->count;
