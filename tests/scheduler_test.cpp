@@ -323,6 +323,24 @@ TEST_SUITE("jobs that run") {
             CHECK(l.s.remove_process({1}));
             CHECK_FALSE(l.s.remove_process({1}));
         }
+        SUBCASE("but no process is none that can end") {
+            CHECK(l.pick(30, "other") == to(0));
+            CHECK_FALSE(l.s.remove_process({}));
+            l.ended = {{}};
+            CHECK(l.available(0) == 10);
+            l.s.remove_process({1});
+            l.s.add_process({2}, {0}, "other");
+            l.s.remove_process({2});
+        }
+        SUBCASE("but a new one of the same number, that began while the source was read, does") {
+            l.ended         = {{1}};
+            l.while_reading = [&] {
+                l.s.remove_process({1});
+                l.s.add_process({1}, {0}, "job", 20);
+            };
+            CHECK(l.available(0) == 80);
+            CHECK(l.s.remove_process({1}));
+        }
         SUBCASE("for the process has another job") {
             CHECK(l.pick(30, "other", 1) == to(0));
             CHECK(l.available(0) == 70);

@@ -14,10 +14,9 @@
 
 namespace tenure::detail {
 
-/// The processes that have memory on a device. What one of them is described by has 16, 24 or 32 bytes: it has
-/// grown with drivers, under one name of the function too (R530 to R535 have 32 in _v3, those before and after it
-/// 24). It begins with the pid and, at 8, the bytes. So we look at how much the driver writes: into a pattern, of
-/// which it leaves what it has no use for.
+/// The processes that have memory on a device. What one of them is described by has grown with drivers, also under
+/// one and the same name of the function: 16, 24 or 32 bytes, which begin with the pid and, at 8, what it uses. So
+/// we look how much the driver writes: into a pattern, of which it leaves what it has no use for.
 class nvml_processes {
 public:
     /// nullopt: the driver does not tell.

@@ -34,8 +34,9 @@ concept tells_figures = requires(S& s) {
 ///
 ///     tenure::batch_scope job{{.name = "job", .store = pool.place({.kind = "train", .bytes = 3 << 30})}};
 ///
-/// What a store can do, its jobs' batches can do with it: copy, map. Thread-safe; no lock is held while the
-/// scheduler or a store is called.
+/// What a store can do, its jobs' batches can do with it: copy, map. Where it is addressable their objects live
+/// there, too, and the address space for these counts, 64 MiB at a time. Copies between jobs of one device pass
+/// through this process. Thread-safe; no lock is held while the scheduler or a store is called.
 template <device_scheduler Scheduler>
 class device_pool {
 public:

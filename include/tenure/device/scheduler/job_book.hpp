@@ -77,6 +77,7 @@ public:
     struct question {
         std::vector<process_id>                            processes{};
         std::vector<std::pair<std::uint64_t, std::size_t>> metered{};  ///< serial, bytes in use
+        std::uint64_t                                      last = 0;   ///< serial
     };
 
     job_book(estimate_options how, std::chrono::nanoseconds allocates_within) noexcept
@@ -111,20 +112,21 @@ public:
     }
 
     /// The oldest job of that kind that was placed there without a process is this one's. False: there is none.
-    bool claim(process_id process, device_id device, std::string_view kind) noexcept {
+    bool claim(process_id id, device_id device, std::string_view kind) noexcept {
         auto const j = std::ranges::find_if(jobs_, [&](placed_job const& x) {
             return !x.process && !x.meter && x.device == device && x.kind->first == kind;
         });
         if (j == jobs_.end()) return false;
-        end(process);
-        j->process = process;
+        end(id);
+        j->process = id;
+        j->serial  = ++last_serial_;
         return true;
     }
 
-    /// False: there is no such process.
-    bool end(process_id process) noexcept {
-        auto const j = std::ranges::find(jobs_, process, &placed_job::process);
-        if (j == jobs_.end()) return false;
+    /// False: there is no such process, or what it does now is newer than that.
+    bool end(process_id id, std::uint64_t last = no_serial) noexcept {
+        auto const j = std::ranges::find(jobs_, id, &placed_job::process);
+        if (!id || j == jobs_.end() || j->serial > last) return false;
         end(j);
         return true;
     }
@@ -150,7 +152,7 @@ public:
     }
 
     question ask() const {
-        question q;
+        question q{.last = last_serial_};
         for (placed_job const& j : jobs_) {
             if (j.process) q.processes.push_back(j.process);
             if (j.meter) q.metered.emplace_back(j.serial, j.meter->used());
@@ -170,7 +172,7 @@ public:
             bool const was_asked = before != asked.metered.end() && before->first == j.serial;
             j.used               = was_asked ? std::min(before->second, j.meter->used()) : 0;
         }
-        for (process_id const p : reading.ended) end(p);
+        for (process_id const p : reading.ended) end(p, asked.last);
     }
 
     job_kinds const& kinds() const noexcept { return kinds_; }
@@ -181,6 +183,8 @@ public:
 
 private:
     using iterator = std::list<placed_job>::iterator;
+
+    static constexpr std::uint64_t no_serial = ~std::uint64_t{0};
 
     job_kinds::value_type& kind_of(unplaced_job& fresh) noexcept {
         return *kinds_.insert(std::move(fresh.kind)).position;
@@ -209,7 +213,7 @@ private:
     estimate_options const         how_;
     std::chrono::nanoseconds const allocates_within_;
     job_kinds                      kinds_{};
-    std::list<placed_job>          jobs_{};  ///< by serial
+    std::list<placed_job>          jobs_{};  ///< those with meters by serial
     std::uint64_t                  last_serial_ = 0;
 };
 

@@ -19,13 +19,16 @@ public:
 
     explicit low_water(std::chrono::nanoseconds within) noexcept : within_(within) {}
 
-    /// In the order of time.
+    /// In the order of time. Throws std::bad_alloc; then nothing has changed.
     void sample(time now, std::size_t value) {
-        if (!first_) first_ = now;
-        if (!kept_.empty()) kept_.back().until = now;
-        while (!kept_.empty() && is_over(kept_.front(), now)) kept_.pop_front();
-        while (!kept_.empty() && kept_.back().value >= value) kept_.pop_back();
         kept_.push_back({value, std::nullopt});
+        if (!first_) first_ = now;
+        auto const last = kept_.end() - 1;
+        auto       from = last;  // on: no lower than this one, which is here from now on
+        while (from != kept_.begin() && (from - 1)->value >= value) --from;
+        if (from == last && from != kept_.begin()) (from - 1)->until = now;
+        kept_.erase(from, last);
+        while (is_over(kept_.front(), now)) kept_.pop_front();
     }
 
     /// nullopt: it has not been watched for that long.
