@@ -137,6 +137,9 @@ TEST_CASE("free memory and processes, whatever size the driver has for one") {
             }
         }
     }
+    d.says->devices[1].processes[0].bytes = 0xa5c3'96e1'5a3c'691e;  // as if the driver had not written it
+    CHECK(read(nvml).devices[1].processes->at(0).bytes == std::nullopt);
+
     nvml_memory const another = nvml;  // NOLINT(performance-unnecessary-copy-initialization): shares the library
     CHECK(d.says->initialised == 1);
 }
