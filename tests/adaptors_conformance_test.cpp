@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include <tenure/device/scheduler/placed_store.hpp>
 #include <tenure/store/conformance.hpp>
 #include <tenure/store/counted.hpp>
 #include <tenure/store/dedup.hpp>
@@ -75,6 +76,14 @@ TEST_CASE_TEMPLATE("store_adaptor", Base, heap, mapped, able, erased, kept) {
 TEST_CASE_TEMPLATE("limited_store", Base, heap, mapped, plain, able, erased, kept) {
     check_ok(check_store([] { return std::make_shared<limited_store<store_of<Base>>>(Base{}(), store_limits{}); },
                          amount));
+}
+
+TEST_CASE_TEMPLATE("placed_store", Base, heap, able) {
+    check_ok(check_store(
+        [] {
+            return std::make_shared<placed_store<store_of<Base>>>(Base{}(), std::make_shared<job_meter>(), "job");
+        },
+        amount));
 }
 
 TEST_CASE_TEMPLATE("limited_store, with a limit", Base, heap, mapped, plain) {

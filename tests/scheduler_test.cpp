@@ -404,6 +404,10 @@ TEST_SUITE("jobs that run") {
         CHECK(l.available(0) == 100);
         l.s.add_process({1}, {0}, "job", 10);
         CHECK(l.reserved(0) == 10);
+        CHECK(l.pick(70) == to(0));
+        l.now += 1min;
+        l.s.add_process({1}, {0}, "job", 20);  // that of the pick comes too late
+        CHECK(l.reserved(0) == 20);
     }
 
     TEST_CASE("unknown use is not a zero") {

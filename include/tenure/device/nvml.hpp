@@ -39,8 +39,9 @@ inline bool has_ended(process_id p) noexcept {
 }  // namespace detail
 
 /// Free memory and processes of the NVIDIA devices of this machine, from their driver (NVML). The library is loaded
-/// at run time: nothing is needed to build. Devices have the numbers of nvidia-smi; those of CUDA are the same
-/// where CUDA_DEVICE_ORDER is PCI_BUS_ID and CUDA_VISIBLE_DEVICES hides none. Processes are pids.
+/// at run time: nothing is needed to build (before glibc 2.34, link with -ldl). Devices have the numbers of
+/// nvidia-smi; those of CUDA are the same where CUDA_DEVICE_ORDER is PCI_BUS_ID and CUDA_VISIBLE_DEVICES hides
+/// none. Processes are pids.
 ///
 /// Copies share the library. Thread-safe. A reading costs two calls of the driver a device, some microseconds to a
 /// millisecond each, and three system calls a process that is asked about.

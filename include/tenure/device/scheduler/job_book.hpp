@@ -153,6 +153,7 @@ public:
 
     question ask() const {
         question q{.last = last_serial_};
+        q.metered.reserve(jobs_.size());
         for (placed_job const& j : jobs_) {
             if (j.process) q.processes.push_back(j.process);
             if (j.meter) q.metered.emplace_back(j.serial, j.meter->used());
@@ -199,9 +200,11 @@ private:
     /// A process may be listed several times. If one figure is not known, their sum is not.
     static void look_for(placed_job& j, memory_reading const& reading) noexcept {
         auto const at = std::ranges::find(reading.devices, j.device, &device_reading::device);
-        if (at == reading.devices.end() || !at->processes) return;
+        if (at == reading.devices.end()) return;
+        std::optional<std::vector<process_use>> const& all = at->processes;
+        if (!all) return;
         std::size_t sum = 0;
-        for (process_use const& u : *at->processes) {
+        for (process_use const& u : *all) {
             if (u.process != j.process) continue;
             if (!u.bytes) return;
             sum += std::min(*u.bytes, ~sum);

@@ -86,13 +86,12 @@ public:
         if (!given_) add_reported(*reading);
         for (watched& w : devices_) {
             auto const at = std::ranges::find(reading->devices, w.device, &device_reading::device);
-            if (at != reading->devices.end() && at->free) w.free.sample(now, *at->free);
-            bool const found = at != reading->devices.end();
-            w.last           = {w.device,
-                      found ? at->free : std::nullopt,
-                      found ? at->total : std::nullopt,
-                                {},
-                      found ? at->why : make_error_code(errc::device_unavailable)};
+            if (at == reading->devices.end()) {
+                w.last = {.device = w.device, .why = make_error_code(errc::device_unavailable)};
+                continue;
+            }
+            w.last = {.device = w.device, .free = at->free, .total = at->total, .why = at->why};
+            if (w.last.free) w.free.sample(now, *w.last.free);
         }
         jobs_.apply(asked, *reading);
     }
