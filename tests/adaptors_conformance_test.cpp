@@ -47,6 +47,9 @@ struct able {
             std::make_shared<plain_disk>());
     }
 };
+struct knowing {
+    auto operator()() const { return std::make_shared<plain_store<{.batched = true}>>(); }
+};
 struct mapped {
     auto operator()() const { return std::make_shared<mmap_store>(std::filesystem::temp_directory_path()); }
 };
@@ -78,7 +81,7 @@ TEST_CASE_TEMPLATE("limited_store", Base, heap, mapped, plain, able, erased, kep
                          amount));
 }
 
-TEST_CASE_TEMPLATE("placed_store", Base, heap, able) {
+TEST_CASE_TEMPLATE("placed_store", Base, heap, able, knowing) {
     check_ok(check_store(
         [] {
             return std::make_shared<placed_store<store_of<Base>>>(Base{}(), std::make_shared<job_meter>(), "job");

@@ -231,6 +231,43 @@ TEST_CASE("a placed store counts what it allocated, and nothing else") {
     CHECK_FALSE(s.meter().ended());
 }
 
+TEST_CASE("jobs that share a store which knows batches do not end each other's") {
+    using knowing     = plain_store<{.batched = true}>;
+    auto const   base = std::make_shared<knowing>();
+    auto const   m    = std::make_shared<job_meter>();
+    placed_store one(base, m, "one"), other(base, std::make_shared<job_meter>(), "other");
+    static_assert(backing_store<decltype(one)> && decltype(one)::traits.batched);
+    block const own = base->allocate_in(7, 1, 1).value(), a = one.allocate_in(7, 10, 1).value(),
+                b = one.allocate_in(7, 20, 1).value(), c = other.allocate_in(7, 40, 1).value();
+    CHECK(one.transfer({&b, 1}, 8));
+    CHECK(one.deallocate_batch(7, {&a, 1}));
+    CHECK(base->usage().bytes == 61);
+    CHECK(m->used() == 20);
+    CHECK(one.deallocate_batch(7, {}));
+    CHECK(one.deallocate_batch(8, {&b, 1}));
+    CHECK(other.deallocate_batch(7, {&c, 1}));
+    CHECK(base->usage().bytes == 1);
+    CHECK(m->used() == 0);
+    CHECK(base->deallocate_batch(7, {&own, 1}));
+
+    registry    r;
+    device_pool pool(std::make_shared<round_robin>(std::initializer_list<device_id>{{0}}), base);
+    {
+        batch_scope  outer(r, {.store = pool.place({.kind = "train"})});
+        buffer<char> kept;
+        {
+            batch_scope inner(outer);
+            kept = inner.make_buffer<char>(100);
+            inner.make_buffer<char>(10, pool.place({.kind = "train"}));
+            CHECK(base->usage().bytes == 110);
+            inner.keep(kept);
+        }
+        CHECK(kept.alive());
+        CHECK(base->usage().bytes == 100);
+    }
+    CHECK(base->usage().bytes == 0);
+}
+
 TEST_CASE("what is about to be given back is not used any more, and may be wanted again") {
     job_meter m;
     m.add(100);
