@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include <tenure/device/scheduler/placed_store.hpp>
 #include <tenure/store/conformance.hpp>
 #include <tenure/store/counted.hpp>
 #include <tenure/store/dedup.hpp>
@@ -46,6 +47,9 @@ struct able {
             std::make_shared<plain_disk>());
     }
 };
+struct knowing {
+    auto operator()() const { return std::make_shared<plain_store<{.batched = true}>>(); }
+};
 struct mapped {
     auto operator()() const { return std::make_shared<mmap_store>(std::filesystem::temp_directory_path()); }
 };
@@ -75,6 +79,14 @@ TEST_CASE_TEMPLATE("store_adaptor", Base, heap, mapped, able, erased, kept) {
 TEST_CASE_TEMPLATE("limited_store", Base, heap, mapped, plain, able, erased, kept) {
     check_ok(check_store([] { return std::make_shared<limited_store<store_of<Base>>>(Base{}(), store_limits{}); },
                          amount));
+}
+
+TEST_CASE_TEMPLATE("placed_store", Base, heap, able, knowing) {
+    check_ok(check_store(
+        [] {
+            return std::make_shared<placed_store<store_of<Base>>>(Base{}(), std::make_shared<job_meter>(), "job");
+        },
+        amount));
 }
 
 TEST_CASE_TEMPLATE("limited_store, with a limit", Base, heap, mapped, plain) {

@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <unordered_map>
+
+namespace tenure::detail {
+
+/// The numbers that one adaptor's batches have upstream, where other adaptors may have blocks of the same batches:
+/// the end of one must not free what another one has. They have the highest bit, and so are nobody's own.
+/// Thread-safe.
+class batch_numbers {
+public:
+    /// Of a batch that is there from now on; 0 is 0. nullopt: memory is full.
+    std::optional<std::uint64_t> open(std::uint64_t batch) noexcept {
+        if (batch == 0) return batch;
+        std::scoped_lock const guard(mutex_);
+        try {
+            auto const [at, fresh] = upstream_.try_emplace(batch, 0);
+            if (fresh) at->second = first | ++last;
+            return at->second;
+        } catch (std::bad_alloc const&) {
+            return std::nullopt;
+        }
+    }
+
+    /// nullopt: it was never opened, or closed since.
+    std::optional<std::uint64_t> find(std::uint64_t batch) noexcept {
+        std::scoped_lock const guard(mutex_);
+        auto const             at = upstream_.find(batch);
+        return at == upstream_.end() ? std::nullopt : std::optional(at->second);
+    }
+
+    void close(std::uint64_t batch) noexcept {
+        std::scoped_lock const guard(mutex_);
+        upstream_.erase(batch);
+    }
+
+private:
+    static constexpr std::uint64_t                     first = std::uint64_t{1} << 63;
+    static inline constinit std::atomic<std::uint64_t> last{0};
+
+    std::mutex                                       mutex_;
+    std::unordered_map<std::uint64_t, std::uint64_t> upstream_;
+};
+
+}  // namespace tenure::detail

@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <tenure/device/scheduler/concept.hpp>
+#include <tenure/device/scheduler/placed_store.hpp>
+#include <tenure/store/any_store.hpp>
+
+namespace tenure {
+
+namespace detail {
+
+template <class S>
+concept tells_figures = requires(S& s) {
+    { s.figures().to_text() } -> std::convertible_to<std::string>;
+};
+
+}  // namespace detail
+
+/// A scheduler, and a store for each of its devices: place() gives a store to make a batch with, so that the
+/// buffers of the batch and of those below it go where the scheduler says, and stay together. When the last of
+/// these batches and objects is gone, so is the job; the scheduler learns the most that it had.
+///
+///     tenure::batch_scope job{{.name = "job", .store = pool.place({.kind = "train", .bytes = 3 << 30})}};
+///
+/// What a store can do, its jobs' batches can do with it: copy, map. Where it is addressable their objects live
+/// there, too, and the address space for these counts, 64 MiB at a time. Copies between jobs of one device pass
+/// through this process. Thread-safe; no lock is held while the scheduler or a store is called.
+template <device_scheduler Scheduler>
+class device_pool {
+public:
+    /// Devices 0, 1, ... are in these stores. None of them may be null.
+    template <backing_store... Stores>
+    explicit device_pool(std::shared_ptr<Scheduler> scheduler, std::shared_ptr<Stores>... stores)
+        : scheduler_(std::move(scheduler)) {
+        std::uint32_t number = 0;
+        (set_store({number++}, std::move(stores)), ...);
+    }
+
+    /// From now on jobs of that device, which may be host_memory, go to this store. Throws std::bad_alloc.
+    template <backing_store Store>
+    void set_store(device_id device, std::shared_ptr<Store> store) {
+        std::scoped_lock const guard(mutex_);
+        stores_.insert_or_assign(device, any_upstream{std::move(store), &place_over<Store>});
+    }
+
+    /// Where `r`, whose meter is the pool's own, goes. Throws store_full if it fits nowhere now, device_unavailable
+    /// if the scheduler picks a device that has no store here, std::bad_alloc, and what the scheduler throws.
+    any_store place(job_request r) {
+        attempt const a = try_once(r);
+        if (a.why) throw error(a.why, explain(r, a));
+        return a.where;
+    }
+
+    /// As place, with an error_code in place of tenure's own exceptions.
+    result<any_store> try_place(job_request r) {
+        attempt const a = try_once(r);
+        if (a.why) return a.why;
+        return a.where;
+    }
+
+    std::shared_ptr<Scheduler> const& scheduler() const noexcept { return scheduler_; }
+
+private:
+    struct any_upstream {
+        std::shared_ptr<void> store;
+        any_store (*place)(std::shared_ptr<void> const&, std::shared_ptr<job_meter>, std::string_view kind);
+    };
+    struct attempt {
+        any_store                where{};
+        std::error_code          why{};
+        std::optional<device_id> picked{};
+    };
+
+    /// A job that does not come to be is over.
+    class begun {
+    public:
+        begun() = default;
+        ~begun() {
+            if (meter_) meter_->end();
+        }
+        begun(begun const&)            = delete;
+        begun& operator=(begun const&) = delete;
+
+        std::shared_ptr<job_meter> const& meter() const noexcept { return meter_; }
+        void                              release() noexcept { meter_.reset(); }
+
+    private:
+        std::shared_ptr<job_meter> meter_ = std::make_shared<job_meter>();
+    };
+
+    template <class Store>
+    static any_store place_over(std::shared_ptr<void> const& store, std::shared_ptr<job_meter> meter,
+                                std::string_view kind) {
+        return std::make_shared<placed_store<Store>>(std::static_pointer_cast<Store>(store), std::move(meter),
+                                                     std::string(kind));
+    }
+
+    attempt try_once(job_request& r) {
+        begun job;
+        r.meter = job.meter();
+        attempt a;
+        a.picked = scheduler_->pick(r);
+        if (!a.picked) {
+            a.why = make_error_code(errc::store_full);
+        } else if (std::optional<any_upstream> const to = find(*a.picked)) {
+            a.where = to->place(to->store, job.meter(), r.kind);
+            job.release();
+        } else {
+            a.why = make_error_code(errc::device_unavailable);
+        }
+        return a;
+    }
+
+    std::optional<any_upstream> find(device_id d) {
+        std::scoped_lock const guard(mutex_);
+        auto const             at = stores_.find(d);
+        return at == stores_.end() ? std::nullopt : std::optional(at->second);
+    }
+
+    std::string explain(job_request const& r, attempt const& a) {
+        std::string what = "place a job of kind \"" + std::string(r.kind) + "\"";
+        if (r.bytes) what += " that declares " + std::to_string(r.bytes) + " bytes";
+        if (a.picked) return what + " on " + to_string(*a.picked) + ", which has no store here: set_store()";
+        what += ": no device is fit for it now; end a batch, wait, or declare less";
+        if constexpr (detail::tells_figures<Scheduler>) what += "\n" + scheduler_->figures().to_text();
+        return what;
+    }
+
+    std::shared_ptr<Scheduler>        scheduler_;
+    std::mutex                        mutex_;  ///< of the stores
+    std::map<device_id, any_upstream> stores_;
+};
+
+}  // namespace tenure

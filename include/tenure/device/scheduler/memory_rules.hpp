@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <system_error>
+#include <vector>
+
+#include <tenure/device/scheduler/figures.hpp>
+#include <tenure/device/scheduler/job_book.hpp>
+#include <tenure/device/scheduler/low_water.hpp>
+#include <tenure/device/scheduler/memory_source.hpp>
+
+namespace tenure {
+
+struct memory_aware_options {
+    /// What is free counts only when it has been for that long, as far as somebody looked: each pick() does, and
+    /// refresh(). 0: at once.
+    std::chrono::nanoseconds available_for{0};
+
+    /// From one job that goes to a device to the next that may.
+    std::chrono::nanoseconds pick_interval{0};
+
+    /// A job whose use nobody can tell (no process was named for it, or the driver does not say) counts as reserved
+    /// for that long; then it is taken to show in what is free.
+    std::chrono::nanoseconds allocates_within = std::chrono::minutes(5);
+
+    estimate_options estimate{};
+
+    /// Jobs go to host_memory where there is no device; whether they fit there is not asked.
+    bool host_if_no_device = false;
+};
+
+namespace detail {
+
+/// The rules of memory_aware, without a lock, a clock or a source: what is told here has been read.
+class memory_rules {
+public:
+    using time = std::chrono::steady_clock::time_point;
+
+    explicit memory_rules(memory_aware_options const& o) noexcept
+        : options_(o), jobs_(o.estimate, o.allocates_within) {}
+
+    job_book& jobs() noexcept { return jobs_; }
+
+    /// The fitting device with the most memory to be had, the first of several; the job counts there from now on.
+    /// Else nothing has changed.
+    std::optional<device_id> pick(unplaced_job& job, time now) noexcept {
+        std::size_t const need = jobs_.estimate(job.kind.key(), job.declared);
+        watched*          best = nullptr;
+        std::size_t       most = 0;
+        for (watched& w : devices_) {
+            std::optional<std::size_t> const has = available(w, now);
+            if (!has || *has < need || (best && *has <= most)) continue;
+            best = &w;
+            most = *has;
+        }
+        if (best) best->picked = now;
+        else if (!devices_.empty() || !options_.host_if_no_device || !listed_) return std::nullopt;
+        device_id const where = best ? best->device : host_memory;
+        jobs_.place(job, where, need, now);
+        return where;
+    }
+
+    /// These from now on, and no others that a source may report. Of those that were there, what is known stays.
+    void set_devices(std::span<device_id const> devices) {
+        std::vector<watched> fresh;
+        for (device_id const d : devices) {
+            watched* const known = find(d);
+            if (std::ranges::find(fresh, d, &watched::device) != fresh.end()) continue;
+            fresh.push_back(known ? *known : watched{d, low_water(options_.available_for)});
+        }
+        devices_.swap(fresh);
+        given_ = listed_ = true;
+    }
+
+    void apply(job_book::question const& asked, result<memory_reading> const& reading, time now) {
+        if (!reading) {
+            for (watched& w : devices_) w.last = device_reading{.device = w.device, .why = reading.error()};
+            return;
+        }
+        if (!given_) add_reported(*reading);
+        for (watched& w : devices_) {
+            auto const at = std::ranges::find(reading->devices, w.device, &device_reading::device);
+            if (at == reading->devices.end()) {
+                w.last = {.device = w.device, .why = make_error_code(errc::device_unavailable)};
+                continue;
+            }
+            w.last = {.device = w.device, .free = at->free, .total = at->total, .why = at->why};
+            if (w.last.free) w.free.sample(now, *w.last.free);
+        }
+        jobs_.apply(asked, *reading);
+    }
+
+    scheduler_figures figures(time now) const {
+        scheduler_figures all;
+        for (watched const& w : devices_)
+            all.devices.push_back({.device    = w.device,
+                                   .free      = w.last.free,
+                                   .total     = w.last.total,
+                                   .reserved  = jobs_.reserved(w.device, now),
+                                   .jobs      = jobs_.count(w.device),
+                                   .available = available(w, now),
+                                   .why       = w.last.why});
+        for (auto const& [name, k] : jobs_.kinds())
+            all.kinds.push_back({name, k.seen.count(), jobs_.estimate(name, 0)});
+        return all;
+    }
+
+private:
+    struct watched {
+        device_id           device{};
+        low_water           free;
+        device_reading      last{};  ///< without processes
+        std::optional<time> picked{};
+    };
+
+    /// nullopt: nobody knows, or it is too soon.
+    std::optional<std::size_t> available(watched const& w, time now) const noexcept {
+        if (!w.last.free || (w.picked && now - *w.picked < options_.pick_interval)) return std::nullopt;
+        std::optional<std::size_t> const least = w.free.least(now);
+        if (!least) return std::nullopt;
+        return *least - std::min(*least, jobs_.reserved(w.device, now));
+    }
+
+    watched* find(device_id d) noexcept {
+        auto const at = std::ranges::find(devices_, d, &watched::device);
+        return at == devices_.end() ? nullptr : &*at;
+    }
+
+    void add_reported(memory_reading const& reading) {
+        for (device_reading const& r : reading.devices)
+            if (!find(r.device)) devices_.push_back({r.device, low_water(options_.available_for)});
+        listed_ = true;
+    }
+
+    memory_aware_options const options_;
+    job_book                   jobs_;
+    std::vector<watched>       devices_{};
+    bool                       given_  = false;  ///< by set_devices
+    bool                       listed_ = false;  ///< it is known which devices there are, perhaps none
+};
+
+}  // namespace detail
+}  // namespace tenure

@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <tenure/detail/block_ledger.hpp>
+#include <tenure/device/scheduler/batch_numbers.hpp>
+#include <tenure/device/scheduler/job_meter.hpp>
+#include <tenure/store/adaptor.hpp>
+
+namespace tenure {
+
+namespace detail {
+
+/// Nothing, for stores that know no batches.
+struct no_numbers {};
+
+}  // namespace detail
+
+/// What one job has in the store of its device: what is allocated here is counted on the job's meter, and the job
+/// is over when this store is gone. A device_pool makes them.
+///
+/// The blocks are the upstream's, and so are its usage() and its capabilities but `asynchronous`; where it knows
+/// blocks by batch, the numbers are this store's own. Blocks of a durable upstream that are found here are not the
+/// job's. Thread-safe. A call costs two short locks more than the upstream's own to allocate, one a block to
+/// deallocate, else nothing; the end of the job costs nothing.
+template <backing_store Upstream>
+class placed_store : public store_adaptor<Upstream> {
+    static constexpr store_traits with_batches(store_traits t) noexcept {
+        t.batched = Upstream::traits.batched;
+        return t;
+    }
+
+public:
+    using store_adaptor<Upstream>::upstream;
+
+    static constexpr store_traits traits = with_batches(store_adaptor<Upstream>::traits);
+
+    /// Neither pointer may be null. `kind` is for describe().
+    placed_store(std::shared_ptr<Upstream> over, std::shared_ptr<job_meter> meter, std::string kind) noexcept
+        : store_adaptor<Upstream>(std::move(over)), meter_(std::move(meter)), kind_(std::move(kind)) {}
+    ~placed_store() { meter_->end(); }
+
+    result<block> allocate(std::size_t bytes, std::size_t alignment) {
+        return counted([&] { return upstream()->allocate(bytes, alignment); });
+    }
+    result<block> allocate_in(std::uint64_t batch, std::size_t bytes, std::size_t alignment)
+        requires(traits.batched)
+    {
+        std::optional<std::uint64_t> const number = numbers_.open(batch);
+        if (!number) return make_error_code(errc::memory_full);
+        return counted([&] { return upstream()->allocate_in(*number, bytes, alignment); });
+    }
+
+    result<void> deallocate(std::span<block const> many) noexcept {
+        return uncounted(many, [&] { return upstream()->deallocate(many); });
+    }
+    result<void> deallocate_batch(std::uint64_t batch, std::span<block const> many) noexcept
+        requires(traits.batched)
+    {
+        std::optional<std::uint64_t> const number = numbers_.find(batch);
+        if (!number) return many.empty() ? result<void>() : deallocate(many);
+        result<void> const outcome = uncounted(many, [&] { return upstream()->deallocate_batch(*number, many); });
+        if (outcome) numbers_.close(batch);
+        return outcome;
+    }
+
+    result<void> transfer(std::span<block const> many, std::uint64_t batch)
+        requires(traits.batched)
+    {
+        std::optional<std::uint64_t> const number = numbers_.open(batch);
+        if (!number) return make_error_code(errc::memory_full);
+        return upstream()->transfer(many, *number);
+    }
+
+    job_meter const& meter() const noexcept { return *meter_; }
+    std::string      describe() const { return "job " + kind_ + " in " + detail::name_of(*upstream()); }
+
+private:
+    template <class F>
+    result<block> counted(F allocated) {
+        detail::block_ledger::room place;
+        if (!place) return make_error_code(errc::memory_full);
+        result<block> const b = allocated();
+        if (b) {
+            ledger_.enter(std::move(place), *b);
+            meter_->add(b->bytes);
+        }
+        return b;
+    }
+
+    template <class F>
+    result<void> uncounted(std::span<block const> many, F freed_upstream) noexcept {
+        std::size_t named = 0, freed = 0;
+        for (block const& b : many) named += std::min(b.bytes, ~named);
+        meter_->begin_return(named);
+        result<void> const outcome = freed_upstream();
+        ledger_.settle(*upstream(), many, outcome, [&](std::size_t n) { freed += n; });
+        meter_->end_return(named, freed);
+        return outcome;
+    }
+
+    using numbers = std::conditional_t<traits.batched, detail::batch_numbers, detail::no_numbers>;
+
+    std::shared_ptr<job_meter>    meter_;
+    std::string const             kind_;
+    detail::block_ledger          ledger_;
+    [[no_unique_address]] numbers numbers_;
+};
+
+static_assert(backing_store<placed_store<any_store>>);
+
+}  // namespace tenure
