@@ -32,7 +32,7 @@ namespace tenure::detail {
 /// One connection: frames from its transport to the session, and what that answers back. Many small requests come
 /// with one receive, their answers go with one send; a long payload goes straight between the socket and its block.
 /// While `most_queued` bytes wait to be sent, nothing more is received. All of it runs on the transport's executor,
-/// a strand; no memory is allocated for a request once buffers have grown.
+/// one handler at a time; no memory is allocated for a request once buffers have grown.
 class connection final : public line {
 public:
     connection(std::shared_ptr<hub> h, std::shared_ptr<transport> t, peer who)
@@ -40,8 +40,10 @@ public:
 
     void start() {
         hub_->add(shared_from_this());
-        expire(hub_->options.hello_timeout);
-        pump();
+        soon([](connection& c) {
+            c.expire(c.hub_->options.hello_timeout);
+            c.pump();
+        });
     }
 
     void shut() override {
@@ -67,7 +69,10 @@ private:
 
     template <class F>
     void soon(F f) {
-        boost::asio::post(transport_->get_executor(), [self = me(), f] { f(*self); });
+        boost::asio::post(transport_->get_executor(), [self = me(), f] {
+            std::scoped_lock const guard(self->lock_);
+            f(*self);
+        });
     }
     std::shared_ptr<connection> me() { return std::static_pointer_cast<connection>(shared_from_this()); }
 
@@ -93,6 +98,7 @@ private:
         reading_  = true;
         transport_->async_read_some(std::span(into).first(n),
                                     [self = me()](boost::system::error_code ec, std::size_t bytes) {
+                                        std::scoped_lock const guard(self->lock_);
                                         self->reading_ = false;
                                         self->received(ec, bytes);
                                     });
@@ -101,6 +107,7 @@ private:
     void received(boost::system::error_code ec, std::size_t bytes) {
         if (closed_ || ec) return close();
         if (ticket_) expire(hub_->options.lease);
+        if (session_) session_->heard();
         if (missing_ && !landing_.target.where.empty()) {
             std::size_t const part = std::min(missing_, bytes);
             missing_ -= part;
@@ -113,15 +120,14 @@ private:
     void write() {
         writing_ = true;
         transport_->async_write_some(out_.next(), [self = me()](boost::system::error_code ec, std::size_t bytes) {
+            std::scoped_lock const guard(self->lock_);
             self->writing_ = false;
             if (self->closed_ || ec) return self->close();
             self->out_.consume(bytes);
             if (self->out_.empty()) self->paused_ = false;
-            if (self->session_) {
-                std::scoped_lock const guard(self->session_->lock);
-                self->session_->heard();
-            }
-            self->go_on();
+            if (self->session_) self->session_->heard();
+            if (self->in_.size() > 0) self->go_on();
+            else self->pump();
         });
     }
 
@@ -143,7 +149,6 @@ private:
         if (session_) {
             guard = std::unique_lock(session_->lock);
             if (session_->logic.over() || session_->current() != this) return shut();
-            session_->heard();
         }
         struct count_on_exit {
             session* s;
@@ -309,7 +314,9 @@ private:
     void expire(std::chrono::milliseconds after) {
         timer_.expires_after(after);
         timer_.async_wait([self = me()](boost::system::error_code ec) {
-            if (!ec) self->close();
+            if (ec) return;
+            std::scoped_lock const guard(self->lock_);
+            self->close();
         });
     }
 
@@ -342,6 +349,7 @@ private:
                    {}});
     }
 
+    std::mutex                     lock_;  ///< cheaper than a strand, by a turn of the executor for each handler
     std::shared_ptr<hub>           hub_;
     std::shared_ptr<transport>     transport_;
     peer const                     peer_;
