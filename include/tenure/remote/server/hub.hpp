@@ -18,6 +18,7 @@
 #include <sys/types.h>
 
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/post.hpp>
 
 #include <tenure/remote/protocol.hpp>
 #include <tenure/remote/server/options.hpp>
@@ -185,7 +186,13 @@ private:
         {
             std::scoped_lock const guard(lock_);
             sessions_.erase(number);
-            if (sessions_.empty()) empty = std::exchange(empty_, nullptr);
+            if (sessions_.empty()) {
+                empty = std::exchange(empty_, nullptr);
+                boost::asio::post(executor, [parts = shared_, idle = options.idle] {
+                    parts->store->give_back();
+                    if (idle) idle();
+                });
+            }
         }
         if (empty) empty();
     }

@@ -10,10 +10,13 @@
 #include <span>
 #include <utility>
 
+#include <malloc.h>
+
 #include <tenure/detail/block_list.hpp>
 #include <tenure/detail/os.hpp>
 #include <tenure/detail/unfreed.hpp>
 #include <tenure/store/any_store.hpp>
+#include <tenure/store/heap.hpp>
 
 namespace tenure::detail {
 
@@ -53,6 +56,12 @@ public:
             refused_.retry(store_);
         }
         return done;
+    }
+
+    /// Nobody has anything here: what is kept for the next block goes back to the system, where it is known how.
+    void give_back() noexcept {
+        if (auto* const heap = store_.get_if<heap_store>()) heap->trim();
+        ::malloc_trim(0);
     }
 
     unfreed::figures unfreed_blocks() const noexcept { return refused_.usage(); }

@@ -1,0 +1,340 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include <boost/asio/async_result.hpp>
+#include <boost/system/error_code.hpp>
+
+#include <tenure/remote/client/async_call.hpp>
+#include <tenure/remote/client/driver.hpp>
+#include <tenure/remote/client/options.hpp>
+#include <tenure/remote/client/stash.hpp>
+#include <tenure/remote/endpoint.hpp>
+#include <tenure/store/concept.hpp>
+
+namespace tenure {
+
+/// Buffers at a buffer_server, as a store. All of it may be called from any thread, and from handlers.
+///
+/// Each operation ends within client_options::timeout, with errc::timed_out if nothing else. A connection that
+/// drops is made anew, and what was asked for is asked again and done once; if the server cannot be reached for
+/// longer than its lease, or is another one now, all blocks are gone: naming one is errc::stale_handle, freeing one
+/// is no error, and what was under way is errc::disconnected. New blocks are made in a new session then.
+///
+/// The async_ operations take any completion token; what is passed to them stays until the handler is called. A
+/// handler runs on its own executor, else on the store's thread, where it may also call operations that block. A
+/// cancelled one is std::errc::operation_canceled, and was done or was not.
+///
+/// No memory is used per block. Small blocks come some at a time: the server counts those that nobody has asked for
+/// yet, usage() does not. Not fork-safe: a child must not use its parent's stores.
+class remote_store {
+    struct core;
+    struct key;
+
+public:
+    static constexpr store_traits traits{.copyable = true, .asynchronous = true, .batched = true};
+
+    using executor_type = detail::remote::store_executor;
+
+    /// A store at that server, once it has let the client in. Throws tenure::error, which names the server: what
+    /// the system said of the connection, access_denied, newer_format, timed_out; std::errc::invalid_argument for
+    /// TLS without client_options::tls.
+    static std::shared_ptr<remote_store> connect(endpoint const& to, client_options options = {}) {
+        return std::make_shared<remote_store>(key(), to, std::move(options));
+    }
+
+    ~remote_store() {
+        static_cast<void>(close());
+        core_->driver.stop();
+        if (core_->driver.is_own_thread()) thread_.detach();  // a handler had the last pointer
+        else thread_.join();
+    }
+    remote_store(remote_store const&)            = delete;
+    remote_store& operator=(remote_store const&) = delete;
+
+    /// One round trip; for many small blocks of a kind, one for hundreds.
+    result<block> allocate(std::size_t bytes, std::size_t alignment) { return allocate_in(0, bytes, alignment); }
+
+    result<block> allocate_in(std::uint64_t batch, std::size_t bytes, std::size_t alignment) {
+        waiting c;
+        set_allocate(c, batch, bytes, alignment);
+        if (auto const b = core_->spare.take({batch, bytes, alignment}, c.count)) return *b;
+        if (auto const why = run(c)) return why;
+        return c.made;
+    }
+
+    /// One request for a million blocks that were made one after the other, else one for forty thousand runs of
+    /// such.
+    result<void> deallocate(std::span<block const> many) noexcept {
+        return done([&](call& c) { set_many(c, operation::deallocate, many, 0); });
+    }
+
+    /// One request, however many; and a small one with it that asks how much that was.
+    result<void> deallocate_batch(std::uint64_t batch, std::span<block const> many) noexcept {
+        return done([&](call& c) { set_many(c, operation::end_batch, many, batch); });
+    }
+
+    /// limit_exceeded if they are more runs than go into one request.
+    result<void> transfer(std::span<block const> many, std::uint64_t batch) {
+        return done([&](call& c) { set_many(c, operation::transfer, many, batch); });
+    }
+
+    /// Long ones are several requests, side by side.
+    result<void> read(block b, std::size_t offset, std::span<std::byte> out) {
+        return done([&](call& c) { set_range(c, operation::read, b, offset, out.data(), out.size()); });
+    }
+    result<void> write(block b, std::size_t offset, std::span<std::byte const> in) {
+        auto* const from = const_cast<std::byte*>(in.data());  // it is only read
+        return done([&](call& c) { set_range(c, operation::write, b, offset, from, in.size()); });
+    }
+
+    /// At the server.
+    result<void> copy(block from, std::size_t from_offset, block to, std::size_t to_offset, std::size_t bytes) {
+        return done([&](call& c) { set_copy(c, from, from_offset, to, to_offset, bytes); });
+    }
+
+    /// Others of the server find the block under that name, until it is freed: to read, write and copy.
+    result<void> share(block b, std::string_view name) {
+        if (!is_name(name)) return std::make_error_code(std::errc::invalid_argument);
+        return done([&](call& c) {
+            c.what = operation::share;
+            c.b    = b;
+            c.text = name;
+        });
+    }
+    result<void> unshare(std::string_view name) {
+        if (!is_name(name)) return std::make_error_code(std::errc::invalid_argument);
+        return done([&](call& c) {
+            c.what = operation::unshare;
+            c.text = name;
+        });
+    }
+    /// A block that is shared under that name. It stays its maker's, and does not count in usage().
+    result<block> open(std::string_view name) {
+        if (!is_name(name)) return std::make_error_code(std::errc::invalid_argument);
+        waiting c;
+        c.what = operation::open;
+        c.text = name;
+        if (auto const why = run(c)) return why;
+        return c.made;
+    }
+
+    /// From this store's server to the other's, not through here. This one must have the other among its peers.
+    result<void> send_to(block from, std::size_t offset, std::size_t bytes, remote_store& other, block to,
+                         std::size_t to_offset) {
+        waiting grant;
+        set_range(grant, operation::grant, to, to_offset, nullptr, bytes);
+        if (auto const why = other.run(grant)) return why;
+        return done([&](call& c) {
+            set_range(c, operation::send, from, offset, nullptr, bytes);
+            c.to        = to;
+            c.to_offset = to_offset;
+            c.ticket    = grant.ticket;
+            c.text      = other.core_->to.to_text();
+        });
+    }
+
+    /// Its clients, bytes and batches, as JSON; access_denied for who is not its owner.
+    result<std::string> server_status() {
+        waiting c;
+        c.what = operation::status;
+        if (auto const why = run(c)) return why;
+        return std::move(c.text);
+    }
+
+    /// What this store gave and nobody freed; the capacity is what the server allows, 0 if it does not say. Waits
+    /// for nothing.
+    store_usage usage() const noexcept {
+        auto const& held = core_->driver.state().held();
+        auto const  less = [](std::int64_t a, std::int64_t b) {
+            return static_cast<std::size_t>(std::max(a - b, std::int64_t{0}));
+        };
+        return {less(held.bytes(), core_->spare.bytes()), less(held.blocks(), core_->spare.blocks()),
+                static_cast<std::size_t>(core_->driver.state().capacity())};
+    }
+
+    std::string describe() const { return core_->to.to_text(); }
+
+    /// Tells the server, which frees all of it. Afterwards everything is store_closed. Waits for a second at most.
+    result<void> close() noexcept {
+        waiting c;
+        c.what     = operation::goodbye;
+        c.deadline = now() + std::min<clock::duration>(core_->options.timeout, std::chrono::seconds(1));
+        core_->driver.run(c);
+        return outcome(c.error);
+    }
+
+    executor_type get_executor() noexcept { return executor_type(core_->driver); }
+
+    // Without waiting. The handler's arguments are boost::system::error_code, or a std::error_code, and then a
+    // block from those that give one.
+
+    template <class Token>
+    auto async_allocate(std::size_t bytes, std::size_t alignment, Token&& token) {
+        return async_allocate_in(0, bytes, alignment, std::forward<Token>(token));
+    }
+    template <class Token>
+    auto async_allocate_in(std::uint64_t batch, std::size_t bytes, std::size_t alignment, Token&& token) {
+        return initiate<true>([=](call& c) { set_allocate(c, batch, bytes, alignment); }, token);
+    }
+    /// What `many` refers to stays until the handler is called, as any memory.
+    template <class Token>
+    auto async_deallocate(std::span<block const> many, Token&& token) {
+        return initiate<false>([=](call& c) { set_many(c, operation::deallocate, many, 0); }, token);
+    }
+    template <class Token>
+    auto async_deallocate_batch(std::uint64_t batch, std::span<block const> many, Token&& token) {
+        return initiate<false>([=](call& c) { set_many(c, operation::end_batch, many, batch); }, token);
+    }
+    template <class Token>
+    auto async_transfer(std::span<block const> many, std::uint64_t batch, Token&& token) {
+        return initiate<false>([=](call& c) { set_many(c, operation::transfer, many, batch); }, token);
+    }
+    template <class Token>
+    auto async_read(block b, std::size_t offset, std::span<std::byte> out, Token&& token) {
+        return initiate<false>([=](call& c) { set_range(c, operation::read, b, offset, out.data(), out.size()); },
+                               token);
+    }
+    template <class Token>
+    auto async_write(block b, std::size_t offset, std::span<std::byte const> in, Token&& token) {
+        auto* const from = const_cast<std::byte*>(in.data());
+        return initiate<false>([=](call& c) { set_range(c, operation::write, b, offset, from, in.size()); }, token);
+    }
+    template <class Token>
+    auto async_copy(block from, std::size_t from_offset, block to, std::size_t to_offset, std::size_t bytes,
+                    Token&& token) {
+        return initiate<false>([=](call& c) { set_copy(c, from, from_offset, to, to_offset, bytes); }, token);
+    }
+
+private:
+    using call      = detail::remote::call;
+    using clock     = detail::remote::clock;
+    using waiting   = detail::remote::driver::blocking_call;
+    using operation = protocol::operation;
+
+    /// What the store's thread may outlive the store with.
+    struct core {
+        core(endpoint const& e, client_options&& o)
+            : to(e), options(std::move(o)), spare(options.ahead), driver(to, options, spare) {}
+
+        endpoint const         to;
+        client_options const   options;
+        detail::remote::stash  spare;
+        detail::remote::driver driver;
+    };
+    struct key {
+        explicit key() = default;
+    };
+
+public:
+    remote_store(key, endpoint const& to, client_options&& options)
+        : core_(std::make_shared<core>(to, std::move(options))) {
+        if (to.how == endpoint::kind::tls && !core_->options.tls)
+            throw error(make_error_code(std::errc::invalid_argument),
+                        describe() + ": TLS needs client_options::tls, a tls_client of remote/tls.hpp");
+        waiting c;
+        c.what     = operation::hello;
+        c.deadline = now() + core_->options.connect_timeout;
+        core_->driver.run(c);
+        if (c.error) {
+            auto const why = core_->driver.state().last_trouble();
+            throw error(c.error, "no connection to " + describe() +
+                                     (why && why != c.error ? " (" + why.message() + ")" : ""));
+        }
+        thread_ = std::thread([core = core_] { core->driver.serve(); });
+    }
+
+private:
+    static clock::time_point now() noexcept { return clock::now(); }
+    static bool is_name(std::string_view n) noexcept { return !n.empty() && n.size() <= protocol::most_name; }
+    static result<void> outcome(std::error_code why) noexcept {
+        if (why) return why;
+        return {};
+    }
+
+    static void set_allocate(call& c, std::uint64_t batch, std::size_t bytes, std::size_t alignment) noexcept {
+        c.what      = operation::allocate;
+        c.batch     = batch;
+        c.length    = bytes;
+        c.alignment = alignment;
+    }
+    static void set_many(call& c, operation what, std::span<block const> many, std::uint64_t batch) noexcept {
+        c.what  = what;
+        c.many  = many;
+        c.batch = batch;
+    }
+    /// A range that is not in the block is not asked for, in pieces: only whether the block lives.
+    static void set_range(call& c, operation what, block b, std::size_t offset, std::byte* memory,
+                          std::size_t bytes) noexcept {
+        c.what   = what;
+        c.b      = b;
+        c.beyond = offset > b.bytes || bytes > b.bytes - offset;
+        if (c.beyond) {
+            c.what = operation::read;
+            return;
+        }
+        c.offset = offset;
+        c.memory = memory;
+        c.length = bytes;
+    }
+    static void set_copy(call& c, block from, std::size_t from_offset, block to, std::size_t to_offset,
+                         std::size_t bytes) noexcept {
+        c.what      = operation::copy;
+        c.b         = from;
+        c.offset    = from_offset;
+        c.to        = to;
+        c.to_offset = to_offset;
+        c.length    = bytes;
+    }
+
+    std::error_code run(waiting& c) noexcept {
+        c.deadline = now() + core_->options.timeout;
+        core_->driver.run(c);
+        return c.error;
+    }
+    template <class Set>
+    result<void> done(Set set) {
+        waiting c;
+        set(c);
+        return outcome(run(c));
+    }
+
+    template <bool GivesBlock, class Set, class Token>
+    auto initiate(Set set, Token& token) {
+        using code      = boost::system::error_code;
+        using signature = std::conditional_t<GivesBlock, void(code, block), void(code)>;
+        return boost::asio::async_initiate<Token, signature>(
+            [core = core_.get()](auto handler, Set const& fill) {
+                using made    = detail::remote::async_call<decltype(handler), GivesBlock>;
+                made* const c = made::make(core->driver, std::move(handler), fill);
+                c->deadline   = now() + core->options.timeout;
+                if constexpr (GivesBlock) {
+                    if (auto const b = core->spare.take({c->batch, c->length, c->alignment}, c->count)) {
+                        c->made = *b;
+                        c->past = true;
+                        return c->deliver();
+                    }
+                }
+                core->driver.submit(*c);
+            },
+            token, std::move(set));
+    }
+
+    std::shared_ptr<core> core_;
+    std::thread           thread_;
+};
+
+static_assert(backing_store<remote_store>);
+
+}  // namespace tenure

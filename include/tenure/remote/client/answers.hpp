@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include <tenure/remote/client/accounts.hpp>
+#include <tenure/remote/client/call.hpp>
+#include <tenure/remote/client/epochs.hpp>
+#include <tenure/remote/client/stash.hpp>
+#include <tenure/remote/client/window.hpp>
+
+namespace tenure::detail::remote {
+
+/// Whether a header may be that of the answer to this request. The server may be anybody.
+inline bool is_answer(protocol::frame_header const& h, request const& r) noexcept {
+    using enum protocol::operation;
+    if (h.operation != (r.header.operation | protocol::is_reply) || h.settled != 0 || r.early) return false;
+    if (h.status != 0) return h.body == 0 && h.payload == 0;
+    if (h.payload != r.expected) return false;
+    switch (r.operation()) {
+    case allocate: return h.body == sizeof(protocol::block_run);
+    case open: return h.body == sizeof(protocol::block_name);
+    case grant: return h.body == sizeof(protocol::key);
+    case usage: return h.body == sizeof(protocol::usage_reply);
+    case status: return true;
+    default: return h.body == 0;
+    }
+}
+
+/// What the body of an answer says to the call, and to what the client knows.
+struct reader_of_answers {
+    epochs&   ids;
+    accounts& held;
+    stash&    spare;
+
+    /// False: it makes no sense.
+    bool take(request& r, std::span<std::byte const> body) const noexcept {
+        using enum protocol::operation;
+        switch (r.operation()) {
+        case allocate: return take_run(r, protocol::whole<protocol::block_run>(body));
+        case open: {
+            auto const b = protocol::whole<protocol::block_name>(body);
+            if (!b || !ids.came(b->id, 1)) return false;
+            if (r.of) r.of->made = protocol::block_of(*b);
+            return true;
+        }
+        case grant: {
+            auto const key = protocol::whole<protocol::key>(body);
+            if (key && r.of) r.of->ticket = *key;
+            return key.has_value();
+        }
+        case usage: {
+            auto const u = protocol::whole<protocol::usage_reply>(body);
+            if (u) held.told(r.number(), u->bytes, u->blocks);
+            return u.has_value();
+        }
+        default: return true;
+        }
+    }
+
+private:
+    /// The first is who asked's, if it still waits; the others are for who asks next.
+    bool take_run(request& r, result<protocol::block_run> const& run) const noexcept {
+        auto const asked = r.body_as<protocol::allocate_request>();
+        if (!run || run->bytes != asked.bytes || run->count != asked.count || !ids.came(run->first, run->count))
+            return false;
+        std::uint64_t first = run->first, n = run->count;
+        if (r.of) {
+            r.of->made = {first++, static_cast<std::size_t>(run->bytes)};
+            --n;
+        }
+        r.bytes  = static_cast<std::int64_t>(run->bytes * run->count);
+        r.blocks = static_cast<std::int64_t>(run->count);
+        block_kind const kind{asked.batch, static_cast<std::size_t>(run->bytes),
+                              static_cast<std::size_t>(asked.alignment)};
+        if (r.no_surplus) spare.failed(kind);
+        else if (n != 0) spare.put(kind, first, n);
+        return true;
+    }
+};
+
+}  // namespace tenure::detail::remote

@@ -1,0 +1,270 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <new>
+#include <system_error>
+#include <thread>
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+
+#include <tenure/remote/client/call.hpp>
+#include <tenure/remote/client/io_memory.hpp>
+#include <tenure/remote/client/session.hpp>
+
+namespace tenure::detail::remote {
+
+/// Who runs a client's I/O: one thread at a time, the leader. A blocked caller leads until its own call is
+/// finished: so nobody has to be woken for an answer. Others that come meanwhile sleep, and one of them is woken to
+/// lead when the leader is done (cf. Schmidt et al., Leader/Followers, 2000). The store's own thread leads while
+/// nobody is blocked and something is expected, or due; and it runs the handlers that have no executor of their
+/// own. So those never run on a blocked caller's thread, which may hold locks that they want.
+///
+/// One mutex guards who leads and what was submitted. It is not held across I/O.
+class driver {
+public:
+    driver(endpoint const& to, client_options const& options, stash& spare)
+        : session_(wire_, to, options, spare),
+          wire_work_(wire_.get_executor()),
+          handlers_work_(handlers_.get_executor()) {}
+    ~driver() {
+        session_.abandon();
+        wire_.poll();  // what Asio still has refers to the session
+    }
+    driver(driver const&)            = delete;
+    driver& operator=(driver const&) = delete;
+
+    session const& state() const noexcept { return session_; }
+
+    /// For who blocks: until it is finished.
+    struct blocking_call final : call {
+        std::condition_variable wake;
+        bool                    done  = false;  ///< under the driver's lock, or by who leads
+        bool                    leads = false;
+        blocking_call*          next  = nullptr;
+        driver*                 by    = nullptr;
+        std::thread::id         who;
+    };
+
+    void run(blocking_call& c) noexcept {
+        c.by     = this;
+        c.who    = std::this_thread::get_id();
+        c.finish = [](call& x) noexcept {
+            auto&                  b = static_cast<blocking_call&>(x);
+            std::scoped_lock const guard(b.by->mutex_);
+            b.done = true;
+            b.wake.notify_one();  // with the lock: then it goes
+        };
+        std::unique_lock lock(mutex_);
+        submitted_.push_back(c);
+        if (leader_ == c.who) {  // from a handler with an executor that calls it at once
+            lock.unlock();
+            while (!c.done) step();
+            return;
+        }
+        if (leader_ == nobody) {
+            leader_ = c.who;
+        } else {
+            rouse();
+            follow(c);
+            c.wake.wait(lock, [&] { return c.done || c.leads; });
+            if (!c.leads) return unfollow(c);
+        }
+        lock.unlock();
+        while (!c.done) step();
+        lock.lock();
+        hand_over();
+    }
+
+    /// For who does not. May be called from any thread.
+    void submit(call& c) noexcept {
+        std::scoped_lock const guard(mutex_);
+        submitted_.push_back(c);
+        rouse();
+    }
+
+    /// It ends with operation_canceled as soon as it may, if it is not finished. Any thread; `c` lives.
+    void cancel(call& c) noexcept {
+        std::scoped_lock const guard(mutex_);
+        if (c.past || c.cancelled.is_linked()) return;
+        cancelled_.push_back(c);
+        rouse();
+    }
+    /// From then on cancel() does nothing.
+    void is_past(call& c) noexcept {
+        std::scoped_lock const guard(mutex_);
+        c.past = true;
+        unlink<&call::cancelled>(cancelled_, c);
+    }
+
+    /// Where handlers run that have no executor.
+    boost::asio::io_context& handlers() noexcept { return handlers_; }
+
+    /// Something was posted there.
+    void handlers_wait() noexcept {
+        std::scoped_lock const guard(mutex_);
+        handlers_wait_ = true;
+        if (own_ == std::this_thread::get_id()) return;
+        if (leader_ == own_) rouse();
+        else idle_.notify_one();
+    }
+
+    bool is_own_thread() const noexcept { return own_ == std::this_thread::get_id(); }
+
+    /// The store's own thread, until stop(): after that it ends once nothing is expected.
+    void serve() noexcept {
+        std::unique_lock lock(mutex_);
+        own_ = std::this_thread::get_id();
+        for (;;) {
+            if (handlers_wait_) {
+                handlers_wait_ = false;
+                lock.unlock();
+                handlers_.poll();
+                lock.lock();
+            } else if (leader_ == nobody && (wanted_ || clock::now() >= due_)) {
+                leader_ = own_;
+                lock.unlock();
+                step();
+                lock.lock();
+                hand_over();
+            } else if (stopping_ && leader_ == nobody && !wanted_) {
+                return;
+            } else if (leader_ == nobody && due_ != clock::time_point::max()) {
+                waits_until_ = due_;
+                idle_.wait_until(lock, waits_until_);
+            } else {
+                waits_until_ = clock::time_point::max();
+                idle_.wait(lock);
+            }
+        }
+    }
+
+    void stop() noexcept {
+        std::scoped_lock const guard(mutex_);
+        stopping_ = true;
+        idle_.notify_one();
+    }
+
+private:
+    inline static std::thread::id const nobody{};
+
+    /// By the leader, without the lock.
+    void step() noexcept {
+        take_in();
+        session_.pump();
+        if (!finish()) {
+            auto const due = session_.due();
+            if (due <= clock::now()) {
+                session_.tick(clock::now());
+                turn([&] { wire_.poll_one(); });
+            } else if (due == clock::time_point::max()) {
+                turn([&] { wire_.run_one(); });
+            } else {
+                turn([&] { wire_.run_one_until(due); });
+            }
+            session_.pump();
+            finish();
+        }
+    }
+
+    void take_in() noexcept {
+        call_list<&call::submitted> submitted;
+        std::unique_lock            lock(mutex_);
+        roused_ = false;
+        submitted.swap(submitted_);
+        lock.unlock();
+        while (!submitted.empty()) {
+            call& c = submitted.front();
+            submitted.pop_front();
+            session_.accept(c);
+        }
+        lock.lock();
+        while (!cancelled_.empty()) {
+            call& c = cancelled_.front();
+            cancelled_.pop_front();
+            lock.unlock();  // it stays: only this thread finishes it
+            session_.end_early(c, std::make_error_code(std::errc::operation_canceled));
+            lock.lock();
+        }
+    }
+
+    template <class F>
+    void turn(F f) noexcept {
+        try {
+            f();
+        } catch (std::bad_alloc const&) {
+            session_.out_of_memory();
+        }
+    }
+
+    bool finish() noexcept {
+        bool any = false;
+        while (call* const c = session_.next_finished()) {
+            any = true;
+            c->finish(*c);
+        }
+        return any;
+    }
+
+    // With the lock ---------------------------------------------------------------------------------------------
+
+    /// Whoever leads looks at what was submitted; if nobody does, the store's own thread is to.
+    void rouse() noexcept {
+        if (leader_ == nobody) {
+            wanted_ = true;
+            idle_.notify_one();
+        } else if (!roused_ && leader_ != std::this_thread::get_id()) {
+            roused_ = true;
+            boost::asio::post(wire_, with_memory{&rouse_memory_, [] {}});
+        }
+    }
+
+    /// By the leader, which is it no more.
+    void hand_over() noexcept {
+        wanted_ = session_.busy() || !submitted_.empty() || !cancelled_.empty();
+        due_    = session_.due();
+        if (blocking_call* const c = first_) {
+            unfollow(*c);
+            c->leads = true;
+            leader_  = c->who;
+            c->wake.notify_one();
+            return;
+        }
+        leader_ = nobody;
+        if (own_ != std::this_thread::get_id() && (wanted_ || due_ < waits_until_)) idle_.notify_one();
+    }
+
+    void follow(blocking_call& c) noexcept {
+        blocking_call** at = &first_;
+        while (*at) at = &(*at)->next;
+        *at = &c;
+    }
+    void unfollow(blocking_call& c) noexcept {
+        for (blocking_call** at = &first_; *at; at = &(*at)->next) {
+            if (*at != &c) continue;
+            *at = c.next;
+            return;
+        }
+    }
+
+    std::mutex                  mutex_;
+    std::condition_variable     idle_;  ///< of the store's own thread
+    std::thread::id             leader_, own_;
+    blocking_call*              first_ = nullptr;  ///< who sleeps, in order of coming
+    call_list<&call::submitted> submitted_;
+    call_list<&call::cancelled> cancelled_;
+    bool                        roused_ = false, handlers_wait_ = false, wanted_ = false, stopping_ = false;
+    clock::time_point           due_ = clock::time_point::max(), waits_until_ = due_;
+
+    boost::asio::io_context wire_{1}, handlers_{1};
+    io_memory               rouse_memory_;
+    session                 session_;
+
+    boost::asio::executor_work_guard<boost::asio::io_context::executor_type> wire_work_, handlers_work_;
+};
+
+}  // namespace tenure::detail::remote

@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include <tenure/remote/protocol.hpp>
+
+namespace tenure::detail::remote {
+
+/// Which blocks went with a session that is over. The upper 24 bits of an id are those of the server's instance; a
+/// new session with the same instance has later ids than the old one had. Known of the last 64 instances: of
+/// blocks from before those the server says that there are none.
+class epochs {
+public:
+    /// Blocks with these ids came. False: they cannot be of the instance that gave others.
+    bool came(std::uint64_t first, std::uint64_t count) noexcept {
+        std::uint64_t const last = first + (count - 1);
+        if (first == 0 || count == 0 || last < first || of(first) != of(last)) return false;
+        if (known_ && of(first) != current_) return false;
+        if (!known_) {
+            current_ = of(first);
+            known_   = true;
+            std::replace(lost_.begin(), lost_.end(), std::uint64_t{current_}, none);
+        }
+        highest_ = std::max(highest_, last);
+        return true;
+    }
+
+    /// The session is over, and so is what came in it.
+    void over() noexcept {
+        if (!known_) return;
+        lost_[next_++ % lost_.size()] = current_;
+        former_                       = current_;
+        known_                        = false;
+    }
+
+    /// A new session, with the same instance as the one before or with another.
+    void begin(bool same_instance) noexcept {
+        if (same_instance && former_ != none) {
+            std::replace(lost_.begin(), lost_.end(), former_, none);
+            current_ = static_cast<std::uint32_t>(former_);
+            known_   = true;
+            floor_   = highest_ + 1;
+        } else {
+            floor_ = highest_ = 0;
+        }
+        former_ = none;
+    }
+
+    /// The block is of an instance whose session is over.
+    bool lost(std::uint64_t id) const noexcept {
+        return std::find(lost_.begin(), lost_.end(), std::uint64_t{of(id)}) != lost_.end();
+    }
+
+    /// The server has no such block: because it went with an earlier session with the same instance.
+    bool was_before(std::uint64_t id) const noexcept { return id < floor_ && known_ && of(id) == current_; }
+
+private:
+    static constexpr std::uint64_t none = ~std::uint64_t{0};
+
+    static std::uint32_t of(std::uint64_t id) noexcept { return static_cast<std::uint32_t>(id >> 40); }
+
+    static constexpr std::array<std::uint64_t, 64> nothing() noexcept {
+        std::array<std::uint64_t, 64> a{};
+        a.fill(none);
+        return a;
+    }
+
+    std::array<std::uint64_t, 64> lost_    = nothing();
+    std::size_t                   next_    = 0;
+    std::uint64_t                 former_  = none;
+    std::uint64_t                 highest_ = 0, floor_ = 0;
+    std::uint32_t                 current_ = 0;
+    bool                          known_   = false;
+};
+
+}  // namespace tenure::detail::remote

@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <boost/asio/buffer.hpp>
+
+#include <tenure/remote/client/options.hpp>
+#include <tenure/remote/protocol.hpp>
+
+namespace tenure::detail::remote {
+
+/// The first request of a connection, and what resumes a session. Allocates once.
+class greeting {
+public:
+    explicit greeting(client_options const& o)
+        : name_(std::string_view(o.name).substr(0, protocol::most_name)), token_(o.tokens.first()) {
+        bytes_.reserve(sizeof(protocol::frame_header) + sizeof(protocol::hello_request) + name_.size() +
+                       token_.size());
+    }
+
+    void begin(std::uint64_t number, std::uint64_t settled) noexcept {
+        protocol::hello_request h;
+        h.name_bytes  = static_cast<std::uint16_t>(name_.size());
+        h.token_bytes = static_cast<std::uint16_t>(token_.size());
+        h.instance    = instance_;
+        h.session     = session_;
+        h.secret      = secret_;
+        protocol::frame_header f;
+        f.body      = static_cast<std::uint32_t>(sizeof h + name_.size() + token_.size());
+        f.request   = number;
+        f.settled   = settled;
+        f.operation = static_cast<std::uint16_t>(protocol::operation::hello);
+        bytes_.clear();
+        for (auto const part : {protocol::bytes_of(f), protocol::bytes_of(h)})
+            bytes_.append(reinterpret_cast<char const*>(part.data()), part.size());
+        bytes_ += name_;
+        bytes_ += token_;
+        out_ = 0;
+    }
+
+    bool                                       is_out() const noexcept { return out_ == bytes_.size(); }
+    std::span<boost::asio::const_buffer const> left() noexcept {
+        buffer_[0] = boost::asio::buffer(bytes_.data() + out_, bytes_.size() - out_);
+        return std::span(buffer_).first(is_out() ? 0 : 1);
+    }
+    void wrote(std::size_t n) noexcept { out_ += n; }
+
+    /// Whether a header may be that of the answer.
+    static bool is_answer(protocol::frame_header const& h, std::uint64_t number) noexcept {
+        auto const op = static_cast<std::uint16_t>(protocol::operation::hello) | protocol::is_reply;
+        return h.operation == op && h.request == number && h.settled == 0 && h.payload == 0 &&
+               h.body == (h.status == 0 ? sizeof(protocol::hello_reply) : 0);
+    }
+
+    /// Whether it can be worked with.
+    bool is_sound(protocol::hello_reply const& r) const noexcept {
+        bool const same = r.instance == instance_ && r.session == session_;
+        return r.version == protocol::version && r.resumed <= 1 && (r.resumed == 0 || (session_ != 0 && same)) &&
+               r.instance != 0 && r.session != 0 && r.lease != 0 && r.most_body >= protocol::most_hello &&
+               r.most_payload != 0 && r.in_flight != 0;
+    }
+
+    std::uint64_t instance() const noexcept { return instance_; }
+
+    void keep(protocol::hello_reply const& r) noexcept {
+        instance_ = r.instance;
+        session_  = r.session;
+        secret_   = r.secret;
+    }
+    /// The next session is a new one.
+    void forget() noexcept {
+        session_ = 0;
+        secret_  = {};
+    }
+
+private:
+    std::string const                        name_, token_;
+    std::string                              bytes_;
+    std::size_t                              out_ = 0;
+    std::array<boost::asio::const_buffer, 1> buffer_;
+    std::uint64_t                            instance_ = 0, session_ = 0;
+    protocol::key                            secret_{};
+};
+
+}  // namespace tenure::detail::remote

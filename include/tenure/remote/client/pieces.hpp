@@ -1,0 +1,227 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include <tenure/remote/client/call.hpp>
+#include <tenure/remote/client/epochs.hpp>
+#include <tenure/remote/client/run_reader.hpp>
+#include <tenure/remote/client/window.hpp>
+
+namespace tenure::detail::remote {
+
+/// What a server has agreed to.
+struct agreed {
+    std::uint32_t body = 0, payload = 0;
+};
+
+/// Makes the requests that a call is, one after the other.
+class pieces {
+public:
+    explicit pieces(epochs const& gone) noexcept : gone_(gone) {}
+
+    agreed most;
+
+    /// What can be said without the server. True: the call is done, with its error or without.
+    bool settles(call& c) const noexcept {
+        using enum protocol::operation;
+        switch (c.what) {
+        case deallocate: {
+            // Those of an earlier session are gone: as they are to be.
+            bool const any = std::ranges::any_of(c.many, [&](block const& b) { return !gone_.lost(b.id); });
+            return !any;
+        }
+        case end_batch:
+            return !c.many.empty() && std::ranges::all_of(c.many, [&](block const& b) { return gone_.lost(b.id); });
+        case transfer:
+            if (std::ranges::any_of(c.many, [&](block const& b) { return gone_.lost(b.id); }))
+                c.failed(make_error_code(errc::stale_handle));
+            return c.error || c.many.empty();
+        case read:
+        case write:
+        case grant:
+        case share:
+        case send:
+            if (gone_.lost(c.b.id)) c.failed(make_error_code(errc::stale_handle));
+            break;
+        case copy:
+            if (gone_.lost(c.b.id) || gone_.lost(c.to.id)) c.failed(make_error_code(errc::stale_handle));
+            break;
+        default: break;
+        }
+        return static_cast<bool>(c.error);
+    }
+
+    /// The next request of `c`, which is not all asked. False: it is to have none, but `c.error`.
+    bool make(call& c, request& r) const {
+        using enum protocol::operation;
+        protocol::operation what = c.what;
+        if (c.ask_usage && c.all_asked) {
+            what        = usage;
+            c.ask_usage = false;
+        }
+        r.of               = &c;
+        r.header.operation = static_cast<std::uint16_t>(what);
+        c.all_asked        = true;
+        switch (what) {
+        case allocate: {
+            protocol::allocate_request a;
+            a.batch     = c.batch;
+            a.bytes     = c.length;
+            a.alignment = c.alignment;
+            a.count     = c.count;
+            r.put(a);
+            break;
+        }
+        case deallocate: return make_runs(c, r);
+        case transfer: {
+            protocol::batch_request b;
+            b.batch = c.batch;
+            r.put(b);
+            if (!make_runs(c, r)) return false;
+            if (!c.all_asked) c.failed(make_error_code(errc::limit_exceeded));  // all of them or none
+            return c.all_asked;
+        }
+        case end_batch: {
+            protocol::batch_request b;
+            b.batch = c.batch;
+            r.put(b);
+            break;
+        }
+        case read:
+        case write: {
+            std::size_t const part = std::min<std::size_t>(c.length - c.done, most.payload);
+            r.put(range(c, c.done, part));
+            r.memory = c.memory + c.done;
+            if (what == read) r.expected = static_cast<std::uint32_t>(part);
+            else r.header.payload = static_cast<std::uint32_t>(part);
+            c.done += part;
+            c.all_asked = c.done == c.length;
+            break;
+        }
+        case grant: r.put(range(c, 0, c.length)); break;
+        case copy: {
+            protocol::copy_request k;
+            k.from        = protocol::name_of(c.b);
+            k.to          = protocol::name_of(c.to);
+            k.from_offset = c.offset;
+            k.to_offset   = c.to_offset;
+            k.length      = c.length;
+            r.put(k);
+            break;
+        }
+        case send: {
+            protocol::send_request s;
+            s.from      = range(c, 0, c.length);
+            s.to        = protocol::name_of(c.to);
+            s.to_offset = c.to_offset;
+            s.ticket    = c.ticket;
+            r.put(s);
+            put_text(c, r);
+            break;
+        }
+        case share:
+            r.put(protocol::name_of(c.b));
+            put_text(c, r);
+            break;
+        case open:
+        case unshare: put_text(c, r); break;
+        case hello:
+        case renew:
+        case goodbye:
+        case usage:
+        case status: break;
+        }
+        return true;
+    }
+
+    /// Instead of a request whose memory is its caller's no more: of the same kind, so that the server may answer
+    /// as it has before; if it never got the first one, this one does nothing. An allocation stays what it is.
+    static void empty(request& r) noexcept {
+        using enum protocol::operation;
+        r.of = nullptr;
+        switch (r.operation()) {
+        case write: {
+            auto range   = r.body_as<protocol::range_request>();
+            range.length = 0;
+            std::memcpy(r.body.data(), &range, sizeof range);
+            r.header.payload = 0;
+            r.memory         = nullptr;
+            break;
+        }
+        case read: r.memory = nullptr; break;  // what comes is thrown away
+        case deallocate:
+        case transfer:
+            r.header.body = r.operation() == transfer ? sizeof(protocol::batch_request) : 0;
+            r.runs        = 0;
+            break;
+        default: break;
+        }
+    }
+
+    /// Instead of a request of which the server knows nothing yet.
+    static void nothing(request& r) noexcept {
+        std::uint64_t const number = r.number();
+        r.header                   = {};
+        r.header.request           = number;
+        r.header.operation         = static_cast<std::uint16_t>(protocol::operation::renew);
+        r.tail.clear();
+        r.of       = nullptr;
+        r.runs     = 0;
+        r.memory   = nullptr;
+        r.expected = 0;
+        r.bytes = r.blocks = 0;
+    }
+
+private:
+    static protocol::range_request range(call const& c, std::size_t from, std::size_t n) noexcept {
+        protocol::range_request r;
+        r.block  = protocol::name_of(c.b);
+        r.offset = c.offset + from;
+        r.length = n;
+        return r;
+    }
+
+    static void put_text(call& c, request& r) noexcept {
+        r.tail = std::move(c.text);
+        c.text.clear();
+        r.header.body += static_cast<std::uint32_t>(r.tail.size());
+    }
+
+    /// As many as go into one body: here if there is room, else as they go out.
+    bool make_runs(call& c, request& r) const noexcept {
+        std::size_t const   room = (most.body - r.header.body) / sizeof(protocol::block_run);
+        std::size_t const   here = (request::body_room - r.header.body) / sizeof(protocol::block_run);
+        run_reader          runs(c.many, c.done, gone_);
+        protocol::block_run run;
+        std::size_t         n     = 0;
+        std::uint64_t       bytes = 0, blocks = 0;
+        r.begin = c.done;
+        while (n < room && runs.next(run)) {
+            if (n < here) std::memcpy(r.body.data() + r.header.body + n * sizeof run, &run, sizeof run);
+            ++n;
+            bytes += run.bytes * run.count;
+            blocks += run.count;
+            c.done = runs.at();
+        }
+        protocol::block_run more;
+        c.all_asked = !runs.next(more);
+        r.header.body += static_cast<std::uint32_t>(n * sizeof run);
+        r.runs = n > here ? n : 0;
+        if (r.operation() == protocol::operation::deallocate) {
+            r.bytes  = -static_cast<std::int64_t>(bytes);
+            r.blocks = -static_cast<std::int64_t>(blocks);
+        }
+        return true;
+    }
+
+    epochs const& gone_;
+};
+
+}  // namespace tenure::detail::remote
