@@ -65,6 +65,24 @@ public:
         figures.connected.store(line_ != nullptr, std::memory_order_relaxed);
     }
 
+    /// Counts at its end. Null: nothing.
+    class counting {
+    public:
+        explicit counting(session* s) noexcept : session_(s) {}
+        ~counting() {
+            if (session_) session_->count();
+        }
+        counting(counting const&)            = delete;
+        counting& operator=(counting const&) = delete;
+
+    private:
+        session* session_;
+    };
+
+    server_event event(server_event::kind what, std::string where) const {
+        return {what, std::move(where), client, token, number, logic.own().bytes(), logic.own().blocks(), {}};
+    }
+
     std::mutex lock;  ///< guards all that follows, and the logic
 
     /// `l` speaks for the client from now on, once the line before it is silent: then attached() is called.
