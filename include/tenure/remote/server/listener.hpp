@@ -116,7 +116,10 @@ private:
 
     void accept() {
         if (!acceptor_.is_open()) return;
-        auto const one = boost::asio::any_io_executor(boost::asio::make_strand(hub_->executor));
+        // A plain connection has a lock; what is inside TLS needs a strand.
+        auto const one = where_.how == endpoint::kind::tls
+                             ? boost::asio::any_io_executor(boost::asio::make_strand(hub_->executor))
+                             : hub_->executor;
         acceptor_.async_accept(
             one, boost::asio::bind_executor(
                      strand_, [self = shared_from_this(), one](boost::system::error_code ec, socket s) {
@@ -190,9 +193,7 @@ private:
     }
 
     void begin(std::shared_ptr<transport> t, peer const& who) {
-        auto const e = t->get_executor();
-        auto const c = std::make_shared<connection>(hub_, std::move(t), who);
-        boost::asio::post(e, [c] { c->start(); });
+        std::make_shared<connection>(hub_, std::move(t), who)->start();
     }
 
     void close_now() noexcept {
