@@ -82,9 +82,11 @@ public:
     /// Sends what can be sent. To be called after anything else.
     void pump() noexcept {
         if (std::exchange(farewell_, false)) end(make_error_code(errc::store_closed));
-        if (stage_ != stage::open || writing_) return;
+        if (stage_ != stage::open) return;
+        if (writing_) return read();
         issue();
         write(out_.gather());
+        read();
     }
 
     /// The next that is finished, or null.
@@ -429,8 +431,8 @@ private:
         stage_ = stage::greeting;
         greeting_.begin(hello_, std::min(window_.settled(), hello_ - 1));
         in_.clear();
-        read();
         write(greeting_.left());
+        read();
     }
 
     /// False: it makes no sense.
@@ -499,7 +501,10 @@ private:
         });
     }
 
+    /// Only if something is to come: and after the question is out, so that a read that is too early costs time in
+    /// which there is only waiting to do.
     void read() noexcept {
+        if (reading_ || (window_.empty() && stage_ == stage::open)) return;
         reading_ = true;
         transport_->async_read_some(
             in_.where(asked_ >= large),
@@ -513,7 +518,7 @@ private:
         heard_ = clock::now();
         in_.came(n);
         if (!understand()) lose(make_error_code(errc::protocol_error), true);
-        else if (stage_ == stage::open || stage_ == stage::greeting) read();
+        else if (stage_ == stage::greeting) read();
     }
 
     /// The connection is to go, and with it the session if `for_good`.
