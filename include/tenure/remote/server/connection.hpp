@@ -15,7 +15,6 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
@@ -23,6 +22,7 @@
 
 #include <tenure/remote/protocol.hpp>
 #include <tenure/remote/server/hub.hpp>
+#include <tenure/remote/server/inbox.hpp>
 #include <tenure/remote/server/outbox.hpp>
 #include <tenure/remote/server/session.hpp>
 #include <tenure/remote/transport.hpp>
@@ -36,11 +36,7 @@ namespace tenure::detail {
 class connection final : public line {
 public:
     connection(std::shared_ptr<hub> h, std::shared_ptr<transport> t, peer who)
-        : hub_(std::move(h)),
-          transport_(std::move(t)),
-          peer_(std::move(who)),
-          timer_(transport_->get_executor()),
-          buffer_(buffer_bytes) {}
+        : hub_(std::move(h)), transport_(std::move(t)), peer_(std::move(who)), timer_(transport_->get_executor()) {}
 
     void start() {
         hub_->add(shared_from_this());
@@ -57,23 +53,23 @@ public:
     void finish(std::uint64_t request, std::error_code why) override {
         soon([=](connection& c) {
             if (!c.session_) return;
-            std::scoped_lock const guard(c.session_->lock);
-            c.session_->logic.finish(request, why, c.closed_ ? nullptr : &c.out_);
-            if (!c.closed_) c.pump();
+            {
+                std::scoped_lock const guard(c.session_->lock);
+                c.session_->logic.finish(request, why, c.closed_ ? nullptr : &c.out_);
+            }
+            c.paused_ = false;
+            if (!c.closed_) c.go_on();
         });
     }
 
 private:
-    static constexpr std::size_t buffer_bytes = std::size_t{64} << 10;
-    static constexpr std::size_t most_queued  = std::size_t{4} << 20;
+    static constexpr std::size_t most_queued = std::size_t{4} << 20;
 
     template <class F>
     void soon(F f) {
         boost::asio::post(transport_->get_executor(), [self = me(), f] { f(*self); });
     }
     std::shared_ptr<connection> me() { return std::static_pointer_cast<connection>(shared_from_this()); }
-
-    std::size_t arrived() const noexcept { return end_ - begin_; }
 
     // ---- receiving and sending
 
@@ -89,18 +85,11 @@ private:
         std::array<boost::asio::mutable_buffer, 2> into;
         std::size_t                                n = 0;
         if (missing_) {
-            if (!landing_.where.empty())
-                into[n++] = boost::asio::buffer(landing_.where.data() + landing_.where.size() - missing_, missing_);
+            if (!landing_.target.where.empty())
+                into[n++] = boost::asio::buffer(
+                    landing_.target.where.data() + landing_.target.where.size() - missing_, missing_);
         }
-        if (begin_ == end_) {
-            begin_ = end_ = 0;
-            if (buffer_.size() > buffer_bytes) buffer_ = std::vector<std::byte>(buffer_bytes);
-        } else if (begin_ > 0 && end_ == buffer_.size()) {
-            std::memmove(buffer_.data(), buffer_.data() + begin_, arrived());
-            end_ -= begin_;
-            begin_ = 0;
-        }
-        into[n++] = boost::asio::buffer(buffer_.data() + end_, buffer_.size() - end_);
+        into[n++] = in_.room();
         reading_  = true;
         transport_->async_read_some(std::span(into).first(n),
                                     [self = me()](boost::system::error_code ec, std::size_t bytes) {
@@ -112,12 +101,12 @@ private:
     void received(boost::system::error_code ec, std::size_t bytes) {
         if (closed_ || ec) return close();
         if (ticket_) expire(hub_->options.lease);
-        if (missing_ && !landing_.where.empty()) {
+        if (missing_ && !landing_.target.where.empty()) {
             std::size_t const part = std::min(missing_, bytes);
             missing_ -= part;
             bytes -= part;
         }
-        end_ += bytes;
+        in_.put(bytes);
         go_on();
     }
 
@@ -164,10 +153,10 @@ private:
         } const counted{session_.get()};  // before the lock is let go
         auto& logic = session_ ? session_->logic : *ticket_;
         while (out_.size() < most_queued) {
-            if (landing_.header.request != 0) {
-                if (landing_.where.empty()) {  // dropped
-                    std::size_t const part = std::min(missing_, arrived());
-                    begin_ += part;
+            if (landing_.said.request != 0) {
+                if (landing_.target.where.empty()) {  // dropped
+                    std::size_t const part = std::min(missing_, in_.size());
+                    in_.take(part);
                     missing_ -= part;
                 }
                 if (missing_) return;
@@ -177,24 +166,24 @@ private:
             auto const h = head();
             if (!h) return;
             std::size_t const before = sizeof(protocol::frame_header) + h->body;
-            if (arrived() < before) return make_room(before);
-            auto const body  = bytes().subspan(sizeof(protocol::frame_header), h->body);
-            auto const after = bytes().subspan(before);
+            if (in_.size() < before) return in_.expect(before);
+            auto const body  = in_.bytes().subspan(sizeof(protocol::frame_header), h->body);
+            auto const after = in_.bytes().subspan(before);
             if (after.size() >= h->payload) {
                 if (!take(logic.apply(*h, body, after.first(h->payload), out_))) return;
-                begin_ += before + h->payload;
+                in_.take(before + h->payload);
                 continue;
             }
-            if (before + h->payload <= buffer_bytes / 2) return make_room(before + h->payload);
+            if (before + h->payload <= inbox::usual / 2) return in_.expect(before + h->payload);
             if (!take(logic.begin_write(*h, body, landing_, out_))) return;
             missing_               = h->payload;
             std::size_t const part = std::min(missing_, after.size());
-            if (!landing_.where.empty()) {
-                std::memcpy(landing_.where.data(), after.data(), part);
+            if (!landing_.target.where.empty()) {
+                std::memcpy(landing_.target.where.data(), after.data(), part);
                 missing_ -= part;
-                begin_ += before + part;
+                in_.take(before + part);
             } else {
-                begin_ += before;
+                in_.take(before);
             }
         }
     }
@@ -214,27 +203,17 @@ private:
 
     /// The next header. Null: it has not arrived, or makes no sense.
     std::optional<protocol::frame_header> head() {
-        if (arrived() < sizeof(protocol::frame_header)) {
-            make_room(sizeof(protocol::frame_header));
+        if (in_.size() < sizeof(protocol::frame_header)) {
+            in_.expect(sizeof(protocol::frame_header));
             return std::nullopt;
         }
-        auto const h = protocol::header(bytes().first<sizeof(protocol::frame_header)>());
+        auto const h = protocol::header(in_.bytes().first<sizeof(protocol::frame_header)>());
         if (h) return *h;
         protocol::frame_header raw;
-        std::memcpy(&raw, bytes().data(), sizeof raw);
+        std::memcpy(&raw, in_.bytes().data(), sizeof raw);
         out_.filling().reply(raw.request, raw.operation, protocol::status_of(h.error()));
         take(session_logic::next::over);
         return std::nullopt;
-    }
-
-    std::span<std::byte const> bytes() const noexcept { return std::span(buffer_).subspan(begin_, arrived()); }
-
-    void make_room(std::size_t n) {
-        if (buffer_.size() - begin_ >= n) return;
-        std::memmove(buffer_.data(), buffer_.data() + begin_, arrived());
-        end_ -= begin_;
-        begin_ = 0;
-        if (buffer_.size() < n) buffer_.resize(n);
     }
 
     // ---- hello
@@ -254,11 +233,11 @@ private:
         if (h->operation != static_cast<std::uint16_t>(protocol::operation::hello) || h->status != 0 ||
             h->body > protocol::most_hello || h->payload != 0)
             return refuse(violated);
-        if (arrived() < sizeof *h + h->body) {
-            make_room(sizeof *h + h->body);
+        if (in_.size() < sizeof *h + h->body) {
+            in_.expect(sizeof *h + h->body);
             return false;
         }
-        auto       body  = bytes().subspan(sizeof *h, h->body);
+        auto       body  = in_.bytes().subspan(sizeof *h, h->body);
         auto const hello = protocol::take<protocol::hello_request>(body);
         if (!hello || hello->magic != protocol::magic || hello->zero != 0 || hello->zero_too != 0 ||
             hello->purpose > 1 || hello->name_bytes > protocol::most_name ||
@@ -272,7 +251,7 @@ private:
             hello_   = h->request;
             resumed_ = w->resumed;
             if (w->ticket) {
-                begin_ += sizeof *h + h->body;
+                in_.take(sizeof *h + h->body);
                 ticket_ = std::move(w->ticket);
                 say_hello();
                 return false;
@@ -285,8 +264,8 @@ private:
                 guard.unlock();
                 return refuse(violated);
             }
-            begin_ += sizeof *h + h->body;
-            if (!resumed_ && peer_.owner) s->logic.status = hub_->status;
+            in_.take(sizeof *h + h->body);
+            if (!resumed_) hub_->equip(s, peer_);
             waiting_ = true;
             session_ = s;
             s->attach(shared_from_this());
@@ -306,11 +285,11 @@ private:
             std::scoped_lock const guard(session_->lock);
             r.session  = session_->logic.number();
             r.secret   = session_->secret;
-            r.capacity = session_->logic.capacity();
+            r.capacity = hub_->parts().capacity();
             note(resumed_ ? server_event::kind::resumed : server_event::kind::opened);
         }
         r.most_body    = protocol::most_body;
-        r.most_payload = session_logic::most_payload(*hub_->parts().store);
+        r.most_payload = hub_->parts().most_payload();
         r.in_flight    = hub_->parts().in_flight;
         out_.filling().reply(hello_, static_cast<std::uint16_t>(protocol::operation::hello), 0,
                              protocol::bytes_of(r));
@@ -342,7 +321,7 @@ private:
         if (reading_ || writing_ || std::exchange(gone_, true)) return;
         // Nothing of the system's refers to a block any more.
         out_.clear();
-        landing_ = landing();
+        landing_ = {};
         ticket_  = nullptr;
         if (session_) {
             std::scoped_lock const guard(session_->lock);
@@ -367,12 +346,11 @@ private:
     std::shared_ptr<transport>     transport_;
     peer const                     peer_;
     boost::asio::steady_timer      timer_;
-    std::vector<std::byte>         buffer_;
-    std::size_t                    begin_ = 0, end_ = 0;
+    inbox                          in_;
     outgoing                       out_;
     std::shared_ptr<session>       session_;
     std::unique_ptr<session_logic> ticket_;
-    landing                        landing_;
+    session_logic::arriving        landing_;
     std::size_t                    missing_ = 0;  ///< of the payload that is landing
     std::uint64_t                  hello_   = 0;
     bool                           reading_ = false, writing_ = false;

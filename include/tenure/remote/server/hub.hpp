@@ -21,6 +21,7 @@
 
 #include <tenure/remote/protocol.hpp>
 #include <tenure/remote/server/options.hpp>
+#include <tenure/remote/server/sender.hpp>
 #include <tenure/remote/server/session.hpp>
 
 namespace tenure::detail {
@@ -68,7 +69,7 @@ public:
         if (h.newest < protocol::version) return make_error_code(errc::newer_format);
         if (h.purpose == static_cast<std::uint16_t>(protocol::purpose::ticket)) {
             auto t = shared_->tickets.take(h.secret);
-            if (!t || h.instance != instance) return make_error_code(errc::access_denied);
+            if (!t) return make_error_code(errc::access_denied);
             return welcome{nullptr, std::make_unique<session_logic>(*shared_, request, std::move(*t)), false};
         }
         std::string const* const whose = options.tokens.find(token);
@@ -92,6 +93,19 @@ public:
         };
         sessions_.emplace(number, s);
         return welcome{std::move(s), nullptr, false};
+    }
+
+    /// What the session may do beside the usual.
+    void equip(std::shared_ptr<session> const& s, peer const& who) {
+        if (who.owner) s->logic.status = status;
+        if (options.peers.empty()) return;
+        s->logic.send = [self = weak_from_this(), to = std::weak_ptr(s)](std::uint64_t request, stay at, block from,
+                                                                         protocol::send_request const& what,
+                                                                         std::string_view              where) {
+            auto const here = self.lock();
+            return here ? here->send(to, request, std::move(at), from, what, where)
+                        : make_error_code(errc::store_closed);
+        };
     }
 
     void add(std::shared_ptr<line> const& l) {
@@ -153,6 +167,19 @@ public:
     std::function<result<std::string>()> status;  ///< as JSON
 
 private:
+    std::error_code send(std::weak_ptr<session> const& whose, std::uint64_t request, stay at, block from,
+                         protocol::send_request const& what, std::string_view where) {
+        auto const to = std::find_if(options.peers.begin(), options.peers.end(),
+                                     [&](endpoint const& e) { return e.to_text() == where; });
+        if (to == options.peers.end()) return make_error_code(errc::access_denied);
+        std::make_shared<sender>(executor, shared_->store, options.peers_tls, *to, std::move(at), from, what,
+                                 [whose, request](std::error_code why) {
+                                     if (auto const s = whose.lock()) s->finish(request, why);
+                                 })
+            ->start(options.lease / 2);
+        return {};
+    }
+
     void forget(std::uint64_t number) {
         std::function<void()> empty;
         {

@@ -15,6 +15,7 @@
 #include <boost/asio/buffer.hpp>
 
 #include <tenure/remote/protocol.hpp>
+#include <tenure/remote/server/chunk_pool.hpp>
 #include <tenure/remote/server/held_block.hpp>
 
 namespace tenure::detail {
@@ -56,14 +57,14 @@ public:
 
     /// Sent from where it lies, which `s` keeps.
     void outside(std::span<std::byte const> payload, stay s) {
-        parts_.push_back({bytes_.size(), payload, std::move(s), nullptr});
+        parts_.push_back({bytes_.size(), payload, std::move(s), chunk()});
         outside_ += payload.size();
     }
     /// The same, with memory of its own.
-    void outside(std::size_t n, std::unique_ptr<std::byte[]> memory) {
-        std::span<std::byte const> const payload(memory.get(), n);
+    void outside(chunk memory) {
+        std::span<std::byte const> const payload = memory.span();
         parts_.push_back({bytes_.size(), payload, stay(), std::move(memory)});
-        outside_ += n;
+        outside_ += payload.size();
     }
 
     /// Whether bytes of that block are still to be sent.
@@ -72,7 +73,6 @@ public:
             if (p.from.get() == h) return true;
         return false;
     }
-    bool refers_outside() const noexcept { return !parts_.empty(); }
 
     /// The bytes from `sent` on, as many buffers as fit.
     std::size_t gather(std::size_t sent, std::span<boost::asio::const_buffer> into) const noexcept {
@@ -100,10 +100,10 @@ public:
 
 private:
     struct part {
-        std::size_t                  after;  ///< bytes of the row
-        std::span<std::byte const>   payload;
-        stay                         from;
-        std::unique_ptr<std::byte[]> memory;
+        std::size_t                after;  ///< bytes of the row
+        std::span<std::byte const> payload;
+        stay                       from;
+        chunk                      memory;
     };
 
     std::vector<std::byte> bytes_;

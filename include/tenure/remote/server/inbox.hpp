@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include <boost/asio/buffer.hpp>
+
+namespace tenure::detail {
+
+/// What has arrived and was not taken yet: many small frames, or the begin of a large one. It is large enough for
+/// whatever was asked for with expect(), and shrinks again once all is taken. Not thread-safe.
+class inbox {
+public:
+    static constexpr std::size_t usual = std::size_t{64} << 10;
+
+    inbox() : memory_(usual) {}
+
+    std::span<std::byte const> bytes() const noexcept { return std::span(memory_).subspan(begin_, size()); }
+    std::size_t                size() const noexcept { return end_ - begin_; }
+    void                       take(std::size_t n) noexcept { begin_ += n; }
+
+    /// Nothing can be done before `n` bytes are there.
+    void expect(std::size_t n) {
+        if (memory_.size() - begin_ >= n) return;
+        to_front();
+        if (memory_.size() < n) memory_.resize(n);
+    }
+
+    /// Where more may be put; there is room, unless what was expected is there already.
+    boost::asio::mutable_buffer room() {
+        if (begin_ == end_) {
+            begin_ = end_ = 0;
+            if (memory_.size() > usual) memory_ = std::vector<std::byte>(usual);
+        } else if (begin_ > 0 && end_ == memory_.size()) {
+            to_front();
+        }
+        return boost::asio::buffer(memory_.data() + end_, memory_.size() - end_);
+    }
+    void put(std::size_t n) noexcept { end_ += n; }
+
+private:
+    void to_front() noexcept {
+        std::memmove(memory_.data(), memory_.data() + begin_, size());
+        end_ -= begin_;
+        begin_ = 0;
+    }
+
+    std::vector<std::byte> memory_;
+    std::size_t            begin_ = 0, end_ = 0;
+};
+
+}  // namespace tenure::detail

@@ -1,0 +1,223 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <boost/unordered/unordered_flat_map.hpp>
+
+#include <tenure/remote/protocol.hpp>
+#include <tenure/remote/server/common.hpp>
+#include <tenure/remote/server/holdings.hpp>
+#include <tenure/remote/server/outbox.hpp>
+#include <tenure/remote/server/sharing.hpp>
+
+namespace tenure::detail {
+
+/// What one client can get at: what it has, what it found by name, or just what its ticket is for. Here offsets and
+/// lengths are checked before anything is touched. Not thread-safe.
+class reach {
+public:
+    reach(common& c, std::uint64_t session) : common_(c), session_(session), own_(c.store, c.ids, c.limits) {}
+
+    reach(common& c, ticket t) : reach(c, 0) {
+        opened_.emplace(t.what->id, t.what);
+        only_ = std::move(t);
+    }
+
+    holdings&       own() noexcept { return own_; }
+    holdings const& own() const noexcept { return own_; }
+    bool            by_ticket() const noexcept { return only_.has_value(); }
+
+    /// Who hears of a block that is freed and that others may know.
+    struct leaver {
+        shared_names& names;
+        void          operator()(held_block& h) const noexcept { names.remove(h); }
+    };
+    leaver gone() noexcept { return {common_.names}; }
+
+    void clear() noexcept {
+        own_.clear(gone());
+        opened_.clear();
+        if (session_) common_.tickets.remove(session_);
+    }
+
+    /// A block, and what keeps it while it is in use.
+    struct located {
+        block       where;
+        held_block* held = nullptr;  ///< if somebody else may be at it
+        stay        at;              ///< of who does not own it
+        bool        own = false;
+    };
+
+    result<located> locate(protocol::block_name const& name) noexcept {
+        if (auto const mine = own_.find(name)) return located{*mine, own_.held(name.id), stay(), true};
+        auto const at = opened_.find(name.id);
+        if (at == opened_.end() || at->second->where.bytes != name.bytes)
+            return make_error_code(errc::no_such_block);
+        if (!at->second->enter()) {
+            opened_.erase(at);
+            return make_error_code(errc::no_such_block);
+        }
+        return located{at->second->where, at->second.get(), stay(at->second), false};
+    }
+
+    /// To be at it for longer than a call. memory_full.
+    result<stay> stay_at(located& l, protocol::block_name const& name) noexcept {
+        if (!l.own) return std::move(l.at);
+        auto const h = own_.hold(name, l.where);
+        if (!h || !h->enter()) return make_error_code(errc::memory_full);
+        return stay(h);
+    }
+
+    static std::error_code check(located const& l, protocol::range_request const& r) noexcept {
+        if (r.length > l.where.bytes || r.offset > l.where.bytes - r.length)
+            return make_error_code(errc::out_of_range);
+        return {};
+    }
+    std::error_code check_write(located const& l, protocol::range_request const& r) const noexcept {
+        if (auto const why = check(l, r)) return why;
+        if (only_ && (r.offset < only_->offset || r.offset - only_->offset > only_->length ||
+                      r.length > only_->length - (r.offset - only_->offset)))
+            return make_error_code(errc::out_of_range);
+        return {};
+    }
+
+    /// Puts the reply into `out`. An error: nothing.
+    std::error_code read(std::uint64_t request, protocol::range_request const& r, outbox& out) {
+        auto at = locate(r.block);
+        if (!at) return at.error();
+        if (auto const why = check(*at, r)) return why;
+        if (r.length > common_.most_payload()) return make_error_code(errc::limit_exceeded);
+        std::size_t const   length = r.length, offset = r.offset, before = out.size();
+        any_store&          store = common_.store->get();
+        std::uint16_t const op    = static_cast<std::uint16_t>(protocol::operation::read);
+        if (length <= outbox::copied) {
+            out.reply(request, op, 0, {}, length);
+            auto const done = store.read(at->where, offset, out.room(length));
+            if (done) return {};
+            out.shrink(before);
+            return done.error();
+        }
+        if (!common_.store->addressable()) {
+            auto memory = common_.pool->take(length);
+            if (auto const done = store.read(at->where, offset, memory.span()); !done) return done.error();
+            out.reply(request, op, 0, {}, length);
+            out.outside(std::move(memory));
+            return {};
+        }
+        auto const address = store.try_address(at->where);
+        if (!address) return address.error();
+        auto s = stay_at(*at, r.block);
+        if (!s) return s.error();
+        out.reply(request, op, 0, {}, length);
+        out.outside({*address + offset, length}, std::move(*s));
+        return {};
+    }
+
+    std::error_code write(located const& at, protocol::range_request const& r, std::span<std::byte const> payload) {
+        if (auto const why = check_write(at, r)) return why;
+        auto const done = common_.store->get().write(at.where, r.offset, payload);
+        return done ? std::error_code() : done.error();
+    }
+
+    /// Where a long payload goes as it arrives.
+    struct landing {
+        std::span<std::byte> where;  ///< empty: nowhere, it is dropped
+        stay                 at;
+        chunk                memory;  ///< if the store has no addresses; then
+        block                target;  ///< this is written afterwards
+        std::size_t          offset = 0;
+    };
+
+    std::error_code land(located& at, protocol::range_request const& r, landing& l) {
+        if (auto const why = check_write(at, r)) return why;
+        auto s = stay_at(at, r.block);
+        if (!s) return s.error();
+        if (common_.store->addressable()) {
+            auto const address = common_.store->get().try_address(at.where);
+            if (!address) return address.error();
+            l.where = {*address + r.offset, r.length};
+        } else {
+            l.memory = common_.pool->take(r.length);
+            l.where  = l.memory.span();
+            l.target = at.where;
+            l.offset = r.offset;
+        }
+        l.at = std::move(*s);
+        return {};
+    }
+
+    /// All of it is there.
+    std::error_code landed(landing& l) {
+        if (!l.memory) return {};
+        auto const done = common_.store->get().write(l.target, l.offset, l.where);
+        return done ? std::error_code() : done.error();
+    }
+
+    std::error_code copy(located const& from, located const& to, protocol::copy_request const& r) {
+        auto const done = common_.store->copy(from.where, r.from_offset, to.where, r.to_offset, r.length);
+        return done ? std::error_code() : done.error();
+    }
+
+    std::error_code share(protocol::block_name const& b, std::string_view name) {
+        auto const mine = own_.find(b);
+        if (!mine) return mine.error();
+        auto const h = own_.hold(b, *mine);
+        if (!h) return make_error_code(errc::memory_full);
+        auto const done = common_.names.add(name, h);
+        return done ? std::error_code() : done.error();
+    }
+
+    result<protocol::block_name> open(std::string_view name) {
+        auto const h = common_.names.find(name);
+        if (!h) return make_error_code(errc::no_such_name);
+        protocol::block_name b;
+        b.id    = h->id;
+        b.bytes = h->where.bytes;
+        if (own_.find(b)) return b;
+        std::uint64_t const most = common_.limits.blocks;
+        if (most && opened_.size() >= most) {
+            erase_if(opened_, [](auto const& e) { return !e.second->alive(); });
+            if (opened_.size() >= most) return make_error_code(errc::limit_exceeded);
+        }
+        opened_.insert_or_assign(h->id, h);
+        return b;
+    }
+
+    std::error_code unshare(std::string_view name) {
+        auto const h = common_.names.find(name);
+        if (!h) return make_error_code(errc::no_such_name);
+        if (own_.held(h->id) != h.get()) return make_error_code(errc::access_denied);
+        common_.names.remove(name);
+        return {};
+    }
+
+    result<protocol::key> grant(protocol::range_request const& r) {
+        auto at = locate(r.block);
+        if (!at) return at.error();
+        if (auto const why = check(*at, r)) return why;
+        auto const h = at->own ? own_.hold(r.block, at->where) : opened_.at(r.block.id);
+        if (!h) return make_error_code(errc::memory_full);
+        return common_.tickets.add({h, r.offset, r.length, session_, ticket::clock::now() + common_.ticket_life},
+                                   common_.most_tickets);
+    }
+
+private:
+    common&                                                               common_;
+    std::uint64_t const                                                   session_;
+    holdings                                                              own_;
+    std::optional<ticket>                                                 only_;
+    boost::unordered_flat_map<std::uint64_t, std::shared_ptr<held_block>> opened_;
+};
+
+}  // namespace tenure::detail
