@@ -56,7 +56,7 @@ struct pair {
     }
     ~pair() {
         server.cut();
-        auto const gone = std::async(std::launch::async, [&] { store.reset(); });
+        std::jthread const gone([this] { store.reset(); });
     }
 
     template <class F>
