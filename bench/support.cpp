@@ -4,15 +4,18 @@
 
 #include <fstream>
 #include <new>
+#include <string>
 
 #include <sys/mman.h>
 #include <unistd.h>
 
 namespace bench {
 
-std::size_t resident_bytes() {
+std::size_t resident_bytes() { return resident_bytes(::getpid()); }
+
+std::size_t resident_bytes(::pid_t of) {
     std::size_t total = 0, resident = 0;
-    std::ifstream{"/proc/self/statm"} >> total >> resident;
+    std::ifstream{"/proc/" + std::to_string(of) + "/statm"} >> total >> resident;
     return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <sys/types.h>
+
 namespace bench {
 
 /// What is made everywhere: one cache line, trivially destructible. Its constructor writes 8 bytes, for every peer
@@ -34,8 +36,9 @@ void use(Name const& name) {
 using clock   = std::chrono::steady_clock;
 using seconds = std::chrono::duration<double>;
 
-/// What this process holds of the machine's memory now.
+/// What this process, or another one, holds of the machine's memory now.
 std::size_t resident_bytes();
+std::size_t resident_bytes(::pid_t of);
 
 /// Memory that is there before it is measured, on huge pages where they fit: the best that a fixed buffer can be.
 /// Not from malloc, whose own state would then depend on which peer came before.

@@ -4,7 +4,7 @@
 # cmake -Droot=SOURCE_DIR -P this: every source file starts with the two SPDX lines, after any #! line.
 cmake_minimum_required(VERSION 3.25)
 
-set(folders include tests examples bench cmake share .ci)
+set(folders include tests examples bench fuzz cmake share .ci)
 list(TRANSFORM folders PREPEND ${root}/)
 list(TRANSFORM folders APPEND /*)
 file(GLOB_RECURSE files RELATIVE ${root} ${folders})

@@ -30,6 +30,7 @@ struct endpoint {
         std::size_t const colon  = text.find(':');
         auto const        scheme = text.substr(0, colon);
         if (colon == text.npos) fail("it has no scheme");
+        if (text.find('\0') != text.npos) fail("it has a zero byte");  // where the system would think that it ends
         std::string_view rest = text.substr(colon + 1);
         if (scheme == "unix") {
             if (rest.empty()) fail("it has no path");

@@ -211,7 +211,8 @@ private:
         if (h) return *h;
         protocol::frame_header raw;
         std::memcpy(&raw, in_.bytes().data(), sizeof raw);
-        out_.filling().reply(raw.request, raw.operation, protocol::status_of(h.error()));
+        auto const number = std::max<std::uint64_t>(raw.request, 1);  // a reply's header makes sense
+        out_.filling().reply(number, raw.operation, protocol::status_of(h.error()));
         take(session_logic::next::over);
         return std::nullopt;
     }

@@ -84,7 +84,7 @@ public:
 
     /// The store's.
     result<block> find(protocol::block_name const& name) noexcept {
-        place const* const at = places_.find(name.id);
+        block_place const* const at = places_.find(name.id);
         if (!at) return make_error_code(errc::no_such_block);
         block const b = lists_[at->list].blocks[at->index];
         if (b.bytes != name.bytes) return make_error_code(errc::no_such_block);
@@ -123,14 +123,14 @@ public:
         for (protocol::block_run const& r : runs) {
             std::uint64_t const end = r.first + r.count;
             for (std::uint64_t id = r.first; id < end;) {
-                place* const at = places_.find(id);
+                block_place* const at = places_.find(id);
                 if (!at || lists_[at->list].blocks[at->index].bytes != r.bytes) {
                     why = make_error_code(errc::no_such_block);
                     id  = places_.skip(id);
                     continue;
                 }
-                place const was = *at;
-                block const b   = lists_[was.list].blocks[was.index];
+                block_place const was = *at;
+                block const       b   = lists_[was.list].blocks[was.index];
                 take_out(was);
                 places_.erase(id);
                 close_if_empty(was.list);
@@ -152,7 +152,7 @@ public:
         std::uint64_t count = 0;
         for (protocol::block_run const& r : runs) {
             for (std::uint64_t i = 0; i < r.count; ++i) {
-                place const* const at = places_.find(r.first + i);
+                block_place const* const at = places_.find(r.first + i);
                 if (!at || lists_[at->list].blocks[at->index].bytes != r.bytes)
                     return make_error_code(errc::no_such_block);
             }
@@ -171,8 +171,8 @@ public:
         }
         for (protocol::block_run const& r : runs) {
             for (std::uint64_t i = 0; i < r.count; ++i) {
-                place&      at  = *places_.find(r.first + i);
-                place const was = at;
+                block_place&      at  = *places_.find(r.first + i);
+                block_place const was = at;
                 if (was.list == to) continue;
                 batch_list& l = lists_[to];
                 at            = {to, static_cast<std::uint32_t>(l.ids.size())};
@@ -215,7 +215,7 @@ private:
 
         void reserve(std::uint64_t more) {
             std::size_t const wanted = ids.size() + more;
-            if (wanted >= place::nowhere) throw std::bad_alloc();
+            if (wanted >= block_place::nowhere) throw std::bad_alloc();
             if (wanted <= ids.capacity() && wanted <= blocks.capacity()) return;
             std::size_t const room = std::max(wanted, 2 * ids.size());
             ids.reserve(room);
@@ -267,7 +267,7 @@ private:
         unused_.push_back(list);
     }
 
-    void take_out(place was) noexcept {
+    void take_out(block_place was) noexcept {
         batch_list& l = lists_[was.list];
         if (was.index + 1 != l.ids.size()) {
             l.ids[was.index]                      = l.ids.back();

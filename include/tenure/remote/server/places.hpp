@@ -32,7 +32,7 @@ private:
 };
 
 /// Where a session's block is in its lists.
-struct place {
+struct block_place {
     static constexpr std::uint32_t nowhere = ~std::uint32_t{0};
 
     std::uint32_t list  = nowhere;
@@ -64,7 +64,7 @@ public:
             while (made > 0) pages_.erase((first >> id_source::page_bits) + --made);
             throw;
         }
-        std::uint64_t const old = next_;
+        std::uint64_t const old = left_ ? next_ : 0;  // else next_ may be one of the new ones
         next_                   = first + n;
         left_                   = pages * id_source::page_ids - n;
         last_                   = nullptr;
@@ -73,15 +73,15 @@ public:
     }
 
     /// Null: no block of this session's has that id, or ever had.
-    place* find(std::uint64_t id) noexcept {
+    block_place* find(std::uint64_t id) noexcept {
         page* const p = page_of(id);
         if (!p) return nullptr;
-        place& at = p->places[id % id_source::page_ids];
-        return at.list == place::nowhere ? nullptr : &at;
+        block_place& at = p->places[id % id_source::page_ids];
+        return at.list == block_place::nowhere ? nullptr : &at;
     }
 
     /// Of an id that make() gave.
-    void put(std::uint64_t id, place where) noexcept {
+    void put(std::uint64_t id, block_place where) noexcept {
         page* const p                       = page_of(id);
         p->places[id % id_source::page_ids] = where;
         ++p->live;
@@ -89,7 +89,7 @@ public:
 
     void erase(std::uint64_t id) noexcept {
         page* const p                            = page_of(id);
-        p->places[id % id_source::page_ids].list = place::nowhere;
+        p->places[id % id_source::page_ids].list = block_place::nowhere;
         if (--p->live == 0) drop_if_empty(id);
     }
 
@@ -105,8 +105,8 @@ public:
 
 private:
     struct page {
-        std::array<place, id_source::page_ids> places;
-        std::uint32_t                          live = 0;
+        std::array<block_place, id_source::page_ids> places;
+        std::uint32_t                                live = 0;
     };
 
     page* page_of(std::uint64_t id) noexcept {

@@ -147,15 +147,14 @@ private:
         return a;
     }
 
-    /// Whether that may come now. `known`: it was answered.
+    /// Whether that may come now: in order, where the numbers of hellos are left out. `known`: it was answered.
     bool admit(protocol::frame_header const& h, answer*& known) noexcept {
         using enum protocol::operation;
         auto const op = static_cast<protocol::operation>(std::uint16_t{h.operation});
         if (over_ || h.status != 0 || h.payload > common_.most_payload()) return false;
         if (op <= hello || op > protocol::operation::status || (h.payload != 0 && op != write)) return false;
         if (reach_.by_ticket() && op != write && op != renew && op != goodbye) return false;
-        bool const first = h.request == next_ || (h.request == hello_ + 1 && next_ <= hello_);
-        if (!first) {
+        if (h.request < next_ || h.request == hello_) {
             known = said_.find(h.request);
             return known && known->operation == h.operation;
         }
@@ -171,7 +170,6 @@ private:
     void record(answer const& a) noexcept {
         said_.add(a);
         next_ = a.request + 1;
-        if (next_ == hello_) ++next_;
     }
 
     static void repeat(answer const& a, outgoing& out) {

@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <tenure/error.hpp>
 #include <tenure/remote/protocol.hpp>
@@ -25,16 +26,21 @@ namespace tenure::detail {
 /// What is shared, by name. Thread-safe.
 class shared_names {
 public:
-    /// access_denied: another block has it.
+    static constexpr std::size_t most_names = 64;  ///< of one block
+
+    /// access_denied: another block has it. limit_exceeded: the block has too many.
     result<void> add(std::string_view name, std::shared_ptr<held_block> const& what) {
         std::scoped_lock const guard(lock_);
-        auto const [at, added] = all_.try_emplace(std::string(name), what);
-        if (!added && at->second != what) {
-            if (at->second->alive()) return make_error_code(errc::access_denied);
-            at->second = what;
-            added_to(*what, name);
-        } else if (added) {
-            added_to(*what, name);
+        auto const             at = all_.find(name);
+        if (at != all_.end() && at->second == what) return {};
+        if (at != all_.end() && at->second->alive()) return make_error_code(errc::access_denied);
+        if (what->names.size() >= most_names) return make_error_code(errc::limit_exceeded);
+        what->names.emplace_back(name);
+        try {
+            all_.insert_or_assign(std::string(name), what);
+        } catch (...) {
+            what->names.pop_back();
+            throw;
         }
         return {};
     }
@@ -47,7 +53,10 @@ public:
 
     void remove(std::string_view name) noexcept {
         std::scoped_lock const guard(lock_);
-        if (auto const at = all_.find(name); at != all_.end()) all_.erase(at);
+        auto const             at = all_.find(name);
+        if (at == all_.end()) return;
+        std::erase(at->second->names, name);
+        all_.erase(at);
     }
 
     /// The block was freed.
@@ -61,11 +70,6 @@ public:
     }
 
 private:
-    static void added_to(held_block& what, std::string_view name) {
-        if (std::find(what.names.begin(), what.names.end(), name) == what.names.end())
-            what.names.emplace_back(name);
-    }
-
     mutable std::mutex                                              lock_;
     std::map<std::string, std::shared_ptr<held_block>, std::less<>> all_;
 };

@@ -1,0 +1,230 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+
+// Buffers of a server in another process, beside raw sockets that carry the same bytes (remote_raw.cpp).
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <benchmark/benchmark.h>
+#include <tenure/remote/client.hpp>
+#include <tenure/remote/server.hpp>
+#include <tenure/store/heap.hpp>
+#include <tenure/tenure.hpp>
+
+#include "child.hpp"
+#include "remote.hpp"
+
+namespace {
+
+using bench::carrier;
+using bench::check;
+using bench::measure;
+using tenure::block;
+
+/// A server in a process of its own.
+class server {
+public:
+    explicit server(carrier how) {
+        int ends[2];
+        check(::pipe(ends) == 0, "pipe");
+        auto const path = "unix:" + (directory_.path() / "socket").string();
+        process_.emplace([&] {
+            // TODO
+        });
+        char text[256] = {};
+        check(::read(ends[0], text, sizeof text - 1) > 0, "the server does not start");
+        ::close(ends[0]);
+        ::close(ends[1]);
+        where_ = text;
+    }
+
+    /// A new client.
+    std::shared_ptr<tenure::remote_store> connect() const {
+        return std::make_shared<tenure::remote_store>(tenure::endpoint(where_));
+    }
+    std::size_t resident_bytes() const { return process_->resident_bytes(); }
+
+private:
+    bench::scratch_directory    directory_;
+    std::string                 where_;
+    std::optional<bench::child> process_;
+};
+
+block warm_block(tenure::remote_store& store, std::span<std::byte const> contents) {
+    auto const b = store.allocate(contents.size(), 64).value();
+    store.write(b, 0, contents).value();
+    return b;
+}
+
+void write(benchmark::State& state, carrier how) {
+    server const             there{how};
+    auto const               store = there.connect();
+    bench::warm_buffer const memory{bench::transfer_bytes};
+    std::span const          all{memory.data(), bench::transfer_bytes};
+    auto const               b = warm_block(*store, all);
+    measure(state, 1, [&] { store->write(b, 0, all).value(); });
+}
+
+void read(benchmark::State& state, carrier how) {
+    server const             there{how};
+    auto const               store = there.connect();
+    bench::warm_buffer const memory{bench::transfer_bytes};
+    std::span const          all{memory.data(), bench::transfer_bytes};
+    auto const               b = warm_block(*store, all);
+    measure(state, 1, [&] { store->read(b, 0, all).value(); });
+}
+
+/// One block, of which the small reads are parts, as remote_raw.cpp has it.
+std::size_t offset_of(std::size_t i) { return i * 7919 % 1024 * bench::small_bytes; }
+
+using small_memory = std::array<std::byte, bench::small_bytes>;
+
+void reads(benchmark::State& state, carrier how) {
+    server const              there{how};
+    auto const                store = there.connect();
+    std::vector<std::byte>    contents(1024 * bench::small_bytes);
+    auto const                b = warm_block(*store, contents);
+    std::vector<small_memory> out(bench::in_flight);
+
+    // Each answer asks for the next: so as many are under way at all times. All handlers run one after the other.
+    struct round {
+        tenure::remote_store&      store;
+        block                      from;
+        std::vector<small_memory>& out;
+        std::size_t                asked = 0, answered = 0;
+        std::atomic<bool>          done{false};
+
+        void next(std::size_t slot) {
+            store.async_read(from, offset_of(asked++), out[slot], [this, slot](std::error_code why) {
+                check(!why, "read");
+                ++answered;
+                if (asked < bench::small_reads) return next(slot);
+                if (answered != bench::small_reads) return;
+                done = true;
+                done.notify_one();
+            });
+        }
+    };
+    measure(state, bench::small_reads, [&] {
+        round r{*store, b, out};
+        for (std::size_t slot = 0; slot != bench::in_flight; ++slot) r.next(slot);
+        r.done.wait(false);
+    });
+}
+
+void round_trip(benchmark::State& state, carrier how) {
+    server const           there{how};
+    auto const             store = there.connect();
+    std::vector<std::byte> contents(1024 * bench::small_bytes);
+    auto const             b = warm_block(*store, contents);
+    small_memory           out;
+    measure(state, bench::round_trips, [&] {
+        for (std::size_t i = 0; i != bench::round_trips; ++i) store->read(b, offset_of(i), out).value();
+    });
+}
+
+auto const registered = bench::register_remote({"tenure", write, read, reads, round_trip});
+
+/// Small buffers of a batch, made one by one in a loop; and its end, which is one request.
+void buffers(benchmark::State& state) {
+    server const     there{carrier::unix_socket};
+    tenure::registry registry;
+    auto const       store  = there.connect();
+    double           end    = 0;
+    std::size_t      rounds = 0;
+    auto const       round  = [&](bool counts) {
+        std::optional<tenure::batch_scope> batch{std::in_place, registry};
+        auto const                         start = bench::clock::now();
+        for (std::size_t i = 0; i != bench::buffers_made; ++i)
+            bench::use(batch->make_buffer<std::byte>(bench::buffer_size, store).block().id);
+        auto const made = bench::clock::now();
+        batch.reset();
+        auto const ended = bench::clock::now();
+        if (!counts) return 0.0;
+        end += bench::seconds{ended - made}.count();
+        ++rounds;
+        return bench::seconds{made - start}.count();
+    };
+    round(false);
+    for (auto _ : state) state.SetIterationTime(round(true));
+    check(store->usage().blocks == 0, "the batch is gone");
+    state.counters["objects"] = static_cast<double>(bench::buffers_made);
+    state.counters["end_ms"]  = end / static_cast<double>(rounds) * 1e3;
+}
+BENCHMARK(buffers)->Name("remote/buffers/tenure")->Unit(benchmark::kMillisecond)->UseManualTime();
+
+/// What this process needs to know a million buffers by: as blocks of the store, and as buffers of a batch.
+void client_memory(benchmark::State& state) {
+    constexpr std::size_t million = 1'000'000;
+    server const          there{carrier::unix_socket};
+    for (auto _ : state) {
+        double by_store = 0, by_batch = 0;
+        {
+            auto const         store = there.connect();
+            std::vector<block> all(million, block{1, 1});
+            auto const         before = bench::resident_bytes();
+            for (auto& each : all) each = store->allocate_in(1, 64, 16).value();
+            by_store = static_cast<double>(bench::resident_bytes() - before);
+            store->deallocate_batch(1).value();
+        }
+        {
+            tenure::registry    registry;
+            auto const          store  = there.connect();
+            auto const          before = bench::resident_bytes();
+            tenure::batch_scope batch{registry};
+            for (std::size_t i = 0; i != million; ++i)
+                bench::use(batch.make_buffer<std::byte>(64, store).block().id);
+            by_batch = static_cast<double>(bench::resident_bytes() - before);
+        }
+        state.counters["store_bytes"] = by_store / million;
+        state.counters["batch_bytes"] = by_batch / million;
+    }
+}
+BENCHMARK(client_memory)->Name("remote/client_memory/tenure")->Iterations(1)->Unit(benchmark::kMillisecond);
+
+/// Clients come, have much, and go; what the server still holds then.
+void server_memory(benchmark::State& state) {
+    server const there{carrier::unix_socket};
+    auto const   client = [&](std::size_t buffers, std::size_t bytes) {
+        auto const             store = there.connect();
+        std::vector<std::byte> contents(bytes, std::byte{1});
+        for (std::size_t i = 0; i != buffers; ++i)
+            store->write(store->allocate_in(1 + i % 7, bytes, 64).value(), 0, contents).value();
+    };
+    for (auto _ : state) {
+        client(16, 4096);
+        auto const  before = there.resident_bytes();
+        std::size_t peak   = 0;
+        {
+            std::vector<std::shared_ptr<tenure::remote_store>> held;
+            for (int i = 0; i != 4; ++i) {
+                held.push_back(there.connect());
+                auto const contents = std::vector<std::byte>(bench::transfer_bytes, std::byte{1});
+                held.back()->write(held.back()->allocate(contents.size(), 64).value(), 0, contents).value();
+            }
+            client(20'000, 4096);
+            peak = there.resident_bytes();
+        }
+        auto const after         = there.resident_bytes();
+        state.counters["before"] = static_cast<double>(before);
+        state.counters["peak"]   = static_cast<double>(peak);
+        state.counters["after"]  = static_cast<double>(after);
+        state.counters["ratio"]  = static_cast<double>(after) / static_cast<double>(before);
+        state.counters["left"]   = static_cast<double>(after - before) / static_cast<double>(peak - before);
+    }
+}
+BENCHMARK(server_memory)->Name("remote/server_memory/tenure")->Iterations(1)->Unit(benchmark::kMillisecond);
+
+}  // namespace
