@@ -57,15 +57,10 @@ public:
         : server_(io_.get_executor(), std::move(store), std::move(options)),
           where_(server_.listen(at)),
           thread_([this] { io_.run(); }) {}
-    ~serving() { stop(); }
+    ~serving() { server_.close(); }
 
     endpoint const& where() const { return where_; }
     auto            status() const { return server_.status(); }
-
-    void stop() {
-        server_.close();
-        io_.stop();
-    }
 
 private:
     boost::asio::io_context io_;
