@@ -6,13 +6,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
-#include <new>
 #include <span>
 #include <system_error>
 #include <utility>
 
 #include <tenure/remote/client/answers.hpp>
+#include <tenure/remote/client/call_queue.hpp>
 #include <tenure/remote/client/inbox.hpp>
 #include <tenure/remote/client/outbox.hpp>
 #include <tenure/remote/client/pieces.hpp>
@@ -33,14 +32,12 @@ public:
 
     /// False: it is finished already.
     bool accept(call& c) noexcept {
-        auto at = active_.end();
-        while (at != active_.begin() && std::prev(at)->deadline > c.deadline) --at;
-        active_.insert(at, c);
+        queue_.enter(c);
         if (c.error || pieces_.settles(c)) {
-            finish(c);
+            queue_.finish(c);
             return false;
         }
-        ready_.push_back(c);
+        queue_.wants(c);
         return true;
     }
 
@@ -50,49 +47,32 @@ public:
         c.ends_early = true;
         c.failed(why);
         ask_no_more(c);
+        if (c.under_way == 0) return queue_.finish(c);
         window_.for_each([&](request& r) {
             if (r.of == &c && &r != current_) release(r);
         });
-        if (c.under_way == 0) finish(c);
     }
 
     /// Who is out of time ends early. False: the memory of one is in use nevertheless.
     bool end_late(clock::time_point now) noexcept {
-        for (auto at = active_.begin(); at != active_.end() && at->deadline <= now;)
-            end_early(*at++, make_error_code(errc::timed_out));
-        return active_.empty() || active_.front().deadline > now;
-    }
-
-    void finish(call& c) noexcept {
-        unlink<&call::active>(active_, c);
-        unlink<&call::ready>(ready_, c);
-        finished_.push_back(c);
-    }
-
-    /// The next that is finished, or null.
-    call* next_finished() noexcept {
-        if (finished_.empty()) return nullptr;
-        call& c = finished_.front();
-        finished_.pop_front();
-        return &c;
+        return queue_.late(now, [this](call& c) { end_early(c, make_error_code(errc::timed_out)); });
     }
 
     /// Whoever waits for a request to be sent hears why not.
-    void fail_ready(std::error_code why) noexcept {
-        while (!ready_.empty()) {
-            call& c = ready_.front();
+    void fail_waiting(std::error_code why) noexcept {
+        queue_.for_each_that_wants([&](call& c) {
             if (!pieces_.settles(c)) c.failed(why);
-            finish(c);
-        }
+            queue_.finish(c);
+        });
     }
 
-    bool              idle() const noexcept { return active_.empty() && finished_.empty() && window_.empty(); }
+    void              finish(call& c) noexcept { queue_.finish(c); }
+    call*             next_finished() noexcept { return queue_.next_finished(); }
+    clock::time_point deadline() const noexcept { return queue_.deadline(); }
+    bool              idle() const noexcept { return queue_.empty() && window_.empty(); }
     bool              expects() const noexcept { return !window_.empty(); }
     bool              expects_much() const noexcept { return asked_ >= large; }
-    clock::time_point deadline() const noexcept {
-        return active_.empty() ? clock::time_point::max() : active_.front().deadline;
-    }
-    accounts const& held() const noexcept { return held_; }
+    accounts const&   held() const noexcept { return held_; }
 
     // Sessions --------------------------------------------------------------------------------------------------
 
@@ -118,11 +98,10 @@ public:
         ids_.begin(same_instance);
         held_.begin(hello);
         resume(most, in_flight);
-        for (auto at = ready_.begin(); at != ready_.end();) {
-            call& c = *at++;
-            if (c.done != 0) c.failed(make_error_code(errc::disconnected));
-            if (c.error || pieces_.settles(c)) finish(c);
-        }
+        queue_.for_each_that_wants([&](call& c) {
+            if (!pieces_.settles(c) && c.done != 0) c.failed(make_error_code(errc::disconnected));
+            if (c.error || pieces_.settles(c)) queue_.finish(c);
+        });
     }
 
     /// The connection is gone, and nobody is at any call's memory.
@@ -131,11 +110,7 @@ public:
         out_.restart();
         window_.for_each([&](request& r) {
             r.early = false;
-            if (r.of && r.of->ends_early) {
-                call& c = *r.of;
-                release(r);
-                if (c.under_way == 0) finish(c);
-            }
+            if (r.of && r.of->ends_early) release(r);
         });
     }
 
@@ -153,7 +128,7 @@ public:
             --c->under_way;
             if (!freed && r.operation() != usage) c->failed(why);
             ask_no_more(*c);
-            if (c->under_way == 0) finish(*c);
+            if (c->under_way == 0) queue_.finish(*c);
         });
         asked_     = 0;
         ask_usage_ = renew_ = false;
@@ -176,11 +151,7 @@ public:
     void wrote(std::size_t n) noexcept {
         out_.wrote(n, [&](request& r) {
             if (r.early) complete(r);
-            else if (r.of && r.of->ends_early) {
-                call& c = *r.of;
-                release(r);
-                if (c.under_way == 0) finish(c);
-            }
+            else if (r.of && r.of->ends_early) release(r);
         });
     }
 
@@ -226,16 +197,17 @@ private:
     static constexpr std::size_t large        = 64 << 10;
 
     void ask_no_more(call& c) noexcept {
-        unlink<&call::ready>(ready_, c);
+        queue_.rests(c);
         c.all_asked = true;
         if (std::exchange(c.ask_usage, false)) ask_usage_ = true;
     }
 
-    /// A request's call waits for it no more, and its memory is not to be touched: if that is possible now.
+    /// Its call, which is to end early, waits for it no more, and the memory is not to be touched: if that can be
+    /// now.
     void release(request& r) noexcept {
         using enum protocol::operation;
         if (out_.in_use(r)) return;
-        --std::exchange(r.of, nullptr)->under_way;
+        call&             c      = *std::exchange(r.of, nullptr);
         std::size_t const before = r.frame_bytes();
         if (r.begun) {
             if (r.operation() == deallocate || r.operation() == end_batch) ask_usage_ = true;
@@ -246,6 +218,7 @@ private:
             pieces::nothing(r);
         }
         if (r.is == request::state::written) out_.changed(before, r.frame_bytes());
+        if (--c.under_way == 0) queue_.finish(c);
     }
 
     void commit(request& r) noexcept {
@@ -264,33 +237,29 @@ private:
         });
     }
 
-    static block_kind kind_of(request const& r) noexcept {
-        auto const a = r.body_as<protocol::allocate_request>();
-        return {a.batch, static_cast<std::size_t>(a.bytes), static_cast<std::size_t>(a.alignment)};
-    }
-
     /// Calls take turns: so a small one waits for a piece of a large one, not for all of it.
     void issue() noexcept {
         using enum protocol::operation;
         call* waits = nullptr;
         while (!window_.full() && out_.waiting() < most_waiting) {
             if (issue_own()) continue;
-            if (ready_.empty() || &ready_.front() == waits) return;
-            call& c = ready_.front();
-            ready_.pop_front();
+            call* const next = queue_.first();
+            if (!next || next == waits) return;
+            call& c = *next;
+            queue_.rests(c);
             if (c.what == read && c.length - c.done >= large && asked_ >= most_asked) {
-                ready_.push_back(c);
+                queue_.wants(c);
                 if (!waits) waits = &c;
                 continue;
             }
             request& r = window_.fresh();
             if (c.what == hello || !pieces_.make(c, r)) {  // a hello only waits for a session
-                if (c.under_way == 0) finish(c);
+                if (c.under_way == 0) queue_.finish(c);
                 continue;
             }
             commit(r);
             if (r.operation() == end_batch) c.ask_usage = true;
-            if (!c.all_asked || c.ask_usage) ready_.push_back(c);
+            if (!c.all_asked || c.ask_usage) queue_.wants(c);
         }
     }
 
@@ -300,12 +269,7 @@ private:
         request&                           r = window_.fresh();
         std::array<protocol::block_run, 3> runs;
         if (std::size_t const n = spare_.leaving(runs)) {
-            r.header.operation = static_cast<std::uint16_t>(deallocate);
-            for (std::size_t i = 0; i < n; ++i) {
-                r.put(runs[i]);
-                r.bytes -= static_cast<std::int64_t>(runs[i].bytes * runs[i].count);
-                r.blocks -= static_cast<std::int64_t>(runs[i].count);
-            }
+            pieces::give_back(r, std::span(runs).first(n));
         } else if (std::exchange(ask_usage_, false)) {
             r.header.operation = static_cast<std::uint16_t>(usage);
         } else if (std::exchange(renew_, false)) {
@@ -315,15 +279,6 @@ private:
         }
         commit(r);
         return true;
-    }
-
-    static std::byte* room_for_text(request& r, std::size_t n) noexcept try {
-        if (!r.of) return nullptr;
-        r.of->text.resize(n);
-        return reinterpret_cast<std::byte*>(r.of->text.data());
-    } catch (std::bad_alloc const&) {
-        r.outcome = make_error_code(errc::memory_full);
-        return nullptr;
     }
 
     /// The answer is in and the request is out.
@@ -342,10 +297,10 @@ private:
         --c->under_way;
         if (outcome && what != usage && !c->ends_early) refused(*c, what, outcome, several);
         if (c->ask_usage || !c->all_asked) {
-            if (!c->ready.is_linked()) ready_.push_back(*c);
+            queue_.wants(*c);
         } else if (c->under_way == 0) {
             if (c->beyond) c->failed(make_error_code(errc::out_of_range));
-            finish(*c);
+            queue_.finish(*c);
         }
     }
 
@@ -365,7 +320,7 @@ private:
         }
         c.failed(why);
         c.all_asked = true;
-        if (!c.ask_usage) unlink<&call::ready>(ready_, c);
+        if (!c.ask_usage) queue_.rests(c);
     }
 
     /// The blocks were those of a session that is over.
@@ -384,8 +339,7 @@ private:
     std::size_t    asked_     = 0;        ///< bytes of payload that are to come
     bool           ask_usage_ = false, renew_ = false;
 
-    call_list<&call::active> active_;
-    call_list<&call::ready>  ready_, finished_;
+    call_queue queue_;
 };
 
 }  // namespace tenure::detail::remote

@@ -299,7 +299,7 @@ private:
     void over(std::error_code why) noexcept {
         if (shut_) why = make_error_code(errc::store_closed);
         end_session(why);
-        calls_.fail_ready(why);
+        calls_.fail_waiting(why);
         hello_ = 0;
         stage_ = stage::down;
     }
