@@ -16,13 +16,13 @@ namespace tenure {
 /// How a remote_store goes about it. All have defaults.
 struct client_options {
     /// What the client calls itself, for people who look at the server.
-    std::string name;
+    std::string name{};
 
     /// What proves to the server that it may: tokens::from_file(path). The first is shown.
-    tenure::tokens tokens;
+    tenure::tokens tokens{};
 
     /// For endpoints that begin with "tls:": a tls_client, from remote/tls.hpp.
-    std::shared_ptr<security> tls;
+    std::shared_ptr<security> tls{};
 
     /// After so long any operation has ended, if only with errc::timed_out: also one of many gigabytes.
     std::chrono::milliseconds timeout{30'000};

@@ -50,22 +50,22 @@ struct server_options {
     client_quota quota;
 
     /// If there are any, every client shows one; TCP demands that there are, or certificates.
-    tenure::tokens tokens;
+    tenure::tokens tokens{};
     /// Whose processes may use a Unix socket; empty: those of the server's own user.
-    std::vector<::uid_t> users;
+    std::vector<::uid_t> users{};
     /// For endpoints that begin with tls: a tls_server.
-    std::shared_ptr<security> tls;
+    std::shared_ptr<security> tls{};
 
     /// Servers to which buffers may be sent, and what proves them; see tls_client.
-    std::vector<endpoint>     peers;
-    std::shared_ptr<security> peers_tls;
+    std::vector<endpoint>     peers{};
+    std::shared_ptr<security> peers_tls{};
 
     /// Called from the executor's threads, one at a time; must not throw, nor call the server.
-    std::function<void(server_event const&)> log;
+    std::function<void(server_event const&)> log{};
 
     /// Makes a new block zeros, where the store has something faster than write(). Given a store that has
     /// fill(block, offset, byte, bytes), as a device_store, buffer_server sets it itself.
-    std::function<result<void>(block)> clear;
+    std::function<result<void>(block)> clear{};
 
     /// Called by the executor when the last client has left: a moment to give memory back. What malloc and a
     /// heap_store keep goes back in any case.
