@@ -47,7 +47,7 @@ struct server_options {
     /// For TLS's handshake and the first request.
     std::chrono::milliseconds hello_timeout{5'000};
 
-    client_quota quota;
+    client_quota quota{};
 
     /// If there are any, every client shows one; TCP demands that there are, or certificates.
     tenure::tokens tokens{};
@@ -69,7 +69,7 @@ struct server_options {
 
     /// Called by the executor when the last client has left: a moment to give memory back. What malloc and a
     /// heap_store keep goes back in any case.
-    std::function<void()> idle;
+    std::function<void()> idle{};
 };
 
 }  // namespace tenure
