@@ -347,7 +347,6 @@ TEST_CASE("what makes no sense ends the session") {
         return pack(h);
     };
     one const all[] = {
-        {"a gap", frame(3, 1, op::renew)},
         {"an old number", frame(1, 0, op::renew)},
         {"a second hello", frame(2, 1, op::hello)},
         {"no operation", broken([](auto& h) { h.operation = 0; })},
@@ -439,7 +438,7 @@ TEST_CASE("a request is done once, and its answer is repeated until it is settle
             CHECK(s.put(frame(9, 1, op::renew)) == next::done);
         }
         SUBCASE("or was another hello") { CHECK(s.put(frame(9, 1, op::renew)) == next::done); }
-        SUBCASE("but not a gap") { CHECK(s.put(frame(10, 1, op::renew)) == next::over); }
+        SUBCASE("and that number is nobody's") { CHECK(s.put(frame(8, 1, op::renew)) == next::over); }
     }
 }
 
@@ -620,6 +619,21 @@ TEST_CASE("a batch of many ends with one call") {
     for (std::uint64_t i = 0; i < 10; i += 2) CHECK(s.say(op::end_batch, pack(u(i + 1))).status == 0);
     CHECK(s.store->usage().blocks == 0);
     CHECK(s.logic.own().bytes() == 0);
+}
+
+TEST_CASE("pages of ids that are used up") {
+    script s;
+    for (std::uint64_t const n : {512u, 512u, 1u, 511u, 1024u, 100u, 412u, 3u}) {
+        auto const b = s.allocate(1, 8, n);
+        CHECK(s.read(b, 0, 8) == bytes(8));
+        CHECK(s.say(op::read, pack(u(b.first + n - 1), u(8), u(0), u(8))).status == 0);
+        CHECK(s.say(op::read, pack(u(b.first + n), u(8), u(0), u(8))).status == status(errc::no_such_block));
+        auto const c = s.allocate(2, 8, n);
+        CHECK(s.say(op::deallocate, pack(c.first, c.bytes, c.count)).status == 0);
+        CHECK(s.say(op::deallocate, pack(c.first, c.bytes, u(1))).status == status(errc::no_such_block));
+    }
+    CHECK(s.say(op::end_batch, pack(u(1))).status == 0);
+    CHECK(s.store->usage().blocks == 0);
 }
 
 TEST_CASE("what the store would not free is tried again") {
@@ -1029,6 +1043,10 @@ TEST_CASE("who gets in") {
         tenure::endpoint(left).where.copy(a.sun_path, sizeof a.sun_path - 1);
         REQUIRE(::bind(fd, reinterpret_cast<::sockaddr*>(&a), sizeof a) == 0);
         ::close(fd);
+        std::ofstream(dir.path() / "file") << "somebody's";
+        check_throws(std::error_code(EADDRINUSE, std::system_category()), {"file"},
+                     [&] { s.server.listen(tenure::endpoint("unix:" + (dir.path() / "file").string())); });
+        CHECK(std::filesystem::file_size(dir.path() / "file") == 10);
         s.server.listen(tenure::endpoint(left));
         CHECK(raw(left).greet().status == 0);
     }
@@ -1134,7 +1152,7 @@ TEST_CASE("TLS: who is who on both sides") {
 
     o.tls = server(true);
     running to(o);
-    auto    there = to.server.listen(tenure::endpoint("tls:localhost:0"));
+    auto    there = to.server.listen(tenure::endpoint("tls:127.0.0.1:0"));
     raw     b(to.unix_socket());
     b.greet();
 

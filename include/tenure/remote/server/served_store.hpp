@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <span>
 #include <utility>
 
@@ -24,7 +25,11 @@ namespace tenure::detail {
 /// asked for again. As thread-safe as the store.
 class served_store {
 public:
-    explicit served_store(any_store store) noexcept : store_(std::move(store)) {}
+    /// Makes a new block zeros, faster than write() does; null: there is nothing faster.
+    using clear_type = std::function<result<void>(block)>;
+
+    explicit served_store(any_store store, clear_type clear = {}) noexcept
+        : store_(std::move(store)), clear_(std::move(clear)) {}
     ~served_store() { refused_.retry(store_); }
     served_store(served_store const&)            = delete;
     served_store& operator=(served_store const&) = delete;
@@ -89,6 +94,8 @@ private:
     static constexpr std::size_t large = std::size_t{1} << 20;
 
     result<void> clear(block b) {
+        if (b.bytes == 0) return {};
+        if (clear_) return clear_(b);
         if (addressable()) {
             auto const at = store_.try_address(b);
             if (!at) return at.error();
@@ -116,8 +123,9 @@ private:
         return {};
     }
 
-    any_store store_;
-    unfreed   refused_;
+    any_store        store_;
+    clear_type const clear_;
+    unfreed          refused_;
 };
 
 }  // namespace tenure::detail
