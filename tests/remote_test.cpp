@@ -3,53 +3,400 @@
 
 // A store at a server, through a socket.
 
+#include <atomic>
 #include <cstddef>
+#include <future>
 #include <memory>
+#include <mutex>
+#include <numeric>
 #include <span>
 #include <string>
 #include <thread>
+#include <tuple>
+#include <utility>
 #include <vector>
 
-#include <boost/asio/io_context.hpp>
 #include <doctest/doctest.h>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/use_future.hpp>
+#include <boost/asio/write.hpp>
 
 #include <tenure/remote/client.hpp>
 #include <tenure/remote/server.hpp>
 #include <tenure/store/conformance.hpp>
 #include <tenure/store/heap.hpp>
+#include <tenure/store/limited.hpp>
+#include <tenure/tenure.hpp>
 
 #include "temporary.hpp"
 
 namespace {
 
+using tenure::block;
+using tenure::endpoint;
+using tenure::errc;
+using tenure::remote_store;
+using tenure::store_usage;
+
+std::vector<std::byte> bytes(std::size_t n, int what) {
+    return std::vector<std::byte>(n, static_cast<std::byte>(what));
+}
+
 /// A server in this process, on a thread of its own.
 class serving {
 public:
-    explicit serving(tenure::endpoint const& at, tenure::server_options options = {})
-        : server_(io_.get_executor(), std::make_shared<tenure::heap_store>(), std::move(options)),
-          where_(server_.listen(at)), thread_([this] { io_.run(); }) {}
-    ~serving() {
-        server_.close();
-        io_.stop();
-    }
-    tenure::endpoint const& where() const { return where_; }
+    explicit serving(endpoint const& at, tenure::server_options options = {},
+                     tenure::any_store store = std::make_shared<tenure::heap_store>())
+        : server_(io_.get_executor(), std::move(store), std::move(options)),
+          where_(server_.listen(at)),
+          thread_([this] { io_.run(); }) {}
+    ~serving() { server_.close(); }
+
+    endpoint const& where() const { return where_; }
+    auto            status() const { return server_.status(); }
 
 private:
     boost::asio::io_context io_;
     tenure::buffer_server   server_;
-    tenure::endpoint        where_;
+    endpoint                where_;
     std::jthread            thread_;
+};
+
+/// A server and a place for its socket.
+struct fixture {
+    temporary_directory dir;
+    endpoint            at{"unix:" + (dir.path() / "socket").string()};
+    serving             server{at};
+};
+
+/// Hands on what two sides say, until it is cut: then both lose their connection, and the next one may come.
+class cable {
+public:
+    cable(std::string const& path, std::string to)
+        : where_("unix:" + path), acceptor_(io_, path), to_(std::move(to)) {
+        accept();
+        thread_ = std::jthread([this] { io_.run(); });
+    }
+    ~cable() { io_.stop(); }
+
+    endpoint const& where() const { return where_; }
+    void            cut() {
+        boost::asio::post(io_, [this] {
+            for (auto& e : ends_) e->close();
+            ends_.clear();
+        });
+    }
+
+private:
+    using local = boost::asio::local::stream_protocol;
+    struct way {
+        std::shared_ptr<local::socket> from, to;
+        std::array<std::byte, 5000>    buffer;
+    };
+
+    void accept() {
+        acceptor_.async_accept([this](boost::system::error_code why, local::socket s) {
+            if (why) return;
+            auto a = std::make_shared<local::socket>(std::move(s)), b = std::make_shared<local::socket>(io_);
+            b->connect(to_, why);
+            if (!why) {
+                ends_.insert(ends_.end(), {a, b});
+                carry(std::make_shared<way>(way{a, b, {}}));
+                carry(std::make_shared<way>(way{b, a, {}}));
+            }
+            accept();
+        });
+    }
+    void carry(std::shared_ptr<way> w) {
+        w->from->async_read_some(
+            boost::asio::buffer(w->buffer), [this, w](boost::system::error_code why, std::size_t n) {
+                if (why) return;
+                boost::asio::async_write(*w->to, boost::asio::buffer(w->buffer.data(), n),
+                                         [this, w](boost::system::error_code bad, std::size_t) {
+                                             if (!bad) carry(w);
+                                         });
+            });
+    }
+
+    endpoint                                    where_;
+    boost::asio::io_context                     io_;
+    local::acceptor                             acceptor_;
+    local::endpoint                             to_;
+    std::vector<std::shared_ptr<local::socket>> ends_;
+    std::jthread                                thread_;
 };
 
 }  // namespace
 
 TEST_CASE("a remote store is a store") {
-    temporary_directory dir;
-    serving             s(tenure::endpoint("unix:" + (dir.path() / "socket").string()));
-
+    fixture                     f;
     tenure::conformance_options options;
-    options.max_bytes = TENURE_SANITIZED ? 3 << 20 : 40 << 20;
-    auto const report = tenure::check_store([&] { return tenure::remote_store::connect(s.where()); }, options);
+    options.max_bytes = std::size_t{TENURE_SANITIZED ? 3 : 40} << 20;
+    if (TENURE_SANITIZED) options.free_count = 10'000, options.steps = 300;
+    auto const report = tenure::check_store([&] { return remote_store::connect(f.at); }, options);
     INFO(report.to_text());
     CHECK(report.ok());
+}
+
+TEST_CASE("a remote store that is full, over TCP with a token") {
+    tenure::server_options options;
+    options.tokens.add("me", "a secret");
+    auto const limited = std::make_shared<tenure::limited_store<tenure::heap_store>>(
+        std::make_shared<tenure::heap_store>(), tenure::store_limits{.bytes = 300'000});
+    serving                server(endpoint("tcp:127.0.0.1:0"), options, limited);
+    tenure::client_options mine;
+    CHECK_THROWS_AS(remote_store::connect(server.where(), mine), tenure::error);
+    mine.tokens.add("", "a secret");
+    auto const s = remote_store::connect(server.where(), mine);
+    // However many were fetched ahead: all of the room can be had.
+    std::vector<block> all;
+    for (;;) {
+        auto const b = s->allocate(1000, 8);
+        if (!b) {
+            CHECK(b.error() == errc::store_full);
+            break;
+        }
+        all.push_back(*b);
+    }
+    CHECK(all.size() == 300);
+    CHECK(s->usage().bytes == 300'000);
+    CHECK(s->deallocate(all).has_value());
+    CHECK(s->usage().bytes == 0);
+}
+
+TEST_CASE("any completion token") {
+    fixture    f;
+    auto const s    = remote_store::connect(f.at);
+    auto const from = bytes(50'000, 7);
+    auto       into = bytes(50'000, 0);
+
+    SUBCASE("callbacks, on the store's thread") {
+        std::promise<std::pair<std::error_code, block>> made;
+        std::thread::id                                 where;
+        s->async_allocate(50'000, 8, [&](std::error_code why, block b) {
+            where = std::this_thread::get_id();
+            made.set_value({why, b});
+        });
+        auto const [why, b] = made.get_future().get();
+        CHECK_FALSE(why);
+        CHECK(where != std::this_thread::get_id());
+        std::promise<std::thread::id> written;
+        s->async_write(b, 0, from, [&](boost::system::error_code bad) {
+            CHECK_FALSE(bad.failed());
+            // May block there.
+            CHECK(s->read(b, 0, into).has_value());
+            written.set_value(std::this_thread::get_id());
+        });
+        CHECK(written.get_future().get() == where);
+        CHECK(into == from);
+    }
+    SUBCASE("futures") {
+        block const b = s->async_allocate(50'000, 8, boost::asio::use_future).get();
+        s->async_write(b, 0, from, boost::asio::use_future).get();
+        s->async_copy(b, 0, b, 40'000, 10'000, boost::asio::use_future).get();
+        s->async_read(b, 0, into, boost::asio::use_future).get();
+        CHECK(into == from);
+        CHECK_THROWS_AS(s->async_read(b, 1, into, boost::asio::use_future).get(), boost::system::system_error);
+        s->async_deallocate(std::span(&b, 1), boost::asio::use_future).get();
+    }
+    SUBCASE("coroutines, deferred") {
+        boost::asio::io_context io;
+        auto const              program = [&]() -> boost::asio::awaitable<int> {
+            using boost::asio::use_awaitable;
+            block const b = co_await s->async_allocate_in(3, 50'000, 8, use_awaitable);
+            co_await s->async_write(b, 0, from, use_awaitable);
+            co_await s->async_transfer(std::span(&b, 1), 4, use_awaitable);
+            auto later = s->async_read(b, 0, into, boost::asio::deferred);
+            co_await std::move(later)(use_awaitable);
+            co_await s->async_deallocate_batch(4, std::span(&b, 1), use_awaitable);
+            auto const [why] = co_await s->async_read(b, 0, into, boost::asio::as_tuple(use_awaitable));
+            CHECK(std::error_code(why) == errc::no_such_block);
+            co_return 5;
+        };
+        auto theirs = boost::asio::co_spawn(io, program, boost::asio::use_future);
+        io.run();
+        CHECK(theirs.get() == 5);
+        CHECK(into == from);
+        into = bytes(50'000, 0);
+        CHECK(boost::asio::co_spawn(s->get_executor(), program, boost::asio::use_future).get() == 5);
+        CHECK(into == from);
+    }
+    SUBCASE("detached") {
+        block const b = s->allocate(10, 1).value();
+        s->async_deallocate(std::span(&b, 1), boost::asio::detached);
+        CHECK(s->read(b, 0, std::span(into).first(1)).error() == errc::no_such_block);
+    }
+    CHECK(s->usage() == store_usage{s->usage().bytes, s->usage().blocks, 0});
+}
+
+TEST_CASE("a handler runs on its executor, which has work until then") {
+    fixture                 f;
+    auto const              s = remote_store::connect(f.at);
+    boost::asio::io_context io;
+    std::thread::id         where;
+    int                     calls = 0;
+    for (int i = 0; i < 3; ++i) {
+        s->async_allocate(100, 8, boost::asio::bind_executor(io, [&](std::error_code why, block) {
+                              CHECK_FALSE(why);
+                              where = std::this_thread::get_id();
+                              ++calls;
+                          }));
+    }
+    io.run();
+    CHECK(calls == 3);
+    CHECK(where == std::this_thread::get_id());
+}
+
+TEST_CASE("the last pointer goes in a handler") {
+    fixture            f;
+    auto               s = remote_store::connect(f.at);
+    std::promise<void> gone;
+    auto* const        store = s.get();
+    store->async_allocate(100, 8, [s = std::move(s), &gone](std::error_code, block) mutable {
+        s.reset();
+        gone.set_value();
+    });
+    gone.get_future().get();
+}
+
+TEST_CASE("calls that block and calls that do not, from many threads") {
+    fixture          f;
+    auto const       s     = remote_store::connect(f.at);
+    unsigned const   turns = TENURE_SANITIZED ? 60 : 1000;
+    std::atomic<int> handled{0}, failed{0};
+    std::mutex       lock;  // that handlers want, and that callers hold while they block
+    {
+        std::vector<std::jthread> threads;
+        for (unsigned t = 0; t < 4; ++t) {
+            threads.emplace_back([&, t] {
+                block const b    = s->allocate(9000, 8).value();
+                auto        mine = bytes(9000, static_cast<int>(t)), got = bytes(9000, 99);
+                for (unsigned i = 0; i < turns; ++i) {
+                    std::size_t const  n = 1 + i * 37 % 9000;
+                    std::promise<void> done;
+                    s->async_write(b, 0, std::span(mine).first(n), [&](std::error_code why) {
+                        std::scoped_lock const guard(lock);
+                        failed += why ? 1 : 0;
+                        ++handled;
+                        done.set_value();
+                    });
+                    {
+                        std::scoped_lock const guard(lock);
+                        failed += s->read(b, 0, std::span(got).first(1)) ? 0 : 1;
+                    }
+                    done.get_future().get();
+                    failed += s->read(b, 0, std::span(got).first(n)) && got[n - 1] == mine[n - 1] ? 0 : 1;
+                }
+                failed += s->deallocate(std::span(&b, 1)) ? 0 : 1;
+            });
+        }
+    }
+    CHECK(handled == static_cast<int>(4 * turns));
+    CHECK(failed == 0);
+    CHECK(s->usage() == store_usage{0, 0, 0});
+}
+
+TEST_CASE("a connection that is cut again and again: nothing lost, nothing twice") {
+    fixture    f;
+    cable      between((f.dir.path() / "cable").string(), (f.dir.path() / "socket").string());
+    auto const s = remote_store::connect(between.where());
+    std::vector<std::pair<block, int>> live;
+    std::size_t                        held  = 0;
+    int const                          turns = TENURE_SANITIZED ? 60 : 500;
+    for (int i = 0; i < turns; ++i) {
+        if (i % 5 == 0) between.cut();
+        std::size_t const n = i % 7 == 0 ? 300'000 : static_cast<std::size_t>(10 + i);
+        auto const        b = s->allocate(n, 8);
+        REQUIRE(b.has_value());
+        held += n;
+        REQUIRE(s->write(*b, 0, bytes(n, i)).has_value());
+        live.emplace_back(*b, i);
+        if (i % 3 == 0) {
+            auto const [old, what] = live.front();
+            live.erase(live.begin());
+            if (i % 4 == 0) between.cut();
+            auto got = bytes(old.bytes, 0);
+            REQUIRE(s->read(old, 0, got).has_value());
+            REQUIRE(got == bytes(old.bytes, what));
+            REQUIRE(s->deallocate(std::span(&old, 1)).has_value());
+            held -= old.bytes;
+        }
+        REQUIRE(s->usage().bytes == held);
+        REQUIRE(s->usage().blocks == live.size());
+    }
+    CHECK(f.server.status().clients.size() == 1);
+}
+
+TEST_CASE("another server in the place of the first: what was there is stale") {
+    temporary_directory dir;
+    endpoint const      at("unix:" + (dir.path() / "socket").string());
+    auto                server = std::make_unique<serving>(at);
+    auto const          s      = remote_store::connect(at);
+    block const         old    = s->allocate(1000, 8).value();
+    server.reset();
+    server   = std::make_unique<serving>(at);
+    auto one = bytes(1, 0);
+    CHECK_FALSE(s->read(old, 0, one).has_value());
+    CHECK(s->read(old, 0, one).error() == errc::stale_handle);
+    CHECK(s->deallocate(std::span(&old, 1)).has_value());
+    block const fresh = s->allocate(1000, 8).value();
+    CHECK(s->read(fresh, 0, one).has_value());
+    CHECK(s->usage() == store_usage{1000, 1, 0});
+    CHECK(s->close().has_value());
+}
+
+TEST_CASE("two clients share a block, and two servers send one") {
+    fixture     f;
+    auto const  a = remote_store::connect(f.at), b = remote_store::connect(f.at);
+    block const mine = a->allocate(100, 8).value();
+    CHECK(a->share(mine, "weights").has_value());
+    block const theirs = b->open("weights").value();
+    CHECK(a->write(mine, 0, bytes(100, 4)).has_value());
+    auto got = bytes(100, 0);
+    CHECK(b->read(theirs, 0, got).has_value());
+    CHECK(got == bytes(100, 4));
+    CHECK(b->usage() == store_usage{0, 0, 0});
+    CHECK(b->deallocate(std::span(&theirs, 1)).error() == errc::no_such_block);
+    CHECK(a->unshare("weights").has_value());
+    CHECK(b->open("weights").error() == errc::no_such_name);
+    CHECK(a->open("").error() == std::errc::invalid_argument);
+    CHECK(a->server_status().value().find("\"clients\"") != std::string::npos);
+}
+
+TEST_CASE("the buffers of batches in a remote store") {
+    fixture          f;
+    auto const       s = remote_store::connect(f.at);
+    tenure::registry registry;
+    {
+        tenure::batch_scope request(registry, {.name = "request"});
+        auto const          input = request.make_buffer<int>(1000, s);
+        std::vector<int>    numbers(1000);
+        std::iota(numbers.begin(), numbers.end(), 0);
+        input.write(0, numbers);
+        auto result = [&] {
+            tenure::batch_scope hop(request, {.name = "hop"});
+            auto const          scratch = hop.make_buffer<int>(1000, s);
+            input.copy_to(scratch);
+            auto const best = hop.make_buffer<int>(1000, s);
+            scratch.copy_to(best);
+            for (int i = 0; i < 100; ++i) hop.make_buffer<int>(10, s);
+            CHECK(s->usage().blocks == 103);
+            return hop.keep(best);
+        }();
+        CHECK(s->usage() == store_usage{8000, 2, 0});
+        std::vector<int> got(1000);
+        result.read(0, got);
+        CHECK(got == numbers);
+    }
+    CHECK(s->usage() == store_usage{0, 0, 0});
+    auto const clients = f.server.status().clients;
+    REQUIRE(clients.size() == 1);
+    CHECK(clients[0].batches <= 1);  // what waits for who asks next has no batch, or the last one
 }

@@ -57,7 +57,7 @@ public:
     ~remote_store() {
         static_cast<void>(close());
         core_->driver.stop();
-        if (core_->driver.is_own_thread()) thread_.detach();  // a handler had the last pointer
+        if (std::this_thread::get_id() == thread_.get_id()) thread_.detach();  // a handler had the last pointer
         else thread_.join();
     }
     remote_store(remote_store const&)            = delete;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <span>
 
 #include <tenure/remote/client/accounts.hpp>
@@ -28,6 +29,22 @@ inline bool is_answer(protocol::frame_header const& h, request const& r) noexcep
     case status: return true;
     default: return h.body == 0;
     }
+}
+
+/// What an allocation asks for.
+inline block_kind kind_of(request const& r) noexcept {
+    auto const a = r.body_as<protocol::allocate_request>();
+    return {a.batch, static_cast<std::size_t>(a.bytes), static_cast<std::size_t>(a.alignment)};
+}
+
+/// Where a text goes that is the body of an answer; null: nowhere, it is thrown away.
+inline std::byte* room_for_text(request& r, std::size_t n) noexcept try {
+    if (!r.of) return nullptr;
+    r.of->text.resize(n);
+    return reinterpret_cast<std::byte*>(r.of->text.data());
+} catch (std::bad_alloc const&) {
+    r.outcome = make_error_code(errc::memory_full);
+    return nullptr;
 }
 
 /// What the body of an answer says to the call, and to what the client knows.
@@ -74,10 +91,8 @@ private:
         }
         r.bytes  = static_cast<std::int64_t>(run->bytes * run->count);
         r.blocks = static_cast<std::int64_t>(run->count);
-        block_kind const kind{asked.batch, static_cast<std::size_t>(run->bytes),
-                              static_cast<std::size_t>(asked.alignment)};
-        if (r.no_surplus) spare.failed(kind);
-        else if (n != 0) spare.put(kind, first, n);
+        if (r.no_surplus) spare.failed(kind_of(r));
+        else if (n != 0) spare.put(kind_of(r), first, n);
         return true;
     }
 };

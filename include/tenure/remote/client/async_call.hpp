@@ -49,9 +49,10 @@ public:
         return c;
     }
 
-    /// It is finished already.
+    /// It is finished. The handler's context has work until this returns: else it could be gone before.
     void deliver() {
-        boost::asio::post(work_.get_executor(), delivery{std::unique_ptr<async_call, deleter>(this)});
+        auto const work = work_;
+        boost::asio::post(work.get_executor(), delivery{std::unique_ptr<async_call, deleter>(this)});
     }
 
 private:

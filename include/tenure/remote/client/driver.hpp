@@ -113,8 +113,6 @@ public:
         else idle_.notify_one();
     }
 
-    bool is_own_thread() const noexcept { return own_ == std::this_thread::get_id(); }
-
     /// The store's own thread, until stop(): after that it ends once nothing is expected.
     void serve() noexcept {
         std::unique_lock lock(mutex_);
@@ -174,7 +172,6 @@ private:
     void take_in() noexcept {
         call_list<&call::submitted> submitted;
         std::unique_lock            lock(mutex_);
-        roused_ = false;
         submitted.swap(submitted_);
         lock.unlock();
         while (!submitted.empty()) {
@@ -219,7 +216,10 @@ private:
             idle_.notify_one();
         } else if (!roused_ && leader_ != std::this_thread::get_id()) {
             roused_ = true;
-            boost::asio::post(wire_, with_memory{&rouse_memory_, [] {}});
+            boost::asio::post(wire_, with_memory{&rouse_memory_, [this] {  // which is free by now
+                                                     std::scoped_lock const guard(mutex_);
+                                                     roused_ = false;
+                                                 }});
         }
     }
 

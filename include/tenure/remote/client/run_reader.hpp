@@ -28,7 +28,7 @@ public:
         std::uint64_t const first = many_[at_].id == ~std::uint64_t{0} ? 0 : many_[at_].id;
         std::uint64_t const bytes = many_[at_].bytes;
         std::uint64_t       n     = 1;
-        auto const goes = [&](std::uint64_t id) {
+        auto const          goes  = [&](std::uint64_t id) {
             return at_ + n < many_.size() && many_[at_ + n].id == id && many_[at_ + n].bytes == bytes;
         };
         bool const down = first > 1 && goes(first - 1);
