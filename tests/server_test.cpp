@@ -621,6 +621,21 @@ TEST_CASE("a batch of many ends with one call") {
     CHECK(s.logic.own().bytes() == 0);
 }
 
+TEST_CASE("pages of ids that are used up") {
+    script s;
+    for (std::uint64_t const n : {512u, 512u, 1u, 511u, 1024u, 100u, 412u, 3u}) {
+        auto const b = s.allocate(1, 8, n);
+        CHECK(s.read(b, 0, 8) == bytes(8));
+        CHECK(s.say(op::read, pack(u(b.first + n - 1), u(8), u(0), u(8))).status == 0);
+        CHECK(s.say(op::read, pack(u(b.first + n), u(8), u(0), u(8))).status == status(errc::no_such_block));
+        auto const c = s.allocate(2, 8, n);
+        CHECK(s.say(op::deallocate, pack(c.first, c.bytes, c.count)).status == 0);
+        CHECK(s.say(op::deallocate, pack(c.first, c.bytes, u(1))).status == status(errc::no_such_block));
+    }
+    CHECK(s.say(op::end_batch, pack(u(1))).status == 0);
+    CHECK(s.store->usage().blocks == 0);
+}
+
 TEST_CASE("what the store would not free is tried again") {
     script     s;
     auto const a = s.allocate(5, 64, 3), b = s.allocate(6, 64, 3);
@@ -998,6 +1013,14 @@ TEST_CASE("who gets in") {
         raw c(at.to_text());
         CHECK(c.greet({}, "x").status == 0);
         CHECK(c.say(op::status).status == status(errc::access_denied));
+
+        // Whatever else it sends, it hears why it is over.
+        raw d(at.to_text());
+        CHECK(d.greet({}, "x").status == 0);
+        bytes nonsense(std::size_t{4} << 20, std::byte{0xee});
+        d.put(nonsense);
+        CHECK(d.answer().status == 1);
+        CHECK(d.over());
     }
     SUBCASE("tokens from a file that is nobody else's") {
         std::ofstream(path) << "# people\nann:secret\n\nplain\r\n";
@@ -1028,6 +1051,10 @@ TEST_CASE("who gets in") {
         tenure::endpoint(left).where.copy(a.sun_path, sizeof a.sun_path - 1);
         REQUIRE(::bind(fd, reinterpret_cast<::sockaddr*>(&a), sizeof a) == 0);
         ::close(fd);
+        std::ofstream(dir.path() / "file") << "somebody's";
+        check_throws(std::error_code(EADDRINUSE, std::system_category()), {"file"},
+                     [&] { s.server.listen(tenure::endpoint("unix:" + (dir.path() / "file").string())); });
+        CHECK(std::filesystem::file_size(dir.path() / "file") == 10);
         s.server.listen(tenure::endpoint(left));
         CHECK(raw(left).greet().status == 0);
     }
@@ -1133,7 +1160,7 @@ TEST_CASE("TLS: who is who on both sides") {
 
     o.tls = server(true);
     running to(o);
-    auto    there = to.server.listen(tenure::endpoint("tls:localhost:0"));
+    auto    there = to.server.listen(tenure::endpoint("tls:127.0.0.1:0"));
     raw     b(to.unix_socket());
     b.greet();
 

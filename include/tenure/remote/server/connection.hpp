@@ -2,28 +2,22 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
+#include <exception>
 #include <memory>
 #include <mutex>
-#include <new>
-#include <optional>
-#include <span>
 #include <string>
 #include <utility>
 
-#include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include <tenure/remote/protocol.hpp>
 #include <tenure/remote/server/greeting.hpp>
 #include <tenure/remote/server/hub.hpp>
-#include <tenure/remote/server/inbox.hpp>
+#include <tenure/remote/server/intake.hpp>
 #include <tenure/remote/server/outbox.hpp>
 #include <tenure/remote/server/session.hpp>
 #include <tenure/remote/transport.hpp>
@@ -42,6 +36,7 @@ public:
     void start() {
         hub_->add(shared_from_this());
         soon([](connection& c) {
+            if (c.closed_) return;
             c.expire(c.hub_->options.hello_timeout);
             c.pump();
         });
@@ -72,7 +67,11 @@ private:
     void soon(F f) {
         boost::asio::post(transport_->get_executor(), [self = me(), f] {
             std::scoped_lock const guard(self->lock_);
-            f(*self);
+            try {
+                f(*self);
+            } catch (std::exception const&) {  // memory is full
+                self->close();
+            }
         });
     }
     std::shared_ptr<connection> me() { return std::static_pointer_cast<connection>(shared_from_this()); }
@@ -83,36 +82,28 @@ private:
     void pump() {
         if (closed_) return;
         if (!writing_ && !out_.empty()) write();
-        if (ending_ && out_.empty()) return close();
+        if (ending_ && out_.empty() && !finished_ && !(finished_ = transport_->finish())) return close();
+        if (!reading_ && finished_) {  // until the peer goes, or its time is up
+            in_.drop();
+            return read();
+        }
         if (!reading_ && !ending_ && !paused_ && !waiting_ && out_.size() < most_queued) read();
     }
 
     void read() {
-        std::array<boost::asio::mutable_buffer, 2> into;
-        std::size_t                                n = 0;
-        if (missing_ && !landing_.target.where.empty()) {
-            auto const rest = landing_.target.where.last(missing_);
-            into[n++]       = boost::asio::buffer(rest.data(), rest.size());
-        }
-        into[n++] = in_.room();
-        reading_  = true;
-        transport_->async_read_some(std::span(into).first(n),
-                                    [self = me()](boost::system::error_code ec, std::size_t bytes) {
-                                        std::scoped_lock const guard(self->lock_);
-                                        self->reading_ = false;
-                                        self->received(ec, bytes);
-                                    });
+        reading_ = true;
+        transport_->async_read_some(in_.room(), [self = me()](boost::system::error_code ec, std::size_t bytes) {
+            std::scoped_lock const guard(self->lock_);
+            self->reading_ = false;
+            self->received(ec, bytes);
+        });
     }
 
     void received(boost::system::error_code ec, std::size_t bytes) {
         if (closed_ || ec) return close();
+        if (finished_) return pump();
         if (ticket_) expire(hub_->options.lease);
         if (session_) session_->heard();
-        if (missing_ && !landing_.target.where.empty()) {
-            std::size_t const part = std::min(missing_, bytes);
-            missing_ -= part;
-            bytes -= part;
-        }
         in_.put(bytes);
         go_on();
     }
@@ -126,7 +117,7 @@ private:
             self->out_.consume(bytes);
             if (self->out_.empty()) self->paused_ = false;
             if (self->session_) self->session_->heard();
-            if (self->in_.size() > 0) self->go_on();
+            if (!self->in_.empty()) self->go_on();
             else self->pump();
         });
     }
@@ -134,7 +125,7 @@ private:
     void go_on() {
         try {
             parse();
-        } catch (std::bad_alloc const&) {
+        } catch (std::exception const&) {  // memory is full
             return close();
         }
         pump();
@@ -153,38 +144,8 @@ private:
         session::counting const counted(session_.get());  // before the lock is let go
         auto&                   logic = session_ ? session_->logic : *ticket_;
         while (out_.size() < most_queued) {
-            if (landing_.said.request != 0) {
-                if (landing_.target.where.empty()) {  // dropped
-                    std::size_t const part = std::min(missing_, in_.size());
-                    in_.take(part);
-                    missing_ -= part;
-                }
-                if (missing_) return;
-                if (!take(logic.end_write(landing_, out_))) return;
-                continue;
-            }
-            auto const h = head();
-            if (!h) return;
-            std::size_t const before = sizeof(protocol::frame_header) + h->body;
-            if (in_.size() < before) return in_.expect(before);
-            auto const body  = in_.bytes().subspan(sizeof(protocol::frame_header), h->body);
-            auto const after = in_.bytes().subspan(before);
-            if (after.size() >= h->payload) {
-                if (!take(logic.apply(*h, body, after.first(h->payload), out_))) return;
-                in_.take(before + h->payload);
-                continue;
-            }
-            if (before + h->payload <= inbox::usual / 2) return in_.expect(before + h->payload);
-            if (!take(logic.begin_write(*h, body, landing_, out_))) return;
-            missing_               = h->payload;
-            std::size_t const part = std::min(missing_, after.size());
-            if (!landing_.target.where.empty()) {
-                std::memcpy(landing_.target.where.data(), after.data(), part);
-                missing_ -= part;
-                in_.take(before + part);
-            } else {
-                in_.take(before);
-            }
+            auto const done = in_.step(logic, out_);
+            if (!done || !take(*done)) return;
         }
     }
 
@@ -200,50 +161,37 @@ private:
         return false;
     }
 
-    /// The next header. Null: it has not arrived, or makes no sense.
-    std::optional<protocol::frame_header> head() {
-        if (in_.size() < sizeof(protocol::frame_header)) {
-            in_.expect(sizeof(protocol::frame_header));
-            return std::nullopt;
-        }
-        auto const h = protocol::header(in_.bytes().first<sizeof(protocol::frame_header)>());
-        if (h) return *h;
-        protocol::frame_header raw;
-        std::memcpy(&raw, in_.bytes().data(), sizeof raw);
-        auto const number = std::max<std::uint64_t>(raw.request, 1);  // a reply's header makes sense
-        out_.filling().reply(number, raw.operation, protocol::status_of(h.error()));
-        take(session_logic::next::over);
-        return std::nullopt;
-    }
-
     // ---- hello
 
     /// True: there is a session.
     bool parse_hello() {
         if (waiting_ || ending_) return false;
-        auto const h = head();
-        if (!h) return false;
-        auto const refuse = [&](std::error_code why) {
-            out_.filling().reply(h->request, h->operation, protocol::status_of(why));
+        auto const head = in_.head();
+        if (!head) {
+            in_.answer_nonsense(out_, head.error());
+            last_words();
+        }
+        if (!head || !*head) return false;
+        protocol::frame_header const& h      = **head;
+        auto const                    refuse = [&](std::error_code why) {
+            out_.filling().reply(h.request, h.operation, protocol::status_of(why));
             hub_->log({server_event::kind::refused, peer_.text, {}, {}, 0, 0, 0, why});
             last_words();
             return false;
         };
         auto const violated = make_error_code(errc::protocol_error);
-        if (!may_greet(*h)) return refuse(violated);
-        if (in_.size() < sizeof *h + h->body) {
-            in_.expect(sizeof *h + h->body);
-            return false;
-        }
-        auto const said = read_greeting(in_.bytes().subspan(sizeof *h, h->body));
+        if (!may_greet(h)) return refuse(violated);
+        auto const body = in_.body(h);
+        if (!body) return false;
+        auto const said = read_greeting(*body);
         if (!said) return refuse(said.error());
         for (;;) {
-            auto w = hub_->hello(*said, h->request, peer_);
+            auto w = hub_->hello(*said, h.request, peer_);
             if (!w) return refuse(w.error());
-            hello_   = h->request;
+            hello_   = h.request;
             resumed_ = w->resumed;
             if (w->ticket) {
-                in_.take(sizeof *h + h->body);
+                in_.take_head(h);
                 ticket_ = std::move(w->ticket);
                 say_hello();
                 return false;
@@ -256,7 +204,7 @@ private:
                 guard.unlock();
                 return refuse(violated);
             }
-            in_.take(sizeof *h + h->body);
+            in_.take_head(h);
             if (!resumed_) hub_->equip(s, peer_);
             waiting_ = true;
             session_ = s;
@@ -306,8 +254,8 @@ private:
         if (reading_ || writing_ || std::exchange(gone_, true)) return;
         // Nothing of the system's refers to a block any more.
         out_.clear();
-        landing_ = {};
-        ticket_  = nullptr;
+        in_.clear();
+        ticket_ = nullptr;
         if (session_) {
             std::scoped_lock const guard(session_->lock);
             note(session_->logic.over() ? server_event::kind::ended : server_event::kind::lost);
@@ -323,18 +271,16 @@ private:
     std::shared_ptr<transport>     transport_;
     peer const                     peer_;
     boost::asio::steady_timer      timer_;
-    inbox                          in_;
+    intake                         in_;
     outgoing                       out_;
     std::shared_ptr<session>       session_;
     std::unique_ptr<session_logic> ticket_;
-    session_logic::arriving        landing_;
-    std::size_t                    missing_ = 0;  ///< of the payload that is landing
     std::uint64_t                  hello_   = 0;
     bool                           reading_ = false, writing_ = false;
     bool                           resumed_ = false;
     bool                           waiting_ = false;  ///< for the session
     bool                           paused_  = false;  ///< until all is sent
-    bool                           ending_ = false, closed_ = false, gone_ = false;
+    bool                           ending_ = false, finished_ = false, closed_ = false, gone_ = false;
 };
 
 }  // namespace tenure::detail

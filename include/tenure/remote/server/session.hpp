@@ -119,6 +119,7 @@ public:
         count();
         timer_.cancel();
         if (line_ && line_.get() != speaking) line_->shut();
+        line_ = nullptr;  // each would keep the other
         if (auto const s = std::exchange(successor_, nullptr)) s->shut();
         if (ended) std::exchange(ended, nullptr)();
     }
