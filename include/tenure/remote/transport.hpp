@@ -39,6 +39,10 @@ public:
 
     /// Ends what is under way, with an error. The socket is closed at once.
     virtual void close() noexcept = 0;
+
+    /// The socket, if the bytes that go over it are just these: who has no read or write under way may then use it
+    /// without the executor. Else -1.
+    virtual int descriptor() noexcept { return -1; }
 };
 
 /// A Unix or TCP socket.
@@ -62,6 +66,7 @@ public:
         boost::system::error_code ignored;
         socket_.close(ignored);  // whatever it says, the descriptor is gone
     }
+    int descriptor() noexcept override { return socket_.native_handle(); }
 
 private:
     // Asio looks at the list again when the socket is ready.

@@ -15,6 +15,7 @@
 
 #include <boost/asio/io_context.hpp>
 
+#include <tenure/remote/client/direct_io.hpp>
 #include <tenure/remote/client/exchange.hpp>
 #include <tenure/remote/client/greeting.hpp>
 #include <tenure/remote/client/io_memory.hpp>
@@ -41,6 +42,10 @@ public:
     session(session const&)            = delete;
     session& operator=(session const&) = delete;
 
+    /// The time, as of now.
+    void              at(clock::time_point t) noexcept { now_ = t; }
+    clock::time_point now() const noexcept { return now_; }
+
     void accept(call& c) noexcept {
         bool const bye = c.what == protocol::operation::goodbye;
         if (shut_ && !bye) c.error = make_error_code(errc::store_closed);
@@ -59,9 +64,25 @@ public:
     /// Sends what can be sent. To be called after anything else.
     void pump() noexcept {
         if (stage_ != stage::open) return;
-        if (!writing_) write(calls_.gather());
-        if (!std::exchange(expects_, calls_.expects()) && expects_) heard_ = clock::now();
-        if (expects_) read();
+        if (!writing_) {
+            if (is_direct()) send();
+            else write(calls_.gather());
+        }
+        if (stage_ != stage::open) return;
+        if (!std::exchange(expects_, calls_.expects()) && expects_) heard_ = now_;
+        if (expects_ && !is_direct()) read();
+    }
+
+    /// What is said now goes without Asio: instead of running its context, who drives waits for the socket, and
+    /// calls receive().
+    bool is_direct() const noexcept { return stage_ == stage::open && socket_ >= 0 && !reading_ && !writing_; }
+    int  socket() const noexcept { return socket_; }
+    bool is_sending() const noexcept { return is_sending_; }
+    void receive() noexcept {
+        moved const m = receive_now(socket_, in_.where(calls_.expects_much()));
+        if (m.not_now()) return;
+        came(m.bytes == 0 ? make_error_code(boost::asio::error::eof) : boost::system::error_code(m.why),
+             static_cast<std::size_t>(std::max(m.bytes, std::ptrdiff_t{0})));
     }
 
     /// Whether something is expected of the server or the system.
@@ -82,7 +103,8 @@ public:
         }
     }
 
-    void tick(clock::time_point now) noexcept {
+    void tick() noexcept {
+        auto const now = now_;
         if (!calls_.end_late(now)) lose(make_error_code(errc::timed_out));
         switch (stage_) {
         case stage::linking:
@@ -135,7 +157,7 @@ private:
 
     void reach() noexcept {
         stage_    = stage::linking;
-        reach_by_ = clock::now() + options_.connect_timeout;
+        reach_by_ = now_ + options_.connect_timeout;
         try {
             link_ = link::start(wire_, to_, options_.tls,
                                 [this](boost::system::error_code why, std::shared_ptr<transport> t) {
@@ -165,7 +187,7 @@ private:
     /// For the next attempt.
     void wait() noexcept {
         stage_    = stage::waiting;
-        retry_at_ = clock::now() + patience_;
+        retry_at_ = now_ + patience_;
         patience_ =
             std::clamp<clock::duration>(patience_ * 2, std::chrono::milliseconds(5), std::chrono::seconds(1));
     }
@@ -185,6 +207,18 @@ private:
 
     // What comes over it ----------------------------------------------------------------------------------------
 
+    void send() noexcept {
+        for (is_sending_ = false;;) {
+            auto const what = calls_.gather();
+            if (what.empty()) return;
+            moved const m = send_now(socket_, what);
+            is_sending_   = m.not_now();
+            if (is_sending_) return;
+            wrote(boost::system::error_code(m.why), static_cast<std::size_t>(std::max(m.bytes, std::ptrdiff_t{0})));
+            if (stage_ != stage::open) return;
+        }
+    }
+
     void write(std::span<boost::asio::const_buffer const> what) noexcept {
         if (what.empty() || writing_) return;
         writing_ = true;
@@ -196,7 +230,7 @@ private:
         writing_ = false;
         if (stage_ == stage::winding_up) return wound_up();
         if (why) return lose(why);
-        sent_ = clock::now();
+        sent_ = now_;
         if (greeting_.is_out()) return calls_.wrote(n);
         greeting_.wrote(n);  // even if the server has answered it
         write(greeting_.left());
@@ -216,7 +250,7 @@ private:
         reading_ = false;
         if (stage_ == stage::winding_up) return wound_up();
         if (why) return lose(why);
-        heard_ = clock::now();
+        heard_ = now_;
         in_.came(n);
         auto       said   = exchange::understood::all;
         bool const before = stage_ == stage::greeting;
@@ -259,9 +293,10 @@ private:
         session_ = reply.session;
         lease_   = std::chrono::milliseconds(reply.lease);
         hello_   = 0;
-        heard_ = sent_ = clock::now();
+        heard_ = sent_ = now_;
         patience_      = {};
         stage_         = stage::open;
+        socket_        = transport_->descriptor();
         capacity_.store(reply.capacity, std::memory_order_relaxed);
     }
 
@@ -272,7 +307,7 @@ private:
         if (stage_ != stage::greeting && stage_ != stage::open) return;
         trouble_  = why;
         for_good_ = for_good;
-        if (stage_ == stage::open) lease_end_ = clock::now() + lease_;
+        if (stage_ == stage::open) lease_end_ = now_ + lease_;
         stage_   = stage::winding_up;
         expects_ = false;
         transport_->close();
@@ -325,14 +360,15 @@ private:
     std::shared_ptr<link>      link_;
     std::shared_ptr<transport> transport_;
     inbox                      in_;
-    bool                       reading_ = false, writing_ = false;
+    int                        socket_  = -1;  ///< if it is used directly
+    bool                       reading_ = false, writing_ = false, is_sending_ = false;
     io_memory                  read_memory_, write_memory_;
     std::error_code            trouble_;
 
     greeting          greeting_;
     std::uint64_t     session_ = 0, hello_ = 0;  ///< 0: none; hello_: the number that is set aside for it
     clock::duration   lease_{}, patience_{};
-    clock::time_point reach_by_, retry_at_, lease_end_, sent_, heard_;
+    clock::time_point now_, reach_by_, retry_at_, lease_end_, sent_, heard_;
 };
 
 }  // namespace tenure::detail::remote
