@@ -183,7 +183,8 @@ private:
         waits_ = true;
         lock.unlock();
         auto const patience = due == clock::time_point::max() ? std::chrono::hours(1) : due - session_.now();
-        bool const ready    = wake_up_.wait(session_.socket(), session_.is_sending(), patience);
+        bool const ready =
+            wake_up_.wait(session_.connection().socket(), session_.connection().is_sending(), patience);
         lock.lock();
         waits_ = false;
         if (std::exchange(woken_, false)) wake_up_.clear();
