@@ -153,6 +153,27 @@ std::vector<figure> figures(results const& all) {
     rows.ratio("the same, all of it changed each time", "paging/model_changed/tenure", "paging/model_changed/posix",
                0.5);
 
+    for (std::string const how : {"unix", "tcp"}) {
+        auto const side = [&](char const* what, char const* whose) {
+            return std::string{"remote/"} + what + '/' + how + '/' + whose;
+        };
+        auto const row = [&](char const* what) {
+            return std::string{what} + (how == "tcp" ? ", TCP / raw" : ", Unix / raw");
+        };
+        rows.rate(row("write of 64 MiB to a server"), side("write", "tenure"), side("write", "raw"), 0.9);
+        rows.rate(row("read of 64 MiB"), side("read", "tenure"), side("read", "raw"), 0.9);
+        rows.rate(row("4 KiB reads, 64 in flight") + " echo", side("reads", "tenure"), side("reads", "raw_each"),
+                  0.7);
+        rows.rate(row("the same") + ", all gathered", side("reads", "tenure"), side("reads", "raw"), 0.7);
+        rows.ratio(row("one 4 KiB read"), side("round_trip", "tenure"), side("round_trip", "raw"), 1.3);
+    }
+    rows.value("100,000 small buffers at a server, each", scaled(rows.get("remote/buffers/tenure"), 1e-3), "us", 3);
+    rows.value("end of that batch", rows.get("remote/buffers/tenure", "end_ms"), "ms", 5);
+    rows.value("client's memory for 1,000,000, as buffers, each",
+               rows.get("remote/client_memory/tenure", "batch_bytes"), "B", 64);
+    rows.value("server's memory afterwards, of what clients had", rows.get("remote/server_memory/tenure", "left"),
+               "x", 0.02);
+
     rows.value("#include <tenure/tenure.hpp>", scaled(rows.get("include/tenure/tenure.hpp"), 1e-9), "s", 0.7);
     return rows.take();
 }

@@ -5,19 +5,20 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <system_error>
+#include <thread>
 #include <vector>
 
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <benchmark/benchmark.h>
+#include <boost/asio/io_context.hpp>
 #include <tenure/remote/client.hpp>
 #include <tenure/remote/server.hpp>
 #include <tenure/store/heap.hpp>
@@ -33,26 +34,42 @@ using bench::check;
 using bench::measure;
 using tenure::block;
 
+/// What a client shows where TCP demands that it does.
+tenure::tokens known() {
+    tenure::tokens all;
+    all.add("bench", "a token that is no secret");
+    return all;
+}
+
 /// A server in a process of its own.
 class server {
 public:
     explicit server(carrier how) {
         int ends[2];
         check(::pipe(ends) == 0, "pipe");
-        auto const path = "unix:" + (directory_.path() / "socket").string();
+        std::string const wanted =
+            how == carrier::tcp ? "tcp:127.0.0.1:0" : "unix:" + (directory_.path() / "socket").string();
         process_.emplace([&] {
-            // TODO
+            boost::asio::io_context io{1};
+            tenure::server_options  options;
+            options.tokens = known();
+            tenure::buffer_server all{io.get_executor(), std::make_shared<tenure::heap_store>(), options};
+            auto const            where = all.listen(tenure::endpoint(wanted)).to_text();
+            check(::write(ends[1], where.data(), where.size()) == std::ssize(where), "write");
+            io.run();
         });
-        char text[256] = {};
-        check(::read(ends[0], text, sizeof text - 1) > 0, "the server does not start");
+        std::array<char, 256> text{};
+        auto const            n = ::read(ends[0], text.data(), text.size());
         ::close(ends[0]);
         ::close(ends[1]);
-        where_ = text;
+        check(n > 0, "the server did not start");
+        where_.assign(text.data(), static_cast<std::size_t>(n));
     }
 
-    /// A new client.
     std::shared_ptr<tenure::remote_store> connect() const {
-        return std::make_shared<tenure::remote_store>(tenure::endpoint(where_));
+        tenure::client_options options;
+        options.tokens = known();
+        return tenure::remote_store::connect(tenure::endpoint(where_), options);
     }
     std::size_t resident_bytes() const { return process_->resident_bytes(); }
 
@@ -107,7 +124,7 @@ void reads(benchmark::State& state, carrier how) {
         std::atomic<bool>          done{false};
 
         void next(std::size_t slot) {
-            store.async_read(from, offset_of(asked++), out[slot], [this, slot](std::error_code why) {
+            store.async_read(from, offset_of(asked++), out[slot], [this, slot](boost::system::error_code why) {
                 check(!why, "read");
                 ++answered;
                 if (asked < bench::small_reads) return next(slot);
@@ -177,7 +194,7 @@ void client_memory(benchmark::State& state) {
             auto const         before = bench::resident_bytes();
             for (auto& each : all) each = store->allocate_in(1, 64, 16).value();
             by_store = static_cast<double>(bench::resident_bytes() - before);
-            store->deallocate_batch(1).value();
+            store->deallocate_batch(1, all).value();
         }
         {
             tenure::registry    registry;
@@ -205,6 +222,10 @@ void server_memory(benchmark::State& state) {
     };
     for (auto _ : state) {
         client(16, 4096);
+        auto const settle = [] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        };  // it says goodbye first
+        settle();
         auto const  before = there.resident_bytes();
         std::size_t peak   = 0;
         {
@@ -217,6 +238,7 @@ void server_memory(benchmark::State& state) {
             client(20'000, 4096);
             peak = there.resident_bytes();
         }
+        settle();
         auto const after         = there.resident_bytes();
         state.counters["before"] = static_cast<double>(before);
         state.counters["peak"]   = static_cast<double>(peak);

@@ -30,6 +30,14 @@ endif()
 target_include_directories(tenure_strict SYSTEM INTERFACE ${tenure_lmdb_include} ${tenure_xxhash_include})
 target_link_libraries(tenure_strict INTERFACE ${tenure_lmdb} ${tenure_xxhash})
 
+# ... and device/opencl.hpp. The tests run it on PoCL.
+find_package(OpenCL QUIET)
+if(NOT OpenCL_FOUND)
+    message(FATAL_ERROR "tenure: its own tests need OpenCL and a device that runs it: "
+        "apt install ocl-icd-opencl-dev opencl-headers pocl-opencl-icd")
+endif()
+target_link_libraries(tenure_strict INTERFACE OpenCL::OpenCL)
+
 set(TENURE_SANITIZE "" CACHE STRING "Sanitizers for the tests: address,undefined or thread")
 if(TENURE_SANITIZE)
     # A report ends the program: a test must not pass over it.

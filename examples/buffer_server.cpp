@@ -8,16 +8,20 @@
 //     buffer_server --listen tls:0.0.0.0:7117 --cert server.pem --key server.key --token-file tokens
 //     buffer_server --status unix:/run/user/1000/tenure.sock
 
-#include <algorithm>
+#include <array>
+#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <span>
+#include <stdexcept>
 #include <string>
-#include <string_view>
+#include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -28,6 +32,9 @@
 #include <boost/asio/write.hpp>
 #include <nlohmann/json.hpp>
 
+#include <tenure/device/cuda.hpp>
+#include <tenure/device/opencl.hpp>
+#include <tenure/device/store.hpp>
 #include <tenure/remote/server.hpp>
 #include <tenure/remote/tls.hpp>
 #include <tenure/store/heap.hpp>
@@ -43,12 +50,50 @@ struct settings {
     bool                     quiet   = false;
 };
 
-tenure::any_store make_store(settings const& s) {
-    if (s.device == "host")
-        return std::make_shared<tenure::heap_store>(
-            tenure::heap_options{.capacity = static_cast<std::size_t>(s.capacity)});
-    throw tenure::error(tenure::errc::device_unavailable,
-                        "--device " + s.device + ": this program was built without it; there is: host");
+/// "kind:1:0" -> {"kind", 1, 0}
+struct device_name {
+    explicit device_name(std::string const& text) : kind(text.substr(0, text.find(':'))) {
+        std::size_t at = kind.size();
+        for (unsigned* const n : {&first, &second}) {
+            if (at == text.size()) return;
+            auto const [end, ec] = std::from_chars(text.data() + at + 1, text.data() + text.size(), *n);
+            if (ec != std::errc()) break;
+            at = static_cast<std::size_t>(end - text.data());
+            ++numbers;
+        }
+        if (at != text.size()) kind = "";
+    }
+
+    std::string kind;
+    unsigned    first = 0, second = 0, numbers = 0;
+};
+
+/// Calls f(shared_ptr of a store).
+template <class F>
+auto with_store(settings const& s, F f) {
+    device_name const            name(s.device);
+    tenure::device_store_options limits;
+    limits.capacity = s.capacity;
+    if (name.kind == "host")
+        return f(std::make_shared<tenure::heap_store>(tenure::heap_options{.capacity = s.capacity}));
+    if (name.kind == "cuda" && name.numbers <= 1) {
+        tenure::cuda_options o;
+        o.device     = static_cast<int>(name.first);
+        auto const d = std::make_shared<tenure::cuda_device>(o);
+        std::fprintf(stderr, "device: %s\n", d->name().c_str());
+        return f(std::make_shared<tenure::device_store<tenure::cuda_device>>(d, limits));
+    }
+    if (name.kind == "opencl") {
+        tenure::opencl_options o;
+        o.platform   = name.numbers == 2 ? name.first : 0;
+        o.device     = name.numbers == 2 ? name.second : name.first;
+        auto const d = std::make_shared<tenure::opencl_device>(o);
+        std::fprintf(stderr, "device: %s\n", d->name().c_str());
+        return f(std::make_shared<tenure::device_store<tenure::opencl_device>>(d, limits));
+    }
+    throw tenure::error(
+        make_error_code(std::errc::invalid_argument),
+        "--device " + s.device + ": it is host, cuda:NUMBER, opencl:NUMBER or opencl:PLATFORM:NUMBER");
 }
 
 /// One line a connection, at either end of it.
@@ -63,7 +108,8 @@ void log(tenure::server_event const& e) {
     std::fprintf(stderr, "%s\n", line.c_str());
 }
 
-int serve(settings const& s) {
+template <class Store>
+int serve(settings const& s, std::shared_ptr<Store> store) {
     tenure::server_options o;
     o.lease       = std::chrono::milliseconds(static_cast<std::int64_t>(s.lease * 1000));
     o.quota.bytes = s.client_bytes;
@@ -75,7 +121,7 @@ int serve(settings const& s) {
     if (!s.quiet) o.log = log;
 
     boost::asio::io_context io(static_cast<int>(s.threads));
-    tenure::buffer_server   server(io.get_executor(), make_store(s), std::move(o));
+    tenure::buffer_server   server(io.get_executor(), std::move(store), std::move(o));
     for (std::string const& path : s.unix_paths)
         std::fprintf(stderr, "listening at %s\n",
                      server.listen(tenure::endpoint("unix:" + path)).to_text().c_str());
@@ -140,7 +186,8 @@ int main(int argc, char** argv) {
     CLI::App app("Lends buffers on this machine to other processes");
     app.add_option("--listen", s.listen, "Endpoints: tcp:localhost:7117, tls:0.0.0.0:7117");
     app.add_option("--unix", s.unix_paths, "Paths of Unix sockets, for processes of this user");
-    app.add_option("--device", s.device, "Where the buffers are: host")->capture_default_str();
+    app.add_option("--device", s.device, "Where the buffers are: host, cuda:0, opencl:0, opencl:PLATFORM:0")
+        ->capture_default_str();
     app.add_option("--capacity", s.capacity, "Bytes in all buffers (1GiB); 0: what there is")
         ->transform(CLI::AsSizeValue(false));
     app.add_option("--client-bytes", s.client_bytes, "Bytes of one client; 0: no limit")
@@ -167,7 +214,7 @@ int main(int argc, char** argv) {
         if (!s.status.empty()) return show_status(s.status);
         if (s.listen.empty() && s.unix_paths.empty())
             throw std::runtime_error("nothing to listen at: give --unix PATH or --listen ENDPOINT");
-        return serve(s);
+        return with_store(s, [&](auto store) { return serve(s, std::move(store)); });
     } catch (std::exception const& e) {
         std::fprintf(stderr, "buffer_server: %s\n", e.what());
         return 1;

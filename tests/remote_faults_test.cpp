@@ -441,7 +441,7 @@ TEST_CASE("a server that stops talking") {
         CHECK(took >= timeout);
         CHECK(took < timeout + (TENURE_SANITIZED ? 5s : 1s));
     };
-    for (std::uint64_t const after : {0, 20}) {
+    for (std::uint64_t const after : {0u, 20u}) {
         CAPTURE(after);
         between.stall_after(proxy::to_client, after);
         times_out([&] { return s->read(b, 0, out); });

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -44,6 +46,11 @@ public:
             return status_of(*self, most_clients).to_json();
         };
     }
+    /// The same, of any store.
+    template <backing_store Store>
+    buffer_server(boost::asio::any_io_executor executor, std::shared_ptr<Store> store, server_options options = {})
+        : buffer_server(std::move(executor), any_store(store), with_fill(*store, std::move(options))) {}
+
     /// As close().
     ~buffer_server() { close(); }
     buffer_server(buffer_server const&)            = delete;
@@ -93,6 +100,18 @@ public:
     server_status status() const { return status_of(*hub_, static_cast<std::size_t>(-1)); }
 
 private:
+    /// The store is there as long as its blocks are asked for.
+    template <class Store>
+    static server_options with_fill(Store& store, server_options options) {
+        if constexpr (requires(block b) {
+                          { store.fill(b, b.bytes, std::byte{}, b.bytes) } -> std::same_as<result<void>>;
+                      }) {
+            if (!options.clear)
+                options.clear = [&store](block b) { return store.fill(b, 0, std::byte{}, b.bytes); };
+        }
+        return options;
+    }
+
     static constexpr std::size_t most_clients = 2'000;  ///< that surely fit in a frame
 
     static server_status status_of(detail::hub& h, std::size_t most) {

@@ -37,6 +37,10 @@ public:
     virtual void async_read_some(std::span<boost::asio::mutable_buffer const> into, handler done) = 0;
     virtual void async_write_some(std::span<boost::asio::const_buffer const> from, handler done)  = 0;
 
+    /// Nothing more will be sent, and the peer is told. What it has sent meanwhile can be read and dropped: were it
+    /// lying there at close(), TCP would have the peer lose what it was sent last. False: there is no such thing.
+    virtual bool finish() noexcept { return false; }
+
     /// Ends what is under way, with an error. The socket is closed at once.
     virtual void close() noexcept = 0;
 
@@ -56,11 +60,16 @@ public:
 
     void async_read_some(std::span<boost::asio::mutable_buffer const> into, handler done) override {
         reading_.assign(into.begin(), into.end());
-        socket_.async_read_some(std::span(reading_), std::move(done));
+        socket_.async_read_some(std::span(reading_), here{std::move(done)});
     }
     void async_write_some(std::span<boost::asio::const_buffer const> from, handler done) override {
         writing_.assign(from.begin(), from.end());
-        socket_.async_write_some(std::span(writing_), std::move(done));
+        socket_.async_write_some(std::span(writing_), here{std::move(done)});
+    }
+    bool finish() noexcept override {
+        boost::system::error_code ec;
+        socket_.shutdown(socket::shutdown_send, ec);
+        return !ec;
     }
     void close() noexcept override {
         boost::system::error_code ignored;
@@ -69,6 +78,17 @@ public:
     int descriptor() noexcept override { return socket_.native_handle(); }
 
 private:
+    /// A handler that says nothing of an executor: it runs on the socket's, and to be told so by a type that hides
+    /// it costs Asio as much as all else that it does.
+    struct here {
+        using allocator_type = handler::allocator_type;
+
+        handler done;
+
+        allocator_type get_allocator() const noexcept { return done.get_allocator(); }
+        void operator()(boost::system::error_code why, std::size_t n) { std::move(done)(why, n); }
+    };
+
     // Asio looks at the list again when the socket is ready.
     std::vector<boost::asio::mutable_buffer> reading_;
     std::vector<boost::asio::const_buffer>   writing_;

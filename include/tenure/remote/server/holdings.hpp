@@ -94,6 +94,10 @@ public:
     /// Somebody else may come to be at it, and it stays till they leave. Null: memory is full.
     std::shared_ptr<held_block> hold(protocol::block_name const& name, block where) noexcept {
         try {
+            if (held_.size() >= most_held_) {  // let go of those at which nobody is any more
+                erase_if(held_, [](auto const& e) { return e.second.use_count() == 1; });
+                most_held_ = std::max(least_held, 2 * held_.size());
+            }
             auto& h = held_[name.id];
             if (!h) h = std::make_shared<held_block>(store_, where, name.id);
             return h;
@@ -208,6 +212,8 @@ public:
     }
 
 private:
+    static constexpr std::size_t least_held = 256;
+
     struct batch_list {
         std::uint64_t              number = 0;
         std::vector<std::uint64_t> ids;
@@ -313,6 +319,7 @@ private:
     boost::unordered_flat_map<std::uint64_t, std::uint32_t>               numbers_;
     boost::unordered_flat_map<std::uint64_t, std::shared_ptr<held_block>> held_;
     std::uint64_t                                                         bytes_ = 0, blocks_ = 0;
+    std::size_t most_held_ = least_held;  ///< before it is seen who is needed still
 };
 
 }  // namespace tenure::detail

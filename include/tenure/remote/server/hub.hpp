@@ -18,8 +18,10 @@
 #include <sys/types.h>
 
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/post.hpp>
 
 #include <tenure/remote/protocol.hpp>
+#include <tenure/remote/server/greeting.hpp>
 #include <tenure/remote/server/options.hpp>
 #include <tenure/remote/server/sender.hpp>
 #include <tenure/remote/server/session.hpp>
@@ -41,7 +43,7 @@ public:
         : executor(std::move(e)),
           options(std::move(o)),
           instance(std::uint64_t{random_bytes<protocol::u64>()}),
-          shared_(std::make_shared<common>(std::make_shared<served_store>(std::move(store)),
+          shared_(std::make_shared<common>(std::make_shared<served_store>(std::move(store), options.clear),
                                            std::uint64_t{random_bytes<protocol::u64>()})) {
         shared_->ticket_life  = options.lease;
         shared_->most_tickets = options.quota.tickets;
@@ -62,9 +64,9 @@ public:
         bool                             resumed = false;
     };
 
-    /// `fresh`, made by the caller, is the session if none is resumed. access_denied, store_closed; protocol_error.
-    result<welcome> hello(protocol::hello_request const& h, std::uint64_t request, std::string_view name,
-                          std::span<std::byte const> token, peer const& who) {
+    /// access_denied, newer_format; store_closed, where nobody is let in any more.
+    result<welcome> hello(greeting const& g, std::uint64_t request, peer const& who) {
+        protocol::hello_request const& h = g.hello;
         if (h.oldest > protocol::version || h.newest < h.oldest) return make_error_code(errc::newer_format);
         if (h.newest < protocol::version) return make_error_code(errc::newer_format);
         if (h.purpose == static_cast<std::uint16_t>(protocol::purpose::ticket)) {
@@ -72,7 +74,7 @@ public:
             if (!t) return make_error_code(errc::access_denied);
             return welcome{nullptr, std::make_unique<session_logic>(*shared_, request, std::move(*t)), false};
         }
-        std::string const* const whose = options.tokens.find(token);
+        std::string const* const whose = options.tokens.find(g.token);
         if (!whose && (!options.tokens.empty() && !who.certified)) return make_error_code(errc::access_denied);
         if (!whose && !who.local && !who.certified) return make_error_code(errc::access_denied);
 
@@ -85,7 +87,7 @@ public:
         }
         if (draining_) return make_error_code(errc::store_closed);
         std::uint64_t const number = ++made_;
-        auto s   = std::make_shared<session>(shared_, executor, options.lease, number, request, printable(name));
+        auto s   = std::make_shared<session>(shared_, executor, options.lease, number, request, printable(g.name));
         s->peer  = who.text;
         s->token = whose ? *whose : std::string();
         s->ended = [self = weak_from_this(), number] {
@@ -93,6 +95,23 @@ public:
         };
         sessions_.emplace(number, s);
         return welcome{std::move(s), nullptr, false};
+    }
+
+    /// Null: a ticket was shown.
+    protocol::hello_reply answer_to_hello(session const* s, bool resumed) const noexcept {
+        protocol::hello_reply r;
+        r.version      = protocol::version;
+        r.resumed      = resumed;
+        r.lease        = static_cast<std::uint32_t>(options.lease.count());
+        r.instance     = instance;
+        r.most_body    = protocol::most_body;
+        r.most_payload = shared_->most_payload();
+        r.in_flight    = shared_->in_flight;
+        if (!s) return r;
+        r.session  = s->number;
+        r.secret   = s->secret;
+        r.capacity = shared_->capacity();
+        return r;
     }
 
     /// What the session may do beside the usual.
@@ -185,7 +204,13 @@ private:
         {
             std::scoped_lock const guard(lock_);
             sessions_.erase(number);
-            if (sessions_.empty()) empty = std::exchange(empty_, nullptr);
+            if (sessions_.empty()) {
+                empty = std::exchange(empty_, nullptr);
+                boost::asio::post(executor, [parts = shared_, idle = options.idle] {
+                    parts->store->give_back();
+                    if (idle) idle();
+                });
+            }
         }
         if (empty) empty();
     }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -86,6 +88,8 @@ private:
 
     /// A server that was killed leaves its socket's file.
     bool nobody_listens(protocol_type::endpoint const& address) {
+        struct ::stat about{};
+        if (::lstat(where_.where.c_str(), &about) != 0 || !S_ISSOCK(about.st_mode)) return false;
         boost::asio::basic_stream_socket<protocol_type> s(strand_, protocol_type(AF_UNIX, 0));
         boost::system::error_code                       ec;
         s.connect(address, ec);
@@ -116,13 +120,20 @@ private:
 
     void accept() {
         if (!acceptor_.is_open()) return;
-        auto const one = boost::asio::any_io_executor(boost::asio::make_strand(hub_->executor));
+        // A plain connection has a lock; what is inside TLS needs a strand.
+        auto const one = where_.how == endpoint::kind::tls
+                             ? boost::asio::any_io_executor(boost::asio::make_strand(hub_->executor))
+                             : hub_->executor;
         acceptor_.async_accept(
             one, boost::asio::bind_executor(
                      strand_, [self = shared_from_this(), one](boost::system::error_code ec, socket s) {
                          if (!self->acceptor_.is_open()) return;
                          if (ec) return self->try_again();
-                         self->take(std::move(s));
+                         try {
+                             self->take(std::move(s));
+                         } catch (std::exception const&) {
+                             return self->try_again();  // memory is full: this one is closed
+                         }
                          self->accept();
                      }));
     }
@@ -190,9 +201,7 @@ private:
     }
 
     void begin(std::shared_ptr<transport> t, peer const& who) {
-        auto const e = t->get_executor();
-        auto const c = std::make_shared<connection>(hub_, std::move(t), who);
-        boost::asio::post(e, [c] { c->start(); });
+        std::make_shared<connection>(hub_, std::move(t), who)->start();
     }
 
     void close_now() noexcept {

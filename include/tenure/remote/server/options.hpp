@@ -62,6 +62,14 @@ struct server_options {
 
     /// Called from the executor's threads, one at a time; must not throw, nor call the server.
     std::function<void(server_event const&)> log;
+
+    /// Makes a new block zeros, where the store has something faster than write(). Given a store that has
+    /// fill(block, offset, byte, bytes), as a device_store, buffer_server sets it itself.
+    std::function<result<void>(block)> clear;
+
+    /// Called by the executor when the last client has left: a moment to give memory back. What malloc and a
+    /// heap_store keep goes back in any case.
+    std::function<void()> idle;
 };
 
 }  // namespace tenure

@@ -15,6 +15,7 @@
 #include <boost/asio/buffer.hpp>
 
 #include <tenure/remote/protocol.hpp>
+#include <tenure/remote/server/byte_row.hpp>
 #include <tenure/remote/server/chunk_pool.hpp>
 #include <tenure/remote/server/held_block.hpp>
 
@@ -25,7 +26,7 @@ namespace tenure::detail {
 class outbox {
 public:
     /// Payloads up to this go into the row: cheaper than a place in a list of buffers, and a stay at the block.
-    static constexpr std::size_t copied = 8 << 10;
+    static constexpr std::size_t copied = 2 << 10;
 
     bool        empty() const noexcept { return bytes_.empty(); }
     std::size_t size() const noexcept { return bytes_.size() + outside_; }
@@ -43,17 +44,13 @@ public:
         append(body);
     }
 
-    void append(std::span<std::byte const> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
+    void append(std::span<std::byte const> bytes) { bytes_.append(bytes); }
 
     /// Room for a payload, which is to be filled at once.
-    std::span<std::byte> room(std::size_t n) {
-        std::size_t const at = bytes_.size();
-        bytes_.resize(at + n);
-        return std::span(bytes_).subspan(at);
-    }
+    std::span<std::byte> room(std::size_t n) { return bytes_.grow(n); }
 
     /// Back to what it was when size() was that, before anything long was added.
-    void shrink(std::size_t size) noexcept { bytes_.resize(size - outside_); }
+    void shrink(std::size_t size) noexcept { bytes_.shrink(size - outside_); }
 
     /// Sent from where it lies, which `s` keeps.
     void outside(std::span<std::byte const> payload, stay s) {
@@ -106,9 +103,9 @@ private:
         chunk                      memory;
     };
 
-    std::vector<std::byte> bytes_;
-    std::vector<part>      parts_;
-    std::size_t            outside_ = 0;
+    byte_row          bytes_;
+    std::vector<part> parts_;
+    std::size_t       outside_ = 0;
 };
 
 /// What a connection has to send. Not thread-safe.

@@ -7,13 +7,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <span>
 #include <utility>
+
+#include <malloc.h>
 
 #include <tenure/detail/block_list.hpp>
 #include <tenure/detail/os.hpp>
 #include <tenure/detail/unfreed.hpp>
 #include <tenure/store/any_store.hpp>
+#include <tenure/store/heap.hpp>
 
 namespace tenure::detail {
 
@@ -21,7 +25,11 @@ namespace tenure::detail {
 /// asked for again. As thread-safe as the store.
 class served_store {
 public:
-    explicit served_store(any_store store) noexcept : store_(std::move(store)) {}
+    /// Makes a new block zeros, faster than write() does; null: there is nothing faster.
+    using clear_type = std::function<result<void>(block)>;
+
+    explicit served_store(any_store store, clear_type clear = {}) noexcept
+        : store_(std::move(store)), clear_(std::move(clear)) {}
     ~served_store() { refused_.retry(store_); }
     served_store(served_store const&)            = delete;
     served_store& operator=(served_store const&) = delete;
@@ -55,6 +63,12 @@ public:
         return done;
     }
 
+    /// Nobody has anything here: what is kept for the next block goes back to the system, where it is known how.
+    void give_back() noexcept {
+        if (auto* const heap = store_.get_if<heap_store>()) heap->trim();
+        ::malloc_trim(0);
+    }
+
     unfreed::figures unfreed_blocks() const noexcept { return refused_.usage(); }
 
     /// Both are blocks of the store's. Where it cannot copy by itself, through this process in pieces.
@@ -80,6 +94,8 @@ private:
     static constexpr std::size_t large = std::size_t{1} << 20;
 
     result<void> clear(block b) {
+        if (b.bytes == 0) return {};
+        if (clear_) return clear_(b);
         if (addressable()) {
             auto const at = store_.try_address(b);
             if (!at) return at.error();
@@ -107,8 +123,9 @@ private:
         return {};
     }
 
-    any_store store_;
-    unfreed   refused_;
+    any_store        store_;
+    clear_type const clear_;
+    unfreed          refused_;
 };
 
 }  // namespace tenure::detail

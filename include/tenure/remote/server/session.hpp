@@ -65,11 +65,29 @@ public:
         figures.connected.store(line_ != nullptr, std::memory_order_relaxed);
     }
 
+    /// Counts at its end. Null: nothing.
+    class counting {
+    public:
+        explicit counting(session* s) noexcept : session_(s) {}
+        ~counting() {
+            if (session_) session_->count();
+        }
+        counting(counting const&)            = delete;
+        counting& operator=(counting const&) = delete;
+
+    private:
+        session* session_;
+    };
+
+    server_event event(server_event::kind what, std::string where) const {
+        return {what, std::move(where), client, token, number, logic.own().bytes(), logic.own().blocks(), {}};
+    }
+
     std::mutex lock;  ///< guards all that follows, and the logic
 
     /// `l` speaks for the client from now on, once the line before it is silent: then attached() is called.
     void attach(std::shared_ptr<line> l) {
-        heard_ = clock::now();
+        heard();
         if (!line_) {
             line_ = std::move(l);
             count();
@@ -86,14 +104,14 @@ public:
     void detach(line const* l) {
         if (successor_.get() == l) successor_ = nullptr;
         if (line_.get() != l) return;
-        line_  = nullptr;
-        heard_ = clock::now();
+        line_ = nullptr;
+        heard();
         count();
         if (successor_ && !logic.over()) attach(std::exchange(successor_, nullptr));
     }
 
-    /// The client lives.
-    void heard() noexcept { heard_ = clock::now(); }
+    /// The client lives. Needs no lock.
+    void heard() noexcept { heard_.store(clock::now(), std::memory_order_relaxed); }
 
     /// Frees everything. Its line is shut, unless that has last words.
     void end(line const* speaking = nullptr) noexcept {
@@ -101,6 +119,7 @@ public:
         count();
         timer_.cancel();
         if (line_ && line_.get() != speaking) line_->shut();
+        line_ = nullptr;  // each would keep the other
         if (auto const s = std::exchange(successor_, nullptr)) s->shut();
         if (ended) std::exchange(ended, nullptr)();
     }
@@ -120,11 +139,11 @@ private:
         wait();
     }
     void wait() {
-        timer_.expires_at(heard_ + lease_);
+        timer_.expires_at(heard_.load(std::memory_order_relaxed) + lease_);
         timer_.async_wait([self = shared_from_this()](boost::system::error_code) {
             std::scoped_lock const guard(self->lock);
             if (self->logic.over()) return;
-            if (clock::now() - self->heard_ >= self->lease_) self->end();
+            if (clock::now() - self->heard_.load(std::memory_order_relaxed) >= self->lease_) self->end();
             else self->wait();
         });
     }
@@ -132,7 +151,7 @@ private:
     std::shared_ptr<common>         common_;
     std::chrono::milliseconds const lease_;
     boost::asio::steady_timer       timer_;
-    clock::time_point               heard_;
+    std::atomic<clock::time_point>  heard_;
     std::shared_ptr<line>           line_, successor_;
     bool                            watched_ = false;
 

@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <tenure/device/opencl/error.hpp>
+#include <tenure/error.hpp>
+
+namespace tenure::detail {
+
+/// Calls Release on an object of OpenCL's.
+template <auto Release>
+struct opencl_release {
+    template <class T>
+    void operator()(T* object) const noexcept {
+        Release(object);
+    }
+};
+
+using opencl_memory  = std::unique_ptr<std::remove_pointer_t<cl_mem>, opencl_release<&::clReleaseMemObject>>;
+using opencl_context = std::unique_ptr<std::remove_pointer_t<cl_context>, opencl_release<&::clReleaseContext>>;
+using opencl_queue =
+    std::unique_ptr<std::remove_pointer_t<cl_command_queue>, opencl_release<&::clReleaseCommandQueue>>;
+using opencl_event = std::unique_ptr<std::remove_pointer_t<cl_event>, opencl_release<&::clReleaseEvent>>;
+
+inline void must_opencl(cl_int code, char const* call) {
+    if (code != CL_SUCCESS) throw error(opencl_code(code), call + (": " + opencl_category().message(code)));
+}
+
+/// Throws device_unavailable, with the count of what there is.
+inline cl_device_id find_opencl_device(unsigned platform, unsigned device) {
+    cl_uint      n     = 0;
+    cl_int const found = ::clGetPlatformIDs(0, nullptr, &n);
+    if (found != CL_SUCCESS || n == 0)
+        throw error(errc::device_unavailable, "OpenCL: no platform is installed (in /etc/OpenCL/vendors)");
+    if (platform >= n)
+        throw error(errc::device_unavailable,
+                    "OpenCL: no platform " + std::to_string(platform) + " of " + std::to_string(n));
+    std::vector<cl_platform_id> platforms(n);
+    must_opencl(::clGetPlatformIDs(n, platforms.data(), nullptr), "clGetPlatformIDs");
+
+    cl_int const counted = ::clGetDeviceIDs(platforms[platform], CL_DEVICE_TYPE_ALL, 0, nullptr, &n);
+    if (counted == CL_DEVICE_NOT_FOUND) n = 0;
+    else must_opencl(counted, "clGetDeviceIDs");
+    if (device >= n)
+        throw error(errc::device_unavailable, "OpenCL: no device " + std::to_string(device) + " of " +
+                                                  std::to_string(n) + " on platform " + std::to_string(platform));
+    std::vector<cl_device_id> devices(n);
+    must_opencl(::clGetDeviceIDs(platforms[platform], CL_DEVICE_TYPE_ALL, n, devices.data(), nullptr),
+                "clGetDeviceIDs");
+    return devices[device];
+}
+
+inline opencl_context make_opencl_context(cl_device_id id) {
+    cl_int         code = CL_SUCCESS;
+    opencl_context made(::clCreateContext(nullptr, 1, &id, nullptr, nullptr, &code));
+    must_opencl(code, "clCreateContext");
+    return made;
+}
+
+inline opencl_context share_opencl(cl_context context) {
+    must_opencl(::clRetainContext(context), "clRetainContext");
+    return opencl_context(context);
+}
+
+/// In order.
+inline opencl_queue make_opencl_queue(cl_context context, cl_device_id id) {
+    cl_int code = CL_SUCCESS;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // its successor is not in 1.2
+    opencl_queue made(::clCreateCommandQueue(context, id, 0, &code));
+#pragma GCC diagnostic pop
+    must_opencl(code, "clCreateCommandQueue");
+    return made;
+}
+
+template <class T>
+T opencl_info(cl_device_id id, cl_device_info what) {
+    T value{};
+    must_opencl(::clGetDeviceInfo(id, what, sizeof value, &value, nullptr), "clGetDeviceInfo");
+    return value;
+}
+
+inline std::string opencl_text(cl_device_id id, cl_device_info what) {
+    std::size_t n = 0;
+    must_opencl(::clGetDeviceInfo(id, what, 0, nullptr, &n), "clGetDeviceInfo");
+    std::string text(n, '\0');
+    must_opencl(::clGetDeviceInfo(id, what, n, text.data(), nullptr), "clGetDeviceInfo");
+    text.resize(n ? n - 1 : 0);  // without the zero
+    return text;
+}
+
+inline std::string opencl_name(cl_device_id id) {
+    return opencl_text(id, CL_DEVICE_NAME) + " (" + opencl_text(id, CL_DEVICE_VERSION) + ")";
+}
+
+/// Enqueues one command, `f(queue, &event)`, and waits for it. What it came to is the result.
+template <class F>
+result<void> when_done(cl_command_queue queue, F f) noexcept {
+    cl_event     raw  = nullptr;
+    cl_int const sent = f(queue, &raw);
+    if (sent != CL_SUCCESS) return opencl_code(sent);
+    opencl_event const done(raw);
+    if (cl_int const flushed = ::clFlush(queue); flushed != CL_SUCCESS) return opencl_code(flushed);
+    cl_int const waited = ::clWaitForEvents(1, &raw);
+    if (waited == CL_SUCCESS) return {};
+    cl_int status = CL_SUCCESS;
+    ::clGetEventInfo(raw, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr);
+    return opencl_code(status < 0 ? status : waited);
+}
+
+}  // namespace tenure::detail

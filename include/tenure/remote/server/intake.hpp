@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+
+#include <boost/asio/buffer.hpp>
+
+#include <tenure/remote/protocol.hpp>
+#include <tenure/remote/server/inbox.hpp>
+#include <tenure/remote/server/outbox.hpp>
+#include <tenure/remote/server/session_logic.hpp>
+
+namespace tenure::detail {
+
+/// Cuts what arrives into frames, and hands them to a session. A long payload arrives in the memory of its block.
+/// Without sockets, and not thread-safe.
+class intake {
+public:
+    /// Where the next bytes go. More than one buffer: the rest of a payload, and what comes after it.
+    std::span<boost::asio::mutable_buffer const> room() {
+        std::size_t n = 0;
+        if (std::size_t const rest = landing_bytes()) {
+            auto const where = landing_.target.where.last(rest);
+            room_[n++]       = boost::asio::buffer(where.data(), where.size());
+        }
+        room_[n++] = in_.room();
+        return std::span(room_).first(n);
+    }
+
+    /// So many of them have come.
+    void put(std::size_t n) noexcept {
+        std::size_t const part = std::min(landing_bytes(), n);
+        missing_ -= part;
+        in_.put(n - part);
+    }
+
+    /// Nothing is there that could be looked at.
+    bool empty() const noexcept { return in_.size() == 0; }
+
+    /// The header of the next frame; null: it is not there. protocol_error: it makes no sense.
+    result<std::optional<protocol::frame_header>> head() {
+        std::optional<protocol::frame_header> out;
+        if (in_.size() < sizeof(protocol::frame_header)) {
+            in_.expect(sizeof(protocol::frame_header));
+            return out;
+        }
+        auto const h = protocol::header(in_.bytes().first<sizeof(protocol::frame_header)>());
+        if (!h) return h.error();
+        out = *h;
+        return out;
+    }
+
+    /// The body after that header; null: not all of it is there.
+    std::optional<std::span<std::byte const>> body(protocol::frame_header const& h) {
+        std::size_t const all = sizeof h + h.body;
+        if (in_.size() >= all) return in_.bytes().subspan(sizeof h, h.body);
+        in_.expect(all);
+        return std::nullopt;
+    }
+    void take_head(protocol::frame_header const& h) noexcept { in_.take(sizeof h + h.body); }
+
+    /// Does what can be done with what is there, up to one frame. Null: more has to come.
+    std::optional<session_logic::next> step(session_logic& logic, outgoing& out) {
+        if (landing_.said.request != 0) {
+            if (landing_.target.where.empty()) {  // dropped
+                std::size_t const part = std::min(missing_, in_.size());
+                in_.take(part);
+                missing_ -= part;
+            }
+            if (missing_) return std::nullopt;
+            return logic.end_write(landing_, out);
+        }
+        auto const next = head();
+        if (!next) return answer_nonsense(out, next.error());
+        if (!*next) return std::nullopt;
+        protocol::frame_header const& h    = **next;
+        auto const                    said = body(h);
+        if (!said) return std::nullopt;
+        auto const after = in_.bytes().subspan(sizeof h + h.body);
+        if (after.size() >= h.payload) {
+            auto const done = logic.apply(h, *said, after.first(h.payload), out);
+            if (done != session_logic::next::later) in_.take(sizeof h + h.body + h.payload);
+            return done;
+        }
+        if (sizeof h + h.body + h.payload <= inbox::usual / 2) {
+            in_.expect(sizeof h + h.body + h.payload);
+            return std::nullopt;
+        }
+        auto const begun = logic.begin_write(h, *said, landing_, out);
+        if (begun != session_logic::next::done) return begun;
+        missing_               = h.payload;
+        std::size_t const part = std::min(landing_bytes(), after.size());
+        if (part) std::memcpy(landing_.target.where.data(), after.data(), part);
+        missing_ -= part;
+        in_.take(sizeof h + h.body + part);
+        return session_logic::next::done;
+    }
+
+    /// The reply to a header that makes no sense; its number is the sender's, if that is one.
+    session_logic::next answer_nonsense(outgoing& out, std::error_code why) {
+        protocol::frame_header raw;
+        std::memcpy(&raw, in_.bytes().data(), sizeof raw);
+        auto const number = std::max<std::uint64_t>(raw.request, 1);
+        out.filling().reply(number, raw.operation, protocol::status_of(why));
+        return session_logic::next::over;
+    }
+
+    void drop() noexcept { in_.take(in_.size()); }
+
+    /// Nothing refers to a block any more.
+    void clear() noexcept { landing_ = {}; }
+
+private:
+    std::size_t landing_bytes() const noexcept { return landing_.target.where.empty() ? 0 : missing_; }
+
+    inbox                                      in_;
+    session_logic::arriving                    landing_;
+    std::size_t                                missing_ = 0;  ///< of the payload that is landing, or is dropped
+    std::array<boost::asio::mutable_buffer, 2> room_;
+};
+
+}  // namespace tenure::detail

@@ -1,0 +1,1247 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+
+// The server of buffers: what it answers, frame by frame, without sockets; then who gets in, and what becomes of
+// what they have, over sockets.
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+
+#include <doctest/doctest.h>
+#include <boost/asio/io_context.hpp>
+
+#include <tenure/remote/server.hpp>
+#include <tenure/remote/tls.hpp>
+#include <tenure/store/heap.hpp>
+
+#include "stores/plain_store.hpp"
+#include "temporary.hpp"
+#include "throws.hpp"
+
+namespace {
+
+namespace protocol = tenure::protocol;
+using tenure::errc;
+using tenure::make_error_code;
+using tenure::detail::session_logic;
+using op    = protocol::operation;
+using bytes = std::vector<std::byte>;
+using next  = session_logic::next;
+using namespace std::chrono_literals;
+
+std::uint16_t status(errc e) { return protocol::status_of(make_error_code(e)); }
+
+template <class... T>
+bytes pack(T const&... parts) {
+    bytes      out;
+    auto const add = [&](std::span<std::byte const> b) { out.insert(out.end(), b.begin(), b.end()); };
+    (add([&]() -> std::span<std::byte const> {
+         if constexpr (!std::is_convertible_v<T const&, std::string_view>) return protocol::bytes_of(parts);
+         else return std::as_bytes(std::span(std::string_view(parts)));
+     }()),
+     ...);
+    return out;
+}
+
+bytes pattern(std::size_t n, unsigned seed = 1) {
+    bytes out(n);
+    for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<std::byte>((i * 7 + seed) & 0xff);
+    return out;
+}
+
+protocol::u64 u(std::uint64_t n) { return protocol::u64(n); }
+
+struct reply {
+    std::uint64_t request   = 0;
+    std::uint16_t operation = 0, status = 0;
+    bytes         body, payload;
+
+    template <class T>
+    T as() const {
+        REQUIRE(body.size() == sizeof(T));
+        T out;
+        std::memcpy(&out, body.data(), sizeof out);
+        return out;
+    }
+};
+
+bytes frame(std::uint64_t request, std::uint64_t settled, op what, bytes const& body = {},
+            bytes const& payload = {}) {
+    protocol::frame_header h;
+    h.body      = static_cast<std::uint32_t>(body.size());
+    h.payload   = static_cast<std::uint32_t>(payload.size());
+    h.request   = request;
+    h.settled   = settled;
+    h.operation = static_cast<std::uint16_t>(what);
+    bytes out   = pack(h);
+    out.insert(out.end(), body.begin(), body.end());
+    out.insert(out.end(), payload.begin(), payload.end());
+    return out;
+}
+
+auto head(bytes const& f) {
+    return protocol::header(std::span<std::byte const, sizeof(protocol::frame_header)>(f.data(), 32));
+}
+
+/// All that is queued, as if a socket took `at_once` bytes of it each time.
+bytes sent(tenure::detail::outgoing& out, std::size_t at_once = static_cast<std::size_t>(-1)) {
+    bytes all;
+    while (!out.empty()) {
+        std::size_t n = 0;
+        for (auto const& b : out.next()) {
+            auto const* const p    = static_cast<std::byte const*>(b.data());
+            std::size_t const part = std::min(b.size(), at_once - n);
+            all.insert(all.end(), p, p + part);
+            n += part;
+        }
+        REQUIRE(n > 0);
+        out.consume(n);
+    }
+    return all;
+}
+
+std::vector<reply> replies(std::span<std::byte const> all) {
+    std::vector<reply> out;
+    while (!all.empty()) {
+        auto const h = *protocol::take<protocol::frame_header>(all);
+        REQUIRE(all.size() >= h.body + h.payload);
+        CHECK((h.operation & protocol::is_reply) != 0);
+        CHECK(h.settled == 0u);
+        CHECK(h.zero == 0u);
+        auto const body = all.first(h.body), payload = all.subspan(h.body, h.payload);
+        out.push_back({h.request,
+                       static_cast<std::uint16_t>(h.operation & ~protocol::is_reply),
+                       h.status,
+                       {body.begin(), body.end()},
+                       {payload.begin(), payload.end()}});
+        all = all.subspan(h.body + h.payload);
+    }
+    return out;
+}
+
+/// How often it was called, and a heap that never gives zeros by itself.
+class watched_store {
+public:
+    static constexpr tenure::store_traits traits{.addressable = true};
+
+    tenure::result<tenure::block> allocate(std::size_t n, std::size_t alignment) {
+        if (refuse_after && --refuse_after == 0) return make_error_code(errc::store_full);
+        auto const b = heap_.allocate(n, alignment);
+        if (b && n) std::memset(*heap_.address(*b), 0x5a, n);
+        return b;
+    }
+    tenure::result<void> deallocate(std::span<tenure::block const> many) noexcept {
+        ++deallocations;
+        if (fail_once.exchange(false)) return make_error_code(errc::device_unavailable);
+        return heap_.deallocate(many);
+    }
+    tenure::result<std::byte*> address(tenure::block b) { return heap_.address(b); }
+    tenure::result<void>       read(tenure::block b, std::size_t at, std::span<std::byte> out) {
+        return heap_.read(b, at, out);
+    }
+    tenure::result<void> write(tenure::block b, std::size_t at, std::span<std::byte const> in) {
+        return heap_.write(b, at, in);
+    }
+    tenure::store_usage usage() const noexcept { return heap_.usage(); }
+
+    std::atomic<std::size_t> deallocations{0}, refuse_after{0};
+    std::atomic<bool>        fail_once{false};
+
+private:
+    tenure::heap_store heap_;
+};
+static_assert(tenure::backing_store<watched_store>);
+
+using not_addressable = plain_store<>;
+static_assert(tenure::backing_store<not_addressable>);
+
+/// A session, and its client's side.
+template <class Store = watched_store>
+struct script {
+    explicit script(std::shared_ptr<Store> s = std::make_shared<Store>())
+        : store(s), common(std::make_shared<tenure::detail::served_store>(tenure::any_store(s)), 0x123456) {}
+
+    std::shared_ptr<Store>   store;
+    tenure::detail::common   common;
+    bool const               narrow = (common.in_flight = 8) != 0;
+    session_logic            logic{common, 1, 1};
+    tenure::detail::outgoing out;
+    std::uint64_t            request = 2;
+    next                     last    = next::done;
+
+    /// In a frame as it is received.
+    next put(bytes const& f, session_logic* to = nullptr) {
+        auto const h = head(f);
+        REQUIRE(h.has_value());
+        auto const body = std::span(f).subspan(sizeof(protocol::frame_header), h->body);
+        return last     = (to ? to : &logic)->apply(*h, body, std::span(f).subspan(sizeof *h + h->body), out);
+    }
+
+    reply say(op what, bytes const& body = {}, bytes const& payload = {}) {
+        put(frame(request, request - 1, what, body, payload));
+        auto const all = replies(sent(out));
+        REQUIRE(all.size() == 1);
+        CHECK(all[0].request == request);
+        CHECK(all[0].operation == static_cast<std::uint16_t>(what));
+        ++request;
+        return all[0];
+    }
+
+    protocol::block_run allocate(std::uint64_t batch, std::uint64_t n, std::uint64_t count = 1) {
+        reply const r = say(op::allocate, pack(u(batch), u(n), u(8), u(count)));
+        REQUIRE(r.status == 0);
+        return r.as<protocol::block_run>();
+    }
+    bytes read(protocol::block_run const& b, std::uint64_t at, std::uint64_t n) {
+        auto const r = say(op::read, pack(b.first, b.bytes, u(at), u(n)));
+        CHECK(r.status == 0);
+        return r.payload;
+    }
+    std::uint16_t write(protocol::block_run const& b, std::uint64_t at, bytes const& what) {
+        return say(op::write, pack(b.first, b.bytes, u(at), u(what.size())), what).status;
+    }
+};
+
+TEST_CASE("each operation's answer, byte for byte") {
+    script     s;
+    auto const b = s.allocate(7, 16, 3);
+    CHECK(b.bytes == 16u);
+    CHECK(b.count == 3u);
+    CHECK((b.first >> 40) == (0x123456u | 1u));
+
+    CHECK(s.write(b, 4, pattern(4)) == 0);
+    s.put(frame(4, 3, op::read, pack(b.first, b.bytes, u(2), u(8))));
+    bytes expected = pack(protocol::u32(0), protocol::u32(8), u(4), u(0), protocol::u16(0x8008), protocol::u16(0),
+                          protocol::u32(0), std::string(2, '\0'));
+    for (std::byte const x : pattern(4)) expected.push_back(x);
+    expected.resize(expected.size() + 2);
+    CHECK(sent(s.out, 3) == expected);
+
+    s.put(frame(5, 4, op::usage));
+    CHECK(sent(s.out) == pack(protocol::u32(24), protocol::u32(0), u(5), u(0), protocol::u16(0x800b),
+                              protocol::u16(0), protocol::u32(0), u(48), u(3), u(0)));
+    s.request = 6;
+    CHECK(s.say(op::renew).body.empty());
+    CHECK(s.say(op::copy, pack(b.first, u(16), u(b.first + 1), u(16), u(4), u(8), u(4))).status == 0);
+    CHECK(s.say(op::read, pack(u(b.first + 1), u(16), u(8), u(4))).payload == pattern(4));
+    CHECK(s.say(op::transfer, pack(u(8), u(b.first + 1), u(16), u(2))).status == 0);
+    CHECK(s.say(op::end_batch, pack(u(7))).status == 0);
+    CHECK(s.say(op::usage).body == pack(u(32), u(2), u(0)));
+    CHECK(s.say(op::deallocate, pack(u(b.first + 1), u(16), u(1))).status == 0);
+    CHECK(s.say(op::end_batch, pack(u(8))).status == 0);
+    CHECK(s.say(op::end_batch, pack(u(8))).status == 0);
+    CHECK(s.store->usage().blocks == 0);
+    auto const bye = s.say(op::goodbye);
+    CHECK(bye.status == 0);
+    CHECK(s.last == next::bye);
+}
+
+TEST_CASE("each error is told, and nothing happened") {
+    script     s;
+    auto const b    = s.allocate(1, 100);
+    auto const code = [&](op what, bytes const& body, bytes const& payload = {}) {
+        return s.say(what, body, payload).status;
+    };
+    auto const none = status(errc::no_such_block), range = status(errc::out_of_range);
+    CHECK(code(op::allocate, pack(u(0), u(8), u(3), u(1))) == status(errc::bad_alignment));
+    CHECK(code(op::allocate, pack(u(0), u(8), u(0), u(1))) == status(errc::bad_alignment));
+    CHECK(code(op::allocate, pack(u(0), u(~0ull), u(8), u(2))) == status(errc::limit_exceeded));
+    CHECK(code(op::read, pack(b.first, u(99), u(0), u(1))) == none);
+    CHECK(code(op::read, pack(u(b.first + 1), u(100), u(0), u(1))) == none);
+    CHECK(code(op::read, pack(u(1), u(100), u(0), u(1))) == none);
+    CHECK(code(op::read, pack(b.first, u(100), u(100), u(1))) == range);
+    CHECK(code(op::read, pack(b.first, u(100), u(~0ull), u(2))) == range);
+    CHECK(code(op::read, pack(b.first, u(100), u(0), u(~0ull))) == range);
+    CHECK(code(op::read, pack(b.first, u(100), u(100), u(0))) == 0);
+    CHECK(code(op::write, pack(b.first, u(100), u(99), u(2)), pattern(2)) == range);
+    CHECK(code(op::write, pack(b.first, u(100), u(~0ull), u(2)), pattern(2)) == range);
+    CHECK(code(op::write, pack(b.first, u(7), u(0), u(2)), pattern(2)) == none);
+    CHECK(code(op::copy, pack(b.first, u(100), b.first, u(100), u(0), u(5), u(10))) == range);
+    CHECK(code(op::copy, pack(b.first, u(100), b.first, u(100), u(0), u(95), u(10))) == range);
+    CHECK(code(op::copy, pack(b.first, u(100), b.first, u(100), u(0), u(~0ull), u(10))) == range);
+    CHECK(code(op::copy, pack(b.first, u(100), b.first, u(1), u(0), u(50), u(10))) == none);
+    CHECK(code(op::open, pack("nothing")) == status(errc::no_such_name));
+    CHECK(code(op::unshare, pack("nothing")) == status(errc::no_such_name));
+    CHECK(code(op::share, pack(u(5), u(100), "x")) == none);
+    CHECK(code(op::grant, pack(b.first, u(100), u(50), u(51))) == range);
+    CHECK(code(op::status, {}) == status(errc::access_denied));
+    CHECK(code(op::send, pack(b.first, u(100), u(0), u(1), u(1), u(1), u(0), protocol::key{}, "unix:/x")) ==
+          status(errc::access_denied));
+    CHECK(s.read(b, 0, 100) == bytes(100));
+
+    // Some of these live, most do not.
+    CHECK(code(op::transfer, pack(u(2), b.first, u(100), u(2))) == none);
+    CHECK(code(op::deallocate, pack(u(1), u(100), u(1), b.first, u(100), u(3000))) == none);
+    CHECK(s.store->usage().blocks == 0);
+    CHECK(code(op::deallocate, pack(b.first, u(100), u(1))) == none);
+    CHECK(code(op::deallocate, pack(b.first, u(100), u(~0ull))) == status(errc::limit_exceeded));
+
+    // All or none.
+    s.store->refuse_after = 5;
+    CHECK(code(op::allocate, pack(u(3), u(8), u(8), u(10))) == status(errc::store_full));
+    CHECK(s.store->usage().blocks == 0);
+    CHECK(s.logic.own().batches() == 0);
+}
+
+TEST_CASE("quotas") {
+    script<> base;
+    base.common.limits = {1000, 4, 2};
+    session_logic logic(base.common, 2, 1);
+    std::uint64_t request = 2;
+    auto const    say     = [&](op what, bytes const& body) {
+        base.put(frame(request, request - 1, what, body), &logic);
+        ++request;
+        return replies(sent(base.out)).at(0);
+    };
+    auto const limit = status(errc::limit_exceeded);
+    CHECK(say(op::allocate, pack(u(1), u(1001), u(8), u(1))).status == limit);
+    CHECK(say(op::allocate, pack(u(1), u(334), u(8), u(3))).status == limit);
+    CHECK(say(op::allocate, pack(u(1), u(1), u(8), u(5))).status == limit);
+    auto const b = say(op::allocate, pack(u(1), u(500), u(8), u(2))).as<protocol::block_run>();
+    CHECK(say(op::allocate, pack(u(1), u(1), u(8), u(1))).status == limit);
+    CHECK(say(op::usage, {}).body == pack(u(1000), u(2), u(1000)));
+    CHECK(say(op::transfer, pack(u(2), b.first, u(500), u(1))).status == 0);
+    CHECK(say(op::transfer, pack(u(3), b.first, u(500), u(1))).status == limit);
+    CHECK(say(op::end_batch, pack(u(1))).status == 0);
+    CHECK(say(op::transfer, pack(u(3), b.first, u(500), u(1))).status == 0);
+    CHECK(logic.own().batches() == 1);  // what is empty does not count
+    CHECK(say(op::allocate, pack(u(9), u(500), u(8), u(1))).status == 0);
+}
+
+TEST_CASE("what makes no sense ends the session") {
+    struct one {
+        char const* what;
+        bytes       f;
+    };
+    auto broken = [](auto change) {
+        bytes                  f = frame(2, 1, op::renew);
+        protocol::frame_header h;
+        std::memcpy(&h, f.data(), sizeof h);
+        change(h);
+        return pack(h);
+    };
+    one const all[] = {
+        {"an old number", frame(1, 0, op::renew)},
+        {"a second hello", frame(2, 1, op::hello)},
+        {"no operation", broken([](auto& h) { h.operation = 0; })},
+        {"no such operation", broken([](auto& h) { h.operation = 18; })},
+        {"a reply", broken([](auto& h) { h.operation = 0x8002; })},
+        {"a status", broken([](auto& h) { h.status = 4; })},
+        {"a payload", frame(2, 1, op::renew, {}, pattern(1))},
+        {"a body", frame(2, 1, op::renew, pattern(1))},
+        {"a short body", frame(2, 1, op::allocate, pattern(31))},
+        {"a long body", frame(2, 1, op::allocate, pattern(33))},
+        {"none of a block", frame(2, 1, op::allocate, pack(u(0), u(8), u(8), u(0)))},
+        {"half a run", frame(2, 1, op::deallocate, pattern(25))},
+        {"half a batch", frame(2, 1, op::end_batch, pattern(7))},
+        {"a transfer without a batch", frame(2, 1, op::transfer, pattern(7))},
+        {"a write of another length", frame(2, 1, op::write, pack(u(1), u(1), u(0), u(2)), pattern(1))},
+        {"a name of nothing", frame(2, 1, op::open)},
+        {"a long name", frame(2, 1, op::open, pattern(256))},
+        {"a share without a name", frame(2, 1, op::share, pack(u(1), u(1)))},
+        {"a send to nowhere", frame(2, 1, op::send, pattern(72))},
+    };
+    for (auto const& [what, f] : all) {
+        CAPTURE(what);
+        script<tenure::heap_store> s;
+        CHECK(s.put(f) == next::over);
+        auto const r = replies(sent(s.out));
+        REQUIRE(r.size() == 1);
+        CHECK(r[0].status == 1);
+        CHECK(r[0].body.empty());
+    }
+    auto const bad_header = [&](auto change) {
+        bytes const f = broken(change);
+        return !head(f);
+    };
+    CHECK(bad_header([](auto& h) { h.request = 0; }));
+    CHECK(bad_header([](auto& h) { h.settled = 2; }));
+    CHECK(bad_header([](auto& h) { h.zero = 1; }));
+    CHECK(bad_header([](auto& h) { h.body = (1 << 20) + 1; }));
+    CHECK(bad_header([](auto& h) { h.payload = (16 << 20) + 1; }));
+}
+
+TEST_CASE("a request is done once, and its answer is repeated until it is settled") {
+    script     s;
+    auto const ask = frame(2, 1, op::allocate, pack(u(5), u(64), u(8), u(1)));
+    s.put(ask);
+    auto const first = sent(s.out);
+    s.put(ask);
+    CHECK(sent(s.out) == first);
+    CHECK(s.store->usage().blocks == 1);
+    auto const b = replies(first)[0].as<protocol::block_run>();
+
+    // A read is read again; a write is not written again.
+    s.put(frame(3, 1, op::write, pack(b.first, b.bytes, u(0), u(4)), pattern(4)));
+    s.put(frame(4, 1, op::read, pack(b.first, b.bytes, u(0), u(4))));
+    s.put(frame(5, 1, op::write, pack(b.first, b.bytes, u(0), u(4)), pattern(4, 9)));
+    s.put(frame(3, 1, op::write, pack(b.first, b.bytes, u(0), u(4)), pattern(4)));
+    s.put(frame(4, 1, op::read, pack(b.first, b.bytes, u(0), u(4))));
+    auto const all = replies(sent(s.out));
+    REQUIRE(all.size() == 5);
+    CHECK(all[1].payload == pattern(4));
+    CHECK(all[4].payload == pattern(4, 9));
+
+    // A long one is dropped as it comes.
+    session_logic::arriving w;
+    auto const              again = frame(3, 1, op::write, pack(b.first, b.bytes, u(0), u(4)), pattern(4));
+    auto const              h     = *head(again);
+    CHECK(s.logic.begin_write(h, std::span(again).subspan(32, 32), w, s.out) == next::done);
+    CHECK(w.target.where.empty());
+    s.logic.end_write(w, s.out);
+    CHECK(replies(sent(s.out)).at(0).status == 0);
+
+    SUBCASE("with another operation it is no repetition") { CHECK(s.put(frame(3, 1, op::renew)) == next::over); }
+    SUBCASE("settled, it is not asked again") {
+        CHECK(s.put(frame(6, 3, op::renew)) == next::done);
+        CHECK(s.put(frame(4, 3, op::read, pack(b.first, b.bytes, u(0), u(4)))) == next::done);
+        CHECK(s.put(frame(3, 1, op::write, pack(b.first, b.bytes, u(0), u(4)), pattern(4))) == next::over);
+    }
+    SUBCASE("as many as may be in flight") {
+        for (std::uint64_t i = 6; i < 10; ++i) CHECK(s.put(frame(i, 1, op::renew)) == next::done);
+        CHECK(s.put(frame(9, 1, op::renew)) == next::done);
+        CHECK(s.put(frame(10, 1, op::renew)) == next::over);
+    }
+    SUBCASE("a hello takes a number, which is left out") {
+        CHECK(!s.logic.resume(5));
+        CHECK(s.logic.resume(8));  // 6 and 7 never came
+        CHECK(s.put(frame(5, 1, op::write, pack(b.first, b.bytes, u(0), u(4)), pattern(4, 9))) == next::done);
+        CHECK(s.put(frame(6, 1, op::renew)) == next::done);
+        SUBCASE("and 7 comes") {
+            CHECK(s.put(frame(7, 1, op::renew)) == next::done);
+            CHECK(s.put(frame(9, 1, op::renew)) == next::done);
+        }
+        SUBCASE("or was another hello") { CHECK(s.put(frame(9, 1, op::renew)) == next::done); }
+        SUBCASE("and that number is nobody's") { CHECK(s.put(frame(8, 1, op::renew)) == next::over); }
+    }
+}
+
+TEST_CASE("memory is cleared before another client has it") {
+    SUBCASE("with addresses") {
+        script<watched_store> s;
+        for (std::uint64_t const n : {1ull, 100ull, 5000ull, 3ull << 20}) {
+            auto const b = s.allocate(0, n, 2);
+            CHECK(s.read(b, 0, n) == bytes(n));
+            CHECK(s.write(b, 0, pattern(n)) == 0);
+            CHECK(s.say(op::deallocate, pack(b.first, b.bytes, b.count)).status == 0);
+        }
+    }
+    SUBCASE("by the system's help") {
+        script<tenure::heap_store> s;
+        for (int i = 0; i < 3; ++i) {
+            auto const n = std::uint64_t{3} << 20 | 77;
+            auto const b = s.allocate(0, n);
+            CHECK(s.read(b, 0, n) == bytes(n));
+            CHECK(s.write(b, 0, pattern(n)) == 0);
+            CHECK(s.say(op::deallocate, pack(b.first, b.bytes, b.count)).status == 0);
+        }
+    }
+    SUBCASE("without") {
+        script<not_addressable> s;
+        auto const              b = s.allocate(0, 200'000);
+        CHECK(s.read(b, 0, 200'000) == bytes(200'000));
+        CHECK(s.write(b, 1, pattern(100'000)) == 0);
+        CHECK(s.read(b, 1, 100'000) == pattern(100'000));
+        CHECK(s.say(op::copy, pack(b.first, b.bytes, b.first, b.bytes, u(1), u(100'001), u(90'000))).status == 0);
+        CHECK(s.read(b, 100'001, 90'000) == bytes(pattern(90'000)));
+        CHECK(s.say(op::read, pack(b.first, b.bytes, u(0), u(2 << 20))).status == status(errc::out_of_range));
+    }
+}
+
+TEST_CASE("a block that is freed while it is sent stays until it is") {
+    script        s;
+    std::uint64_t n = 100'000;
+    auto const    b = s.allocate(4, n);
+    s.write(b, 0, pattern(n));
+    s.put(frame(s.request, s.request - 1, op::read, pack(b.first, b.bytes, u(0), u(n))));
+
+    // Bytes that are read stay as they were: what writes there waits.
+    CHECK(s.put(frame(s.request + 1, 1, op::write, pack(b.first, b.bytes, u(0), u(1)), pattern(1))) == next::later);
+    CHECK(s.put(frame(s.request + 1, 1, op::copy, pack(b.first, b.bytes, b.first, b.bytes, u(9), u(0), u(1)))) ==
+          next::later);
+    CHECK(s.put(frame(s.request + 1, 1, op::end_batch, pack(u(4)))) == next::done);
+    CHECK(s.logic.own().blocks() == 0);
+    CHECK(s.store->usage().blocks == 1);
+    auto const all = replies(sent(s.out, 1000));
+    REQUIRE(all.size() == 2);
+    CHECK(all[0].payload == pattern(n));
+    CHECK(s.store->usage().blocks == 0);
+    s.request += 2;
+
+    // As it arrives, too.
+    auto const              c = s.allocate(4, n, 3);
+    session_logic::arriving w;
+    auto const              f = frame(s.request, 1, op::write, pack(c.first, c.bytes, u(0), u(n)), pattern(n));
+    REQUIRE(s.logic.begin_write(*head(f), std::span(f).subspan(32, 32), w, s.out) == next::done);
+    REQUIRE(w.target.where.size() == n);
+    s.logic.end();
+    CHECK(s.store->usage().blocks == 1);
+    std::memset(w.target.where.data(), 1, n);
+    w = {};
+    CHECK(s.store->usage().blocks == 0);
+}
+
+TEST_CASE("what is shared by name") {
+    script        a;
+    session_logic b(a.common, 2, 1);
+    std::uint64_t number = 2;
+    auto const    say    = [&](op what, bytes const& body, bytes const& payload = {}) {
+        a.put(frame(number, number - 1, what, body, payload), &b);
+        ++number;
+        return replies(sent(a.out)).at(0);
+    };
+    auto const x    = a.allocate(1, 64);
+    auto const name = pack("weights");
+    auto const none = status(errc::no_such_block), denied = status(errc::access_denied);
+    a.write(x, 0, pattern(64));
+    CHECK(say(op::read, pack(x.first, x.bytes, u(0), u(4))).status == none);
+    CHECK(a.say(op::share, pack(x.first, x.bytes, "weights")).status == 0);
+    CHECK(say(op::read, pack(x.first, x.bytes, u(0), u(4))).status == none);  // it has to be opened
+    CHECK(say(op::open, name).body == pack(x.first, x.bytes));
+    CHECK(say(op::read, pack(x.first, x.bytes, u(0), u(64))).payload == pattern(64));
+    CHECK(say(op::write, pack(x.first, x.bytes, u(0), u(4)), pattern(4, 3)).status == 0);
+    CHECK(a.read(x, 0, 4) == pattern(4, 3));
+    CHECK(say(op::usage, {}).body == pack(u(0), u(0), u(0)));
+
+    // It stays the first client's.
+    CHECK(say(op::deallocate, pack(x.first, x.bytes, u(1))).status == none);
+    CHECK(say(op::transfer, pack(u(1), x.first, x.bytes, u(1))).status == none);
+    CHECK(say(op::share, pack(x.first, x.bytes, "mine")).status == none);
+    CHECK(say(op::unshare, name).status == denied);
+    auto const y = say(op::allocate, pack(u(0), u(8), u(8), u(1))).as<protocol::block_run>();
+    CHECK(say(op::share, pack(y.first, y.bytes, "weights")).status == denied);
+    CHECK(say(op::grant, pack(x.first, x.bytes, u(0), u(8))).status == 0);
+
+    SUBCASE("until that one takes the name back") {
+        CHECK(a.say(op::unshare, name).status == 0);
+        CHECK(say(op::open, name).status == status(errc::no_such_name));
+        CHECK(say(op::read, pack(x.first, x.bytes, u(0), u(4))).status == 0);
+        CHECK(say(op::share, pack(y.first, y.bytes, "weights")).status == 0);
+    }
+    SUBCASE("or frees the block") {
+        CHECK(a.say(op::end_batch, pack(u(1))).status == 0);
+        CHECK(say(op::open, name).status == status(errc::no_such_name));
+        CHECK(say(op::read, pack(x.first, x.bytes, u(0), u(4))).status == none);
+        CHECK(say(op::share, pack(y.first, y.bytes, "weights")).status == 0);
+    }
+    SUBCASE("or is gone") {
+        a.logic.end();
+        CHECK(a.store->usage().blocks == 1);
+        CHECK(say(op::open, name).status == status(errc::no_such_name));
+    }
+}
+
+TEST_CASE("a ticket is for one range, once") {
+    script        s;
+    auto const    b    = s.allocate(0, 100);
+    auto const    made = s.say(op::grant, pack(b.first, b.bytes, u(10), u(20)));
+    protocol::key key  = made.as<protocol::key>();
+    auto          t    = s.common.tickets.take(key);
+    REQUIRE(t);
+    CHECK(!s.common.tickets.take(key));
+    CHECK(!s.common.tickets.take(protocol::key{}));
+
+    session_logic guest(s.common, 1, std::move(*t));
+    std::uint64_t number = 2;
+    auto const    write  = [&](std::uint64_t at, std::uint64_t n) {
+        s.put(frame(number, number - 1, op::write, pack(b.first, b.bytes, u(at), u(n)), pattern(n)), &guest);
+        ++number;
+        return replies(sent(s.out)).at(0).status;
+    };
+    CHECK(write(10, 20) == 0);
+    CHECK(write(29, 1) == 0);
+    CHECK(write(30, 0) == 0);
+    for (auto const& [at, n] : {std::pair{9, 2}, {10, 21}, {29, 2}, {31, 0}, {0, 1}})
+        CHECK(write(static_cast<std::uint64_t>(at), static_cast<std::uint64_t>(n)) == status(errc::out_of_range));
+    CHECK(s.read(b, 10, 20).size() == 20);
+    SUBCASE("and nothing else") {
+        CHECK(s.put(frame(number, 1, op::read, pack(b.first, b.bytes, u(10), u(1))), &guest) == next::over);
+    }
+    SUBCASE("until the block is gone") {
+        CHECK(s.say(op::deallocate, pack(b.first, b.bytes, u(1))).status == 0);
+        CHECK(write(10, 1) == status(errc::no_such_block));
+    }
+    SUBCASE("as many as a client may give") {
+        s.common.most_tickets = 2;
+        CHECK(s.say(op::grant, pack(b.first, b.bytes, u(0), u(1))).status == 0);
+        CHECK(s.say(op::grant, pack(b.first, b.bytes, u(0), u(1))).status == 0);
+        CHECK(s.say(op::grant, pack(b.first, b.bytes, u(0), u(1))).status == status(errc::limit_exceeded));
+    }
+}
+
+TEST_CASE("a batch of many ends with one call") {
+    script              s;
+    std::uint64_t const many = TENURE_SANITIZED ? 10'000 : 100'000;
+    auto const          a = s.allocate(5, 64, many / 2), b = s.allocate(6, 64, 10), c = s.allocate(5, 64, many / 2);
+    auto const          calls = s.store->deallocations.load();
+    auto const          begin = std::chrono::steady_clock::now();
+    CHECK(s.say(op::end_batch, pack(u(5))).status == 0);
+    auto const took = std::chrono::steady_clock::now() - begin;
+    MESSAGE("end of " << many << ": " << std::chrono::duration<double, std::milli>(took).count() << " ms");
+    CHECK(s.store->deallocations == calls + 1);
+    CHECK(s.store->usage().blocks == 10);
+    CHECK(s.say(op::read, pack(a.first, a.bytes, u(0), u(1))).status == status(errc::no_such_block));
+    CHECK(s.say(op::read, pack(c.first, c.bytes, u(0), u(1))).status == status(errc::no_such_block));
+    CHECK(s.read(b, 0, 64) == bytes(64));
+
+    // One after the other, from the middle, and back again.
+    for (std::uint64_t i = 1; i < 10; i += 2)
+        CHECK(s.say(op::deallocate, pack(u(b.first + i), b.bytes, u(1))).status == 0);
+    for (std::uint64_t i = 0; i < 10; i += 2)
+        CHECK(s.say(op::transfer, pack(u(i + 1), u(b.first + i), b.bytes, u(1))).status == 0);
+    CHECK(s.logic.own().batches() == 5);
+    for (std::uint64_t i = 0; i < 10; i += 2) CHECK(s.say(op::end_batch, pack(u(i + 1))).status == 0);
+    CHECK(s.store->usage().blocks == 0);
+    CHECK(s.logic.own().bytes() == 0);
+}
+
+TEST_CASE("pages of ids that are used up") {
+    script s;
+    for (std::uint64_t const n : {512u, 512u, 1u, 511u, 1024u, 100u, 412u, 3u}) {
+        auto const b = s.allocate(1, 8, n);
+        CHECK(s.read(b, 0, 8) == bytes(8));
+        CHECK(s.say(op::read, pack(u(b.first + n - 1), u(8), u(0), u(8))).status == 0);
+        CHECK(s.say(op::read, pack(u(b.first + n), u(8), u(0), u(8))).status == status(errc::no_such_block));
+        auto const c = s.allocate(2, 8, n);
+        CHECK(s.say(op::deallocate, pack(c.first, c.bytes, c.count)).status == 0);
+        CHECK(s.say(op::deallocate, pack(c.first, c.bytes, u(1))).status == status(errc::no_such_block));
+    }
+    CHECK(s.say(op::end_batch, pack(u(1))).status == 0);
+    CHECK(s.store->usage().blocks == 0);
+}
+
+TEST_CASE("what the store would not free is tried again") {
+    script     s;
+    auto const a = s.allocate(5, 64, 3), b = s.allocate(6, 64, 3);
+    s.store->fail_once = true;
+    CHECK(s.say(op::end_batch, pack(u(5))).status == status(errc::device_unavailable));
+    CHECK(s.store->usage().blocks == 6);
+    CHECK(s.common.store->unfreed_blocks().blocks == 3);
+    CHECK(s.say(op::end_batch, pack(u(6))).status == 0);
+    CHECK(s.store->usage().blocks == 0);
+    CHECK(s.say(op::read, pack(a.first, a.bytes, u(0), u(1))).status == status(errc::no_such_block));
+    CHECK(b.count == 3u);
+}
+
+// ---- over sockets
+
+/// A server, and a thread or two that run it.
+template <class Store = tenure::heap_store>
+struct running {
+    explicit running(tenure::server_options o = {}, int threads = 2)
+        : server(io.get_executor(), store, std::move(o)) {
+        for (int i = 0; i < threads; ++i) all.emplace_back([this] { io.run(); });
+    }
+    ~running() {
+        server.close();
+        work.reset();
+    }
+
+    template <class F>
+    bool eventually(F f) {
+        auto const until = std::chrono::steady_clock::now() + 20s;
+        while (!f()) {
+            if (std::chrono::steady_clock::now() > until) return false;
+            std::this_thread::yield();
+        }
+        return true;
+    }
+    std::string unix_socket() {
+        return server.listen(tenure::endpoint("unix:" + (dir.path() / "s").string())).to_text();
+    }
+
+    temporary_directory                                                      dir;
+    std::shared_ptr<Store>                                                   store = std::make_shared<Store>();
+    boost::asio::io_context                                                  io;
+    boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work{io.get_executor()};
+    tenure::buffer_server                                                    server;
+    std::vector<std::jthread>                                                all;
+};
+
+/// A client that knows nothing but frames.
+class raw {
+public:
+    explicit raw(std::string const& where) {
+        tenure::endpoint const at(where);
+        if (at.how == tenure::endpoint::kind::unix_socket) {
+            ::sockaddr_un a{};
+            a.sun_family = AF_UNIX;
+            at.where.copy(a.sun_path, sizeof a.sun_path - 1);
+            fd_ = ::socket(AF_UNIX, SOCK_STREAM, 0);
+            REQUIRE(::connect(fd_, reinterpret_cast<::sockaddr*>(&a), sizeof a) == 0);
+        } else {
+            ::sockaddr_in a{};
+            a.sin_family      = AF_INET;
+            a.sin_port        = htons(at.port);
+            a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+            fd_               = ::socket(AF_INET, SOCK_STREAM, 0);
+            REQUIRE(::connect(fd_, reinterpret_cast<::sockaddr*>(&a), sizeof a) == 0);
+        }
+        ::timeval const patience{20, 0};
+        ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    }
+    raw(raw const&)            = delete;
+    raw& operator=(raw const&) = delete;
+    ~raw() { cut(); }
+    void cut() {
+        if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+    }
+
+    void put(std::span<std::byte const> what) {
+        while (!what.empty()) {
+            auto const n = ::send(fd_, what.data(), what.size(), MSG_NOSIGNAL);
+            if (n <= 0) return;  // the server had enough
+            what = what.subspan(static_cast<std::size_t>(n));
+        }
+    }
+    bool get(std::span<std::byte> into) {
+        while (!into.empty()) {
+            auto const n = ::recv(fd_, into.data(), into.size(), 0);
+            if (n <= 0) return false;
+            into = into.subspan(static_cast<std::size_t>(n));
+        }
+        return true;
+    }
+    /// Whether the server hung up.
+    bool over() {
+        std::byte b;
+        return !get({&b, 1}) && errno != EAGAIN;
+    }
+    reply answer() {
+        protocol::frame_header h;
+        REQUIRE(get(std::as_writable_bytes(std::span(&h, 1))));
+        reply r{h.request, static_cast<std::uint16_t>(h.operation & ~protocol::is_reply), h.status, bytes(h.body),
+                bytes(h.payload)};
+        REQUIRE(get(r.body));
+        REQUIRE(get(r.payload));
+        return r;
+    }
+
+    static bytes greeting(std::uint64_t number, protocol::hello_request h = {}, std::string_view token = {}) {
+        h.name_bytes  = 4;
+        h.token_bytes = static_cast<std::uint16_t>(token.size());
+        return frame(number, number - 1, op::hello, pack(h, "test", std::string(token)));
+    }
+    reply greet(protocol::hello_request const& h = {}, std::string_view token = {}) {
+        put(greeting(request, h, token));
+        auto r = answer();
+        CHECK(r.request == request++);
+        if (r.status == 0) welcome = r.as<protocol::hello_reply>();
+        return r;
+    }
+    /// To go on with this one's session.
+    protocol::hello_request known() const {
+        protocol::hello_request h;
+        h.instance = welcome.instance;
+        h.session  = welcome.session;
+        h.secret   = welcome.secret;
+        return h;
+    }
+    reply say(op what, bytes const& body = {}, bytes const& payload = {}) {
+        put(frame(request, request - 1, what, body, payload));
+        ++request;
+        return answer();
+    }
+    protocol::block_run allocate(std::uint64_t batch, std::uint64_t n, std::uint64_t count = 1) {
+        reply const r = say(op::allocate, pack(u(batch), u(n), u(8), u(count)));
+        REQUIRE(r.status == 0);
+        return r.as<protocol::block_run>();
+    }
+
+    std::uint64_t         request = 1;
+    protocol::hello_reply welcome;
+
+private:
+    int fd_ = -1;
+};
+
+TEST_CASE("hello, in all its ways") {
+    tenure::server_options o;
+    o.tokens.add("ann", "open sesame");
+    o.tokens.add("", "another");
+    o.quota.in_flight = 17;
+    running    s(o);
+    auto const at = s.unix_socket();
+    {
+        raw c(at);
+        REQUIRE(c.greet({}, "open sesame").status == 0);
+        CHECK(c.welcome.version == 1u);
+        CHECK(c.welcome.resumed == 0u);
+        CHECK(c.welcome.lease == 30'000u);
+        CHECK(c.welcome.in_flight == 17u);
+        CHECK(c.welcome.most_payload == 16u << 20);
+        auto const all = s.server.status();
+        REQUIRE(all.clients.size() == 1);
+        CHECK(all.clients[0].name == "test");
+        CHECK(all.clients[0].token == "ann");
+        CHECK(all.to_json().find("sesame") == std::string::npos);
+        CHECK(c.say(op::goodbye).status == 0);
+        CHECK(c.over());
+    }
+    auto const refused = [&](bytes const& f, errc why) {
+        raw c(at);
+        c.put(f);
+        auto const r = c.answer();
+        CHECK(r.status == status(why));
+        CHECK(c.over());
+    };
+    for (std::string_view const token : {"", "open sesam", "open sesame!", "open sesamE"})
+        refused(raw::greeting(1, {}, token), errc::access_denied);
+    protocol::hello_request h;
+    h.oldest = h.newest = 2;
+    refused(raw::greeting(1, h, "another"), errc::newer_format);
+    h.oldest = 1;
+    CHECK(raw(at).greet(h, "another").status == 0);
+    h         = {};
+    h.purpose = 1;
+    refused(raw::greeting(1, h), errc::access_denied);
+    h.purpose = 2;
+    refused(raw::greeting(1, h, "another"), errc::protocol_error);
+    h          = {};
+    h.magic[0] = 'T';
+    refused(raw::greeting(1, h, "another"), errc::protocol_error);
+    h             = {};
+    h.token_bytes = 9;
+    refused(frame(1, 0, op::hello, pack(h, "12345678")), errc::protocol_error);
+    refused(frame(1, 0, op::hello, pattern(4097)), errc::protocol_error);
+    refused(frame(1, 0, op::hello, pattern(5)), errc::protocol_error);
+    refused(frame(1, 0, op::renew), errc::protocol_error);
+    refused(bytes(32), errc::protocol_error);
+    CHECK(s.eventually([&] { return s.server.status().connections == 0; }));
+}
+
+TEST_CASE("a session goes on where its connection was cut") {
+    running    s;
+    auto const at = s.unix_socket();
+    raw        c(at);
+    c.greet();
+    auto const b = c.allocate(3, 1 << 20);
+
+    // In the middle of a write: that was not done, though some of it is there.
+    auto const w =
+        frame(c.request, c.request - 1, op::write, pack(b.first, b.bytes, u(0), u(1 << 20)), pattern(1 << 20));
+    bool cut = false;
+    SUBCASE("and is known to be gone") { cut = true; }
+    SUBCASE("and still seems to be there") {}
+    c.put(std::span(w).first(w.size() / 2));
+    auto const lost = c.request++;
+    if (cut) c.cut();
+
+    raw d(at);
+    d.request = c.request;
+    CHECK(d.greet(c.known()).status == 0);
+    CHECK(d.welcome.resumed == 1u);
+    CHECK(d.welcome.session == c.welcome.session);
+    d.put(w);
+    auto const r = d.answer();
+    CHECK(r.request == lost);
+    CHECK(r.status == 0);
+    CHECK(d.say(op::read, pack(b.first, b.bytes, u(0), u(1 << 20))).payload == pattern(1 << 20));
+    if (!cut) CHECK(c.over());
+
+    // Whoever does not know the secret has a new session.
+    auto known = d.known();
+    known.secret[15] ^= 1;
+    raw e(at);
+    CHECK(e.greet(known).status == 0);
+    CHECK(e.welcome.resumed == 0u);
+    CHECK(e.say(op::read, pack(b.first, b.bytes, u(0), u(1))).status == status(errc::no_such_block));
+    known = d.known();
+    known.instance += 1;
+    raw f(at);
+    CHECK(f.greet(known).status == 0);
+    CHECK(f.welcome.resumed == 0u);
+
+    CHECK(d.say(op::goodbye).status == 0);
+    CHECK(d.over());
+    CHECK(s.store->usage().blocks == 0);
+    raw g(at);
+    CHECK(g.greet(d.known()).status == 0);
+    CHECK(g.welcome.resumed == 0u);
+}
+
+TEST_CASE("who says nothing for a lease is gone, with all that was theirs") {
+    tenure::server_options o;
+    o.lease         = 60ms;
+    o.hello_timeout = 50ms;
+    running    s(o);
+    auto const at = s.unix_socket();
+    raw        silent(at);
+    raw        idle(at);
+    raw        deaf(at);
+    idle.greet();
+    idle.allocate(1, 1000, 10);
+    deaf.greet();
+    auto const b = deaf.allocate(0, 8 << 20);
+    for (int i = 0; i < 4; ++i)  // and does not take the answers
+        deaf.put(frame(deaf.request++, 1, op::read, pack(b.first, b.bytes, u(0), b.bytes)));
+    {
+        raw killed(at);
+        killed.greet();
+        killed.allocate(1, 1000, 10);
+    }
+    CHECK(s.eventually([&] { return s.store->usage().blocks == 0 && s.server.status().clients.empty(); }));
+    CHECK(silent.over());
+    CHECK(idle.over());
+    CHECK(s.eventually([&] { return s.server.status().connections == 0; }));
+
+    raw late(at);
+    CHECK(late.greet(idle.known()).status == 0);
+    CHECK(late.welcome.resumed == 0u);
+}
+
+TEST_CASE("frames in pieces, long ones, and answers that nobody takes") {
+    running    s;
+    auto const at = s.unix_socket();
+    raw        c(at);
+    for (std::byte const b : raw::greeting(c.request++)) c.put({&b, 1});
+    CHECK(c.answer().status == 0);
+    std::size_t const large = 5 << 20;
+    auto const        b     = c.allocate(0, large);
+    auto const        w = frame(c.request++, 1, op::write, pack(b.first, b.bytes, u(0), u(large)), pattern(large));
+    for (std::size_t i = 0; i < w.size();) {  // which pieces arrive together is the system's affair
+        std::size_t const n = std::min(i < 100 ? std::size_t{1} : std::size_t{99'999}, w.size() - i);
+        c.put(std::span(w).subspan(i, n));
+        i += n;
+    }
+    CHECK(c.answer().status == 0);
+
+    // Errors of long writes: their payloads are passed over.
+    bytes      many;
+    auto const add   = [&](bytes const& f) { many.insert(many.end(), f.begin(), f.end()); };
+    auto const first = c.request;
+    add(frame(c.request++, 1, op::write, pack(b.first, b.bytes, u(1), u(large)), pattern(large)));
+    add(frame(c.request++, 1, op::write, pack(u(1), b.bytes, u(0), u(100'000)), pattern(100'000)));
+    add(frame(c.request++, 1, op::renew));
+    // A read, a write to the same place, a read: the first one has the old bytes.
+    add(frame(c.request++, 1, op::read, pack(b.first, b.bytes, u(0), u(large))));
+    add(frame(c.request++, 1, op::write, pack(b.first, b.bytes, u(0), u(large)), pattern(large, 9)));
+    for (int i = 0; i < 20; ++i) add(frame(c.request++, 1, op::read, pack(b.first, b.bytes, u(0), u(large))));
+    std::jthread       writer([&] { c.put(many); });
+    std::vector<reply> got;
+    for (auto i = first; i < c.request; ++i) {
+        got.push_back(c.answer());
+        CHECK(got.back().request == i);
+    }
+    CHECK(got[0].status == status(errc::out_of_range));
+    CHECK(got[1].status == status(errc::no_such_block));
+    CHECK(got[2].status == 0);
+    CHECK(got[3].payload == pattern(large));
+    CHECK(got[4].status == 0);
+    for (std::size_t i = 5; i < got.size(); ++i) CHECK(got[i].payload == pattern(large, 9));
+
+    // The largest body there is.
+    bytes runs;
+    while (runs.size() + 24 <= protocol::most_body) {
+        auto const one = pack(u(1), u(1), u(1));
+        runs.insert(runs.end(), one.begin(), one.end());
+    }
+    CHECK(c.say(op::deallocate, runs).status == status(errc::no_such_block));
+    CHECK(c.say(op::status).body.size() > 100);
+}
+
+TEST_CASE("stores without addresses, over sockets") {
+    running<not_addressable> s;
+    raw                      c(s.unix_socket());
+    c.greet();
+    CHECK(c.welcome.most_payload == 1u << 20);
+    auto const b = c.allocate(0, 3 << 20);
+    for (std::uint64_t i = 0; i < 3; ++i)
+        c.put(frame(c.request++, 1, op::write, pack(b.first, b.bytes, u(i << 20), u(1 << 20)),
+                    pattern(1 << 20, static_cast<unsigned>(i))));
+    for (int i = 0; i < 3; ++i) CHECK(c.answer().status == 0);
+    for (std::uint64_t i = 0; i < 3; ++i)
+        CHECK(c.say(op::read, pack(b.first, b.bytes, u(i << 20), u(1 << 20))).payload ==
+              pattern(1 << 20, static_cast<unsigned>(i)));
+    CHECK(c.say(op::read, pack(b.first, b.bytes, u(0), u(2 << 20))).status == status(errc::limit_exceeded));
+    c.put(frame(c.request, 1, op::write, pack(b.first, b.bytes, u(0), u(2 << 20)), bytes(2 << 20)));
+    CHECK(c.answer().status == 1);
+    CHECK(c.over());
+}
+
+TEST_CASE("who gets in") {
+    running             s;
+    temporary_directory dir;
+    auto const          path = (dir.path() / "tokens").string();
+    SUBCASE("through a Unix socket: whose it is") {
+        auto const    at = s.unix_socket();
+        struct ::stat about{};
+        REQUIRE(::stat(tenure::endpoint(at).where.c_str(), &about) == 0);
+        CHECK((about.st_mode & 0777) == 0600);
+        tenure::server_options o;
+        o.users = {::geteuid() + 1};
+        running other(o);
+        raw     c(other.unix_socket());
+        c.put(raw::greeting(1));
+        CHECK(c.over());
+    }
+    SUBCASE("beyond this machine, nobody without TLS and a proof") {
+        for (char const* const where : {"tcp:0.0.0.0:0", "tcp:[::]:0", "tcp:localhost:0", "tls:0.0.0.0:0"})
+            check_throws(errc::insecure, {where}, [&] { s.server.listen(tenure::endpoint(where)); });
+        tenure::server_options o;
+        o.tokens.add("", "x");
+        running with_token(o);
+        check_throws(errc::insecure, {"TLS"}, [&] { with_token.server.listen(tenure::endpoint("tcp:0.0.0.0:0")); });
+        auto const at = with_token.server.listen(tenure::endpoint("tcp:127.0.0.1:0"));
+        CHECK(at.port != 0);
+        raw c(at.to_text());
+        CHECK(c.greet({}, "x").status == 0);
+        CHECK(c.say(op::status).status == status(errc::access_denied));
+
+        // Whatever else it sends, it hears why it is over.
+        raw d(at.to_text());
+        CHECK(d.greet({}, "x").status == 0);
+        bytes nonsense(std::size_t{4} << 20, std::byte{0xee});
+        d.put(nonsense);
+        CHECK(d.answer().status == 1);
+        CHECK(d.over());
+    }
+    SUBCASE("tokens from a file that is nobody else's") {
+        std::ofstream(path) << "# people\nann:secret\n\nplain\r\n";
+        ::chmod(path.c_str(), 0640);
+        check_throws(errc::access_denied, {path, "chmod 600"}, [&] { tenure::tokens::from_file(path); });
+        ::chmod(path.c_str(), 0600);
+        auto const all  = tenure::tokens::from_file(path);
+        auto const find = [&](std::string_view t) { return all.find(std::as_bytes(std::span(t))); };
+        REQUIRE(find("secret"));
+        CHECK(*find("secret") == "ann");
+        CHECK(find("plain"));
+        CHECK(!find("ann:secret"));
+        CHECK(!find(""));
+        CHECK(all.first() == "secret");
+        std::ofstream(path) << "# nobody\n";
+        check_throws(errc::access_denied, {path}, [&] { tenure::tokens::from_file(path); });
+        check_throws(std::error_code(ENOENT, std::system_category()), {"/nowhere"},
+                     [&] { tenure::tokens::from_file("/nowhere"); });
+    }
+    SUBCASE("a socket's file that a dead server left is replaced; a living one's is not") {
+        auto const at = s.unix_socket();
+        check_throws(std::error_code(EADDRINUSE, std::system_category()), {at},
+                     [&] { s.server.listen(tenure::endpoint(at)); });
+        auto const    left = "unix:" + (dir.path() / "left").string();
+        int const     fd   = ::socket(AF_UNIX, SOCK_STREAM, 0);
+        ::sockaddr_un a{};
+        a.sun_family = AF_UNIX;
+        tenure::endpoint(left).where.copy(a.sun_path, sizeof a.sun_path - 1);
+        REQUIRE(::bind(fd, reinterpret_cast<::sockaddr*>(&a), sizeof a) == 0);
+        ::close(fd);
+        std::ofstream(dir.path() / "file") << "somebody's";
+        check_throws(std::error_code(EADDRINUSE, std::system_category()), {"file"},
+                     [&] { s.server.listen(tenure::endpoint("unix:" + (dir.path() / "file").string())); });
+        CHECK(std::filesystem::file_size(dir.path() / "file") == 10);
+        s.server.listen(tenure::endpoint(left));
+        CHECK(raw(left).greet().status == 0);
+    }
+}
+
+/// Keys and certificates of an authority of the test's own, as files.
+class certificates {
+public:
+    explicit certificates(std::filesystem::path dir) : dir_(std::move(dir)) {
+        auto ca = make("ca", "test authority", nullptr, nullptr);
+        make("server", "localhost", ca.first.get(), ca.second.get());
+        make("client", "worker 7", ca.first.get(), ca.second.get());
+        auto other = make("other_ca", "somebody else", nullptr, nullptr);
+        make("stranger", "worker 7", other.first.get(), other.second.get());
+    }
+    std::string pem(char const* name) const { return (dir_ / (std::string(name) + ".pem")).string(); }
+    std::string key(char const* name) const { return (dir_ / (std::string(name) + ".key")).string(); }
+
+private:
+    using x509 = std::unique_ptr<::X509, decltype(&::X509_free)>;
+    using pkey = std::unique_ptr<::EVP_PKEY, decltype(&::EVP_PKEY_free)>;
+
+    std::pair<x509, pkey> make(char const* file, char const* name, ::X509* issuer, ::EVP_PKEY* by) {
+        pkey k(::EVP_EC_gen("P-256"), &::EVP_PKEY_free);
+        x509 c(::X509_new(), &::X509_free);
+        REQUIRE(k);
+        REQUIRE(c);
+        ::X509_set_version(c.get(), 2);
+        ::ASN1_INTEGER_set(::X509_get_serialNumber(c.get()), ++serial_);
+        ::X509_gmtime_adj(::X509_getm_notBefore(c.get()), -3600);
+        ::X509_gmtime_adj(::X509_getm_notAfter(c.get()), 3600);
+        ::X509_set_pubkey(c.get(), k.get());
+        ::X509_NAME_add_entry_by_txt(::X509_get_subject_name(c.get()), "CN", MBSTRING_ASC,
+                                     reinterpret_cast<unsigned char const*>(name), -1, -1, 0);
+        ::X509_set_issuer_name(c.get(), ::X509_get_subject_name(issuer ? issuer : c.get()));
+        auto const extend = [&](int what, char const* value) {
+            ::X509V3_CTX context;
+            ::X509V3_set_ctx(&context, issuer ? issuer : c.get(), c.get(), nullptr, nullptr, 0);
+            ::X509_EXTENSION* const e = ::X509V3_EXT_conf_nid(nullptr, &context, what, value);
+            REQUIRE(e);
+            ::X509_add_ext(c.get(), e, -1);
+            ::X509_EXTENSION_free(e);
+        };
+        if (!issuer) extend(NID_basic_constraints, "critical,CA:TRUE");
+        else if (std::string_view(name) == "localhost") extend(NID_subject_alt_name, "DNS:localhost");
+        REQUIRE(::X509_sign(c.get(), by ? by : k.get(), ::EVP_sha256()) > 0);
+        std::FILE* const p = std::fopen(pem(file).c_str(), "w");
+        ::PEM_write_X509(p, c.get());
+        std::fclose(p);
+        std::FILE* const q = std::fopen(key(file).c_str(), "w");
+        ::PEM_write_PrivateKey(q, k.get(), nullptr, nullptr, 0, nullptr, nullptr);
+        std::fclose(q);
+        return {std::move(c), std::move(k)};
+    }
+
+    std::filesystem::path dir_;
+    long                  serial_ = 0;
+};
+
+/// Sends `n` bytes of a block of `from` to one of `to`; what came of it.
+std::error_code send(raw& from, raw& to, tenure::endpoint const& where, std::uint64_t n) {
+    auto const a = from.allocate(0, n), b = to.allocate(0, n + 10);
+    CHECK(from.say(op::write, pack(a.first, a.bytes, u(0), u(n)), pattern(n)).status == 0);
+    auto const ticket = to.say(op::grant, pack(b.first, b.bytes, u(10), u(n)));
+    CHECK(ticket.status == 0);
+    auto const r = from.say(op::send, pack(a.first, a.bytes, u(0), u(n), b.first, b.bytes, u(10),
+                                           ticket.as<protocol::key>(), where.to_text()));
+    if (r.status) return protocol::error_of(r.status);
+    CHECK(to.say(op::read, pack(b.first, b.bytes, u(10), u(n))).payload == pattern(n));
+    return {};
+}
+
+TEST_CASE("blocks go from server to server") {
+    running<not_addressable> to;
+    auto const               there = tenure::endpoint(to.unix_socket());
+    tenure::server_options   o;
+    o.peers = {there, tenure::endpoint("unix:/nowhere/at/all")};
+    running from(o);
+    raw     a(from.unix_socket()), b(there.to_text());
+    a.greet();
+    b.greet();
+    CHECK(!send(a, b, there, 1 << 20));
+    CHECK(!send(a, b, there, 3));
+    CHECK(send(a, b, o.peers[1], 3) == errc::device_unavailable);
+    CHECK(send(a, b, tenure::endpoint("unix:/tmp/elsewhere"), 3) == errc::access_denied);
+
+    // A wrong ticket.
+    auto const x = a.allocate(0, 8);
+    CHECK(a.say(op::send, pack(x.first, x.bytes, u(0), u(8), u(1), u(8), u(0), protocol::key{}, there.to_text()))
+              .status == status(errc::access_denied));
+}
+
+TEST_CASE("TLS: who is who on both sides") {
+    temporary_directory    dir;
+    certificates const     c(dir.path());
+    tenure::server_options o;
+    auto const             server = [&](bool ask) {
+        return std::make_shared<tenure::tls_server>(
+            tenure::tls_files{c.pem("server"), c.key("server"), ask ? c.pem("ca") : std::string()});
+    };
+    check_throws(std::error_code(ENOENT, std::system_category()), {"/nowhere"},
+                 [&] { tenure::tls_server(tenure::tls_files{"/nowhere", c.key("server"), {}}); });
+
+    o.tls = server(true);
+    running to(o);
+    auto    there = to.server.listen(tenure::endpoint("tls:127.0.0.1:0"));
+    raw     b(to.unix_socket());
+    b.greet();
+
+    auto const attempt = [&](tenure::tls_files const& files, std::string const& host) {
+        tenure::server_options p;
+        auto                   peer = there;
+        peer.where                  = host;
+        p.peers                     = {peer};
+        p.peers_tls                 = std::make_shared<tenure::tls_client>(files);
+        running from(p);
+        raw     a(from.unix_socket());
+        a.greet();
+        return send(a, b, peer, 100'000);
+    };
+    CHECK(!attempt({c.pem("client"), c.key("client"), c.pem("ca")}, "localhost"));
+    // The host is another one, though the certificate is good; the authority is another one; there is no
+    // certificate.
+    CHECK(attempt({c.pem("client"), c.key("client"), c.pem("ca")}, "127.0.0.1") == errc::access_denied);
+    CHECK(attempt({c.pem("client"), c.key("client"), c.pem("other_ca")}, "localhost") == errc::access_denied);
+    CHECK(attempt({c.pem("stranger"), c.key("stranger"), c.pem("ca")}, "localhost"));
+    CHECK(attempt({{}, {}, c.pem("ca")}, "localhost"));
+
+    // Neither plain text nor an old version.
+    raw plain(there.to_text());
+    plain.put(raw::greeting(1));
+    bytes answer(4096);
+    CHECK(!plain.get(answer));
+    std::unique_ptr<::SSL_CTX, decltype(&::SSL_CTX_free)> old(::SSL_CTX_new(::TLS_client_method()),
+                                                              &::SSL_CTX_free);
+    ::SSL_CTX_set_security_level(old.get(), 0);
+    ::SSL_CTX_set_max_proto_version(old.get(), TLS1_1_VERSION);
+    std::unique_ptr<::SSL, decltype(&::SSL_free)> ssl(::SSL_new(old.get()), &::SSL_free);
+    int const                                     fd = ::socket(AF_INET, SOCK_STREAM, 0);
+    ::sockaddr_in                                 address{};
+    address.sin_family      = AF_INET;
+    address.sin_port        = htons(there.port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    REQUIRE(::connect(fd, reinterpret_cast<::sockaddr*>(&address), sizeof address) == 0);
+    ::SSL_set_fd(ssl.get(), fd);
+    CHECK(::SSL_connect(ssl.get()) != 1);
+    ::close(fd);
+
+    // Without an authority for clients, a token.
+    tenure::server_options t;
+    t.tls = server(false);
+    running nobody(t);
+    check_throws(errc::insecure, {"token"}, [&] { nobody.server.listen(tenure::endpoint("tls:localhost:0")); });
+}
+
+TEST_CASE("drain lets those who are there go on, and nobody in") {
+    running           s;
+    auto const        at = s.unix_socket();
+    std::atomic<bool> done{false};
+    raw               c(at), d(at);
+    c.greet();
+    d.greet();
+    auto const b = c.allocate(0, 10);
+    s.server.drain(60s, [&] { done = true; });
+    CHECK(c.say(op::read, pack(b.first, b.bytes, u(0), u(10))).payload == bytes(10));
+    check_throws(errc::store_closed, {}, [&] { s.server.listen(tenure::endpoint(at)); });
+    CHECK(c.say(op::goodbye).status == 0);
+    CHECK(!done);
+    CHECK(d.say(op::goodbye).status == 0);
+    CHECK(s.eventually([&] { return done.load(); }));
+    CHECK(s.store->usage().blocks == 0);
+}
+
+TEST_CASE("closing frees what is there, whatever is under way") {
+    running    s;
+    auto const at = s.unix_socket();
+    raw        c(at), d(at);
+    c.greet();
+    d.greet();
+    auto const b = c.allocate(0, 8 << 20);
+    d.allocate(4, 8, 1000);
+    for (int i = 0; i < 4; ++i) c.put(frame(c.request++, 1, op::read, pack(b.first, b.bytes, u(0), b.bytes)));
+    auto const w = frame(c.request++, 1, op::write, pack(b.first, b.bytes, u(0), b.bytes), pattern(8 << 20));
+    c.put(std::span(w).first(100'000));
+    s.server.close();
+    CHECK(s.eventually([&] { return s.store->usage().blocks == 0; }));
+    CHECK(d.over());
+}
+
+}  // namespace
