@@ -203,7 +203,8 @@ TEST_CASE("any completion token") {
         s->async_copy(b, 0, b, 40'000, 10'000, boost::asio::use_future).get();
         s->async_read(b, 0, into, boost::asio::use_future).get();
         CHECK(into == from);
-        CHECK_THROWS_AS(s->async_read(b, 1, into, boost::asio::use_future).get(), boost::system::system_error);
+        auto const [why] = s->async_read(b, 1, into, boost::asio::as_tuple(boost::asio::use_future)).get();
+        CHECK(std::error_code(why) == errc::out_of_range);
         s->async_deallocate(std::span(&b, 1), boost::asio::use_future).get();
     }
     SUBCASE("coroutines, deferred") {
