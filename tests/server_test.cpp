@@ -1013,6 +1013,14 @@ TEST_CASE("who gets in") {
         raw c(at.to_text());
         CHECK(c.greet({}, "x").status == 0);
         CHECK(c.say(op::status).status == status(errc::access_denied));
+
+        // Whatever else it sends, it hears why it is over.
+        raw d(at.to_text());
+        CHECK(d.greet({}, "x").status == 0);
+        bytes nonsense(std::size_t{4} << 20, std::byte{0xee});
+        d.put(nonsense);
+        CHECK(d.answer().status == 1);
+        CHECK(d.over());
     }
     SUBCASE("tokens from a file that is nobody else's") {
         std::ofstream(path) << "# people\nann:secret\n\nplain\r\n";

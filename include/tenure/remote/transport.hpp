@@ -37,6 +37,10 @@ public:
     virtual void async_read_some(std::span<boost::asio::mutable_buffer const> into, handler done) = 0;
     virtual void async_write_some(std::span<boost::asio::const_buffer const> from, handler done)  = 0;
 
+    /// Nothing more will be sent, and the peer is told. What it has sent meanwhile can be read and dropped: were it
+    /// lying there at close(), TCP would have the peer lose what it was sent last. False: there is no such thing.
+    virtual bool finish() noexcept { return false; }
+
     /// Ends what is under way, with an error. The socket is closed at once.
     virtual void close() noexcept = 0;
 };
@@ -57,6 +61,11 @@ public:
     void async_write_some(std::span<boost::asio::const_buffer const> from, handler done) override {
         writing_.assign(from.begin(), from.end());
         socket_.async_write_some(std::span(writing_), here{std::move(done)});
+    }
+    bool finish() noexcept override {
+        boost::system::error_code ec;
+        socket_.shutdown(socket::shutdown_send, ec);
+        return !ec;
     }
     void close() noexcept override {
         boost::system::error_code ignored;

@@ -82,7 +82,11 @@ private:
     void pump() {
         if (closed_) return;
         if (!writing_ && !out_.empty()) write();
-        if (ending_ && out_.empty()) return close();
+        if (ending_ && out_.empty() && !finished_ && !(finished_ = transport_->finish())) return close();
+        if (!reading_ && finished_) {  // until the peer goes, or its time is up
+            in_.drop();
+            return read();
+        }
         if (!reading_ && !ending_ && !paused_ && !waiting_ && out_.size() < most_queued) read();
     }
 
@@ -97,6 +101,7 @@ private:
 
     void received(boost::system::error_code ec, std::size_t bytes) {
         if (closed_ || ec) return close();
+        if (finished_) return pump();
         if (ticket_) expire(hub_->options.lease);
         if (session_) session_->heard();
         in_.put(bytes);
@@ -275,7 +280,7 @@ private:
     bool                           resumed_ = false;
     bool                           waiting_ = false;  ///< for the session
     bool                           paused_  = false;  ///< until all is sent
-    bool                           ending_ = false, closed_ = false, gone_ = false;
+    bool                           ending_ = false, finished_ = false, closed_ = false, gone_ = false;
 };
 
 }  // namespace tenure::detail

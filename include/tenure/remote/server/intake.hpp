@@ -112,6 +112,8 @@ public:
         return session_logic::next::over;
     }
 
+    void drop() noexcept { in_.take(in_.size()); }
+
     /// Nothing refers to a block any more.
     void clear() noexcept { landing_ = {}; }
 
