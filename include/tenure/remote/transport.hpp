@@ -43,6 +43,10 @@ public:
 
     /// Ends what is under way, with an error. The socket is closed at once.
     virtual void close() noexcept = 0;
+
+    /// The socket, if the bytes that go over it are just these: who has no read or write under way may then use it
+    /// without the executor. Else -1.
+    virtual int descriptor() noexcept { return -1; }
 };
 
 /// A Unix or TCP socket.
@@ -71,6 +75,7 @@ public:
         boost::system::error_code ignored;
         socket_.close(ignored);  // whatever it says, the descriptor is gone
     }
+    int descriptor() noexcept override { return socket_.native_handle(); }
 
 private:
     /// A handler that says nothing of an executor: it runs on the socket's, and to be told so by a type that hides

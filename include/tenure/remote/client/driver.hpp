@@ -156,31 +156,55 @@ private:
         session_.pump();
         if (!finish()) {
             auto const due = session_.due();
-            if (due <= clock::now()) {
-                session_.tick(clock::now());
+            if (session_.is_direct()) {
+                bool const ready = wait(due);
+                session_.at(clock::now());
+                if (ready) session_.receive();
+                if (session_.now() >= due) session_.tick();
+            } else if (due <= session_.now()) {
+                session_.tick();
                 turn([&] { wire_.poll_one(); });
             } else if (due == clock::time_point::max()) {
                 turn([&] { wire_.run_one(); });
+                session_.at(clock::now());
             } else {
                 turn([&] { wire_.run_one_until(due); });
+                session_.at(clock::now());
             }
             session_.pump();
             finish();
         }
     }
 
+    /// For the socket, or for somebody with something to do. True: there is something to receive.
+    bool wait(clock::time_point due) noexcept {
+        std::unique_lock lock(mutex_);
+        if (!submitted_.empty() || !cancelled_.empty()) return false;
+        waits_ = true;
+        lock.unlock();
+        auto const patience = due == clock::time_point::max() ? std::chrono::hours(1) : due - session_.now();
+        bool const ready =
+            wake_up_.wait(session_.connection().socket(), session_.connection().is_sending(), patience);
+        lock.lock();
+        waits_ = false;
+        if (std::exchange(woken_, false)) wake_up_.clear();
+        return ready;
+    }
+
     void take_in() noexcept {
         call_list<&call::submitted> submitted;
         std::unique_lock            lock(mutex_);
         submitted.swap(submitted_);
+        bool const any_cancelled = !cancelled_.empty();
         lock.unlock();
+        session_.at(clock::now());
         while (!submitted.empty()) {
             call& c = submitted.front();
             submitted.pop_front();
             session_.accept(c);
         }
-        lock.lock();
-        while (!cancelled_.empty()) {
+        if (any_cancelled) lock.lock();
+        while (any_cancelled && !cancelled_.empty()) {
             call& c = cancelled_.front();
             cancelled_.pop_front();
             lock.unlock();  // it stays: only this thread finishes it
@@ -214,7 +238,11 @@ private:
         if (leader_ == nobody) {
             wanted_ = true;
             idle_.notify_one();
-        } else if (!roused_ && leader_ != std::this_thread::get_id()) {
+        } else if (leader_ == std::this_thread::get_id()) {
+            return;
+        } else if (waits_) {
+            if (!std::exchange(woken_, true)) wake_up_.set();
+        } else if (!roused_) {
             roused_ = true;
             boost::asio::post(wire_, with_memory{&rouse_memory_, [this] {  // which is free by now
                                                      std::scoped_lock const guard(mutex_);
@@ -257,11 +285,13 @@ private:
     blocking_call*              first_ = nullptr;  ///< who sleeps, in order of coming
     call_list<&call::submitted> submitted_;
     call_list<&call::cancelled> cancelled_;
-    bool                        roused_ = false, handlers_wait_ = false, wanted_ = false, stopping_ = false;
-    clock::time_point           due_ = clock::time_point::max(), waits_until_ = due_;
+    bool              waits_ = false, woken_ = false;  ///< the leader, for its socket; and was told not to
+    bool              roused_ = false, handlers_wait_ = false, wanted_ = false, stopping_ = false;
+    clock::time_point due_ = clock::time_point::max(), waits_until_ = due_;
 
     boost::asio::io_context wire_{1}, handlers_{1};
     io_memory               rouse_memory_;
+    wake_up                 wake_up_;
     session                 session_;
 
     boost::asio::executor_work_guard<boost::asio::io_context::executor_type> wire_work_, handlers_work_;

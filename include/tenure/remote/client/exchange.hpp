@@ -28,8 +28,6 @@ public:
     exchange(exchange const&)            = delete;
     exchange& operator=(exchange const&) = delete;
 
-    // Calls -----------------------------------------------------------------------------------------------------
-
     /// False: it is finished already.
     bool accept(call& c) noexcept {
         queue_.enter(c);
@@ -141,8 +139,6 @@ public:
         spare_.sweep(false);
     }
 
-    // Out -------------------------------------------------------------------------------------------------------
-
     /// What is to be sent next; it may be empty.
     std::span<boost::asio::const_buffer const> gather() noexcept {
         issue();
@@ -155,8 +151,6 @@ public:
         });
     }
 
-    // In --------------------------------------------------------------------------------------------------------
-
     enum class understood { all, more, nonsense };
 
     /// The next answer that has come in, with its header before it. `more`: it is not all there.
@@ -167,9 +161,9 @@ public:
             if (bytes.size() < sizeof(protocol::frame_header)) return more;
             auto const h = protocol::header(bytes.first<sizeof(protocol::frame_header)>());
             if (!h || h->status == protocol::status_of(make_error_code(errc::protocol_error))) return nonsense;
-            request* const r = window_.find(h->request);
-            if (!r || !is_answer(*h, *r)) return nonsense;
-            if (r->is == request::state::written && !out_.gathered(h->request)) return nonsense;
+            request* const r   = window_.find(h->request);
+            bool const     out = r && (r->is == request::state::sent || out_.gathered(h->request));
+            if (!out || !is_answer(*h, *r)) return nonsense;
             r->outcome      = protocol::error_of(h->status);
             auto const body = bytes.subspan(sizeof *h);
             if (r->operation() == protocol::operation::status && !r->outcome) {

@@ -10,9 +10,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include <boost/asio/buffer.hpp>
 
+#include <tenure/remote/client/inbox.hpp>
 #include <tenure/remote/client/options.hpp>
 #include <tenure/remote/protocol.hpp>
 
@@ -54,19 +56,28 @@ public:
     }
     void wrote(std::size_t n) noexcept { out_ += n; }
 
-    /// Whether a header may be that of the answer.
-    static bool is_answer(protocol::frame_header const& h, std::uint64_t number) noexcept {
-        auto const op = static_cast<std::uint16_t>(protocol::operation::hello) | protocol::is_reply;
-        return h.operation == op && h.request == number && h.settled == 0 && h.payload == 0 &&
-               h.body == (h.status == 0 ? sizeof(protocol::hello_reply) : 0);
-    }
+    struct answer {
+        bool                  sound = true, whole = false;
+        std::error_code       refused;
+        protocol::hello_reply reply;
+    };
 
-    /// Whether it can be worked with.
-    bool is_sound(protocol::hello_reply const& r) const noexcept {
-        bool const same = r.instance == instance_ && r.session == session_;
-        return r.version == protocol::version && r.resumed <= 1 && (r.resumed == 0 || (session_ != 0 && same)) &&
-               r.instance != 0 && r.session != 0 && r.lease != 0 && r.most_body >= protocol::most_hello &&
-               r.most_payload != 0 && r.in_flight != 0;
+    /// What came of the answer to the hello with that number; all of it, once it is whole.
+    answer take(inbox& in, std::uint64_t number) const noexcept {
+        answer     a;
+        auto const bytes = in.bytes();
+        if (bytes.size() < sizeof(protocol::frame_header)) return a;
+        auto const h = protocol::header(bytes.first<sizeof(protocol::frame_header)>());
+        a.sound      = h && is_answer(*h, number);
+        if (!a.sound || bytes.size() < sizeof *h + h->body) return a;
+        a.refused = protocol::error_of(h->status);
+        if (!a.refused) {
+            a.reply = *protocol::whole<protocol::hello_reply>(bytes.subspan(sizeof *h, h->body));
+            a.sound = is_sound(a.reply);
+        }
+        a.whole = a.sound;
+        in.skip(sizeof *h + h->body);
+        return a;
     }
 
     std::uint64_t instance() const noexcept { return instance_; }
@@ -83,6 +94,20 @@ public:
     }
 
 private:
+    static bool is_answer(protocol::frame_header const& h, std::uint64_t number) noexcept {
+        auto const op = static_cast<std::uint16_t>(protocol::operation::hello) | protocol::is_reply;
+        return h.operation == op && h.request == number && h.settled == 0 && h.payload == 0 &&
+               h.body == (h.status == 0 ? sizeof(protocol::hello_reply) : 0);
+    }
+
+    /// Whether it can be worked with.
+    bool is_sound(protocol::hello_reply const& r) const noexcept {
+        bool const same = r.instance == instance_ && r.session == session_;
+        return r.version == protocol::version && r.resumed <= 1 && (r.resumed == 0 || (session_ != 0 && same)) &&
+               r.instance != 0 && r.session != 0 && r.lease != 0 && r.most_body >= protocol::most_hello &&
+               r.most_payload != 0 && r.in_flight != 0;
+    }
+
     std::string const                        name_, token_;
     std::string                              bytes_;
     std::size_t                              out_ = 0;

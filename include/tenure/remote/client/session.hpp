@@ -15,9 +15,9 @@
 
 #include <boost/asio/io_context.hpp>
 
+#include <tenure/remote/client/carrier.hpp>
 #include <tenure/remote/client/exchange.hpp>
 #include <tenure/remote/client/greeting.hpp>
-#include <tenure/remote/client/io_memory.hpp>
 #include <tenure/remote/client/link.hpp>
 #include <tenure/remote/client/options.hpp>
 
@@ -33,13 +33,17 @@ namespace tenure::detail::remote {
 class session {
 public:
     session(boost::asio::io_context& on, endpoint const& to, client_options const& options, stash& spare)
-        : wire_(on),
+        : context_(on),
           to_(to),
           options_(options),
           calls_(spare, std::max(options.in_flight, 1u)),
           greeting_(options) {}
     session(session const&)            = delete;
     session& operator=(session const&) = delete;
+
+    /// The time, as of now.
+    void              at(clock::time_point t) noexcept { now_ = t; }
+    clock::time_point now() const noexcept { return now_; }
 
     void accept(call& c) noexcept {
         bool const bye = c.what == protocol::operation::goodbye;
@@ -59,9 +63,18 @@ public:
     /// Sends what can be sent. To be called after anything else.
     void pump() noexcept {
         if (stage_ != stage::open) return;
-        if (!writing_) write(calls_.gather());
-        if (!std::exchange(expects_, calls_.expects()) && expects_) heard_ = clock::now();
-        if (expects_) read();
+        send();
+        if (stage_ != stage::open) return;
+        if (!std::exchange(expects_, calls_.expects()) && expects_) heard_ = now_;
+        if (expects_ && !is_direct()) read();
+    }
+
+    /// What is said now goes without Asio: instead of running its context, who drives waits for the socket, and
+    /// calls receive() when something has come.
+    bool           is_direct() const noexcept { return stage_ == stage::open && wire_.is_direct(); }
+    carrier const& connection() const noexcept { return wire_; }
+    void           receive() noexcept {
+        wire_.read_now(in_.where(calls_.expects_much()), [this](auto why, std::size_t n) { came(why, n); });
     }
 
     /// Whether something is expected of the server or the system.
@@ -82,7 +95,8 @@ public:
         }
     }
 
-    void tick(clock::time_point now) noexcept {
+    void tick() noexcept {
+        auto const now = now_;
         if (!calls_.end_late(now)) lose(make_error_code(errc::timed_out));
         switch (stage_) {
         case stage::linking:
@@ -135,13 +149,13 @@ private:
 
     void reach() noexcept {
         stage_    = stage::linking;
-        reach_by_ = clock::now() + options_.connect_timeout;
+        reach_by_ = now_ + options_.connect_timeout;
         try {
-            link_ = link::start(wire_, to_, options_.tls,
+            link_ = link::start(context_, to_, options_.tls,
                                 [this](boost::system::error_code why, std::shared_ptr<transport> t) {
                                     link_.reset();
                                     if (why) return not_reached(why);
-                                    transport_ = std::move(t);
+                                    wire_.begin(std::move(t));
                                     greet();
                                 });
         } catch (std::bad_alloc const&) {
@@ -165,7 +179,7 @@ private:
     /// For the next attempt.
     void wait() noexcept {
         stage_    = stage::waiting;
-        retry_at_ = clock::now() + patience_;
+        retry_at_ = now_ + patience_;
         patience_ =
             std::clamp<clock::duration>(patience_ * 2, std::chrono::milliseconds(5), std::chrono::seconds(1));
     }
@@ -185,42 +199,41 @@ private:
 
     // What comes over it ----------------------------------------------------------------------------------------
 
+    void send() noexcept {
+        while (stage_ == stage::open && !wire_.is_writing()) {
+            auto const what = calls_.gather();
+            if (what.empty()) return;
+            if (!is_direct()) return write(what);
+            if (!wire_.write_now(what, [this](auto why, std::size_t n) { wrote(why, n); })) return;
+        }
+    }
+
     void write(std::span<boost::asio::const_buffer const> what) noexcept {
-        if (what.empty() || writing_) return;
-        writing_ = true;
-        transport_->async_write_some(what, with_memory{&write_memory_, [this](boost::system::error_code why,
-                                                                              std::size_t n) { wrote(why, n); }});
+        wire_.write(what, [this](auto why, std::size_t n) { wrote(why, n); });
     }
 
     void wrote(boost::system::error_code why, std::size_t n) noexcept {
-        writing_ = false;
         if (stage_ == stage::winding_up) return wound_up();
         if (why) return lose(why);
-        sent_ = clock::now();
+        sent_ = now_;
         if (greeting_.is_out()) return calls_.wrote(n);
         greeting_.wrote(n);  // even if the server has answered it
-        write(greeting_.left());
+        if (!greeting_.is_out()) write(greeting_.left());
     }
 
     /// Begun when something is to come, and once the question is out: so a read that is too early costs only time
     /// in which there is nothing to do but wait.
     void read() noexcept {
-        if (reading_) return;
-        reading_ = true;
-        transport_->async_read_some(
-            in_.where(calls_.expects_much()),
-            with_memory{&read_memory_, [this](boost::system::error_code why, std::size_t n) { came(why, n); }});
+        if (wire_.is_reading()) return;
+        wire_.read(in_.where(calls_.expects_much()), [this](auto why, std::size_t n) { came(why, n); });
     }
 
     void came(boost::system::error_code why, std::size_t n) noexcept {
-        reading_ = false;
         if (stage_ == stage::winding_up) return wound_up();
         if (why) return lose(why);
-        heard_ = clock::now();
+        heard_ = now_;
         in_.came(n);
-        auto       said   = exchange::understood::all;
-        bool const before = stage_ == stage::greeting;
-        if (before) said = take_greeting();
+        auto said = stage_ == stage::greeting ? take_greeting() : exchange::understood::all;
         while (stage_ == stage::open && said == exchange::understood::all) said = calls_.take(in_);
         if (said == exchange::understood::nonsense) lose(make_error_code(errc::protocol_error), true);
         else if (stage_ == stage::greeting) read();
@@ -228,20 +241,10 @@ private:
 
     exchange::understood take_greeting() noexcept {
         using enum exchange::understood;
-        auto const bytes = in_.bytes();
-        if (bytes.size() < sizeof(protocol::frame_header)) return more;
-        auto const h = protocol::header(bytes.first<sizeof(protocol::frame_header)>());
-        if (!h || !greeting::is_answer(*h, hello_)) return nonsense;
-        if (h->status != 0) {
-            lose(protocol::error_of(h->status), true);
-            return all;
-        }
-        auto const body = bytes.subspan(sizeof *h);
-        if (body.size() < h->body) return more;
-        auto const reply = protocol::whole<protocol::hello_reply>(body.first(h->body));
-        in_.skip(sizeof *h + h->body);
-        if (!reply || !greeting_.is_sound(*reply)) return nonsense;
-        greeted(*reply);
+        auto const said = greeting_.take(in_, hello_);
+        if (!said.whole) return said.sound ? more : nonsense;
+        if (said.refused) lose(said.refused, true);
+        else greeted(said.reply);
         return all;
     }
 
@@ -259,9 +262,10 @@ private:
         session_ = reply.session;
         lease_   = std::chrono::milliseconds(reply.lease);
         hello_   = 0;
-        heard_ = sent_ = clock::now();
+        heard_ = sent_ = now_;
         patience_      = {};
         stage_         = stage::open;
+        wire_.settle();
         capacity_.store(reply.capacity, std::memory_order_relaxed);
     }
 
@@ -272,17 +276,17 @@ private:
         if (stage_ != stage::greeting && stage_ != stage::open) return;
         trouble_  = why;
         for_good_ = for_good;
-        if (stage_ == stage::open) lease_end_ = clock::now() + lease_;
+        if (stage_ == stage::open) lease_end_ = now_ + lease_;
         stage_   = stage::winding_up;
         expects_ = false;
-        transport_->close();
+        wire_.close();
         wound_up();
     }
 
     /// Nobody is at the calls' memory any more, once Asio has said so.
     void wound_up() noexcept {
-        if (reading_ || writing_) return;
-        transport_.reset();
+        if (wire_.is_busy()) return;
+        wire_.end();
         calls_.pause();
         if (for_good_ || shut_) return over(trouble_);
         if (session_ == 0) return not_reached(trouble_);
@@ -313,7 +317,7 @@ private:
         else over(why);
     }
 
-    boost::asio::io_context& wire_;
+    boost::asio::io_context& context_;
     endpoint const&          to_;
     client_options const&    options_;
 
@@ -322,17 +326,15 @@ private:
     exchange                   calls_;
     std::atomic<std::uint64_t> capacity_{0};
 
-    std::shared_ptr<link>      link_;
-    std::shared_ptr<transport> transport_;
-    inbox                      in_;
-    bool                       reading_ = false, writing_ = false;
-    io_memory                  read_memory_, write_memory_;
-    std::error_code            trouble_;
+    std::shared_ptr<link> link_;
+    carrier               wire_;
+    inbox                 in_;
+    std::error_code       trouble_;
 
     greeting          greeting_;
     std::uint64_t     session_ = 0, hello_ = 0;  ///< 0: none; hello_: the number that is set aside for it
     clock::duration   lease_{}, patience_{};
-    clock::time_point reach_by_, retry_at_, lease_end_, sent_, heard_;
+    clock::time_point now_, reach_by_, retry_at_, lease_end_, sent_, heard_;
 };
 
 }  // namespace tenure::detail::remote
