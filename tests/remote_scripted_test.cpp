@@ -11,11 +11,9 @@
 #include <span>
 #include <string>
 #include <thread>
-#include <tuple>
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/use_future.hpp>
@@ -475,20 +473,21 @@ TEST_CASE("it renews its lease while there is nothing to ask") {
 }
 
 TEST_CASE("close") {
-    pair        p;
-    block const b    = p.make(big, epoch + 1);
-    auto        x    = bytes(5, 0);
-    auto        read = p.store->async_read(b, 0, x, boost::asio::as_tuple(boost::asio::use_future));
+    pair                          p;
+    block const                   b = p.make(big, epoch + 1);
+    auto                          x = bytes(5, 0);
+    std::promise<std::error_code> read, made;
+    p.store->async_read(b, 0, x, [&](std::error_code why) { read.set_value(why); });
     p.server.next(operation::read);
     auto closed = p.doing([&] { return p.store->close().has_value(); });
     p.server.part();
     CHECK(closed.get());
-    CHECK(std::error_code(std::get<0>(read.get())) == errc::store_closed);
+    CHECK(read.get_future().get() == errc::store_closed);
     CHECK(p.store->allocate(1, 1).error() == errc::store_closed);
     CHECK(p.store->read(b, 0, x).error() == errc::store_closed);
     CHECK(p.store->close().has_value());
-    auto const made = p.store->async_allocate(1, 1, boost::asio::as_tuple(boost::asio::use_future)).get();
-    CHECK(std::error_code(std::get<0>(made)) == errc::store_closed);
+    p.store->async_allocate(1, 1, [&](std::error_code why, block) { made.set_value(why); });
+    CHECK(made.get_future().get() == errc::store_closed);
 }
 
 TEST_CASE("who is not let in hears why") {

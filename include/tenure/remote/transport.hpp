@@ -86,7 +86,7 @@ private:
         handler done;
 
         allocator_type get_allocator() const noexcept { return done.get_allocator(); }
-        void operator()(boost::system::error_code why, std::size_t n) { std::move(done)(why, n); }
+        void           operator()(boost::system::error_code why, std::size_t n) { std::move(done)(why, n); }
     };
 
     // Asio looks at the list again when the socket is ready.
