@@ -41,7 +41,7 @@ struct open_again {
 template <class S>
 tenure::conformance_report report_on() {
     constexpr tenure::conformance_options little{
-        .max_bytes = 100'000, .free_count = 2'000, .threads = 2, .steps = 200};
+        .max_bytes = 100'000, .free_count = 2'000, .threads = 2, .steps = TENURE_SANITIZED ? 140 : 200};
     auto const make = [] { return std::make_shared<broken::one_at_a_time<S>>(); };
     if constexpr (std::is_base_of_v<broken::on_disk, S>) return tenure::check_store(make, open_again{}, little);
     else return tenure::check_store(make, little);

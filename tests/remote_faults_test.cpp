@@ -514,10 +514,9 @@ TEST_CASE("the capacity is exhausted") {
     house<store>          there(
         here.path() / "server", with_lease(10s),
         std::make_shared<store>(std::make_shared<tenure::heap_store>(), tenure::store_limits{.bytes = room}));
-    bystander const other(there.path);
-    auto const      one = remote_store::connect(at(there.path), exact());
-    auto const      two = remote_store::connect(at(there.path));  // this one fetches ahead
-    block const     big = one->allocate(room * 7 / 8, 64).value();
+    auto const  one = remote_store::connect(at(there.path), exact());
+    auto const  two = remote_store::connect(at(there.path));  // this one fetches ahead
+    block const big = one->allocate(room * 7 / 8, 64).value();
     CHECK(two->allocate(room / 4, 64).error() == errc::store_full);
     CHECK(two->usage().bytes == 0);
 

@@ -488,7 +488,7 @@ std::array<std::size_t, 2> at_once(std::vector<H> const& all, F first, G second)
 /// For buffers, in a template of types.
 struct buffers {};
 
-constexpr std::size_t many = TENURE_SANITIZED ? 5'000 : 20'000;
+constexpr std::size_t many = TENURE_SANITIZED ? 2'000 : 20'000;
 
 template <class T>
 auto make_many(batch_scope& b) {
@@ -563,7 +563,7 @@ TEST_CASE("threads that pass buffers on, move, free and end them") {
                 x.is.read(0, read);
                 wrong += read != pattern;
             };
-            for (int i = 0; i < (TENURE_SANITIZED ? 300 : 3000); ++i) {
+            for (int i = 0; i < (TENURE_SANITIZED ? 150 : 3000); ++i) {
                 batch_scope       outer(r);
                 batch_scope       b(r, {.store = stores[roll.below(2)]});
                 std::vector<item> mine;
