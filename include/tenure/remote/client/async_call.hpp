@@ -79,6 +79,7 @@ private:
         }
     };
 
+    // NOLINTNEXTLINE(bugprone-exception-escape): Asio may throw where memory is out, and then this ends the program
     static void finished(call& x) noexcept {
         auto& c = static_cast<async_call&>(x);
         if (c.slot_.is_connected()) c.driver_.is_past(c);

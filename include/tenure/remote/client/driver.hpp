@@ -31,6 +31,7 @@ public:
         : session_(wire_, to, options, spare),
           wire_work_(wire_.get_executor()),
           handlers_work_(handlers_.get_executor()) {}
+    // NOLINTNEXTLINE(bugprone-exception-escape): Asio may throw where memory is out, and then this ends the program
     ~driver() {
         session_.abandon();
         wire_.poll();  // what Asio still has refers to the session
@@ -114,6 +115,7 @@ public:
     }
 
     /// The store's own thread, until stop(): after that it ends once nothing is expected.
+    // NOLINTNEXTLINE(bugprone-exception-escape): Asio may throw where memory is out, and then this ends the program
     void serve() noexcept {
         std::unique_lock lock(mutex_);
         own_ = std::this_thread::get_id();
@@ -214,6 +216,7 @@ private:
     }
 
     template <class F>
+    // NOLINTNEXTLINE(bugprone-exception-escape): what else is thrown is a mistake, and ends the program
     void turn(F f) noexcept {
         try {
             f();

@@ -171,8 +171,10 @@ private:
             in_.answer_nonsense(out_, head.error());
             last_words();
         }
-        if (!head || !*head) return false;
-        protocol::frame_header const& h      = **head;
+        if (!head) return false;
+        auto const& arrived = *head;
+        if (!arrived) return false;
+        protocol::frame_header const& h      = *arrived;
         auto const                    refuse = [&](std::error_code why) {
             out_.filling().reply(h.request, h.operation, protocol::status_of(why));
             hub_->log({server_event::kind::refused, peer_.text, {}, {}, 0, 0, 0, why});

@@ -168,6 +168,7 @@ public:
     std::vector<std::shared_ptr<session>> sessions() const {
         std::scoped_lock const                guard(lock_);
         std::vector<std::shared_ptr<session>> out;
+        out.reserve(sessions_.size());
         for (auto const& [number, s] : sessions_) out.push_back(s);
         return out;
     }

@@ -79,8 +79,9 @@ public:
         }
         auto const next = head();
         if (!next) return answer_nonsense(out, next.error());
-        if (!*next) return std::nullopt;
-        protocol::frame_header const& h    = **next;
+        auto const& arrived = *next;
+        if (!arrived) return std::nullopt;
+        protocol::frame_header const& h    = *arrived;
         auto const                    said = body(h);
         if (!said) return std::nullopt;
         auto const after = in_.bytes().subspan(sizeof h + h.body);

@@ -204,6 +204,7 @@ private:
         std::make_shared<connection>(hub_, std::move(t), who)->start();
     }
 
+    // NOLINTNEXTLINE(bugprone-exception-escape): Asio may throw where memory is out, and then this ends the program
     void close_now() noexcept {
         boost::system::error_code ignored;
         if (std::exchange(made_file_, false)) ::unlink(where_.where.c_str());

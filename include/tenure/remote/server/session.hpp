@@ -114,6 +114,7 @@ public:
     void heard() noexcept { heard_.store(clock::now(), std::memory_order_relaxed); }
 
     /// Frees everything. Its line is shut, unless that has last words.
+    // NOLINTNEXTLINE(bugprone-exception-escape): Asio may throw where memory is out, and then this ends the program
     void end(line const* speaking = nullptr) noexcept {
         logic.end();
         count();
