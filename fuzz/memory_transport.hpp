@@ -52,7 +52,7 @@ public:
     }
 
     void async_write_some(std::span<boost::asio::const_buffer const> from, handler done) override {
-        if (wire_->closed || wire_->ended) return finish(std::move(done), boost::asio::error::broken_pipe, 0);
+        if (wire_->closed || wire_->ended) return complete(std::move(done), boost::asio::error::broken_pipe, 0);
         std::size_t n = 0;
         for (auto const& b : from) {
             auto const bytes = std::span(static_cast<std::byte const*>(b.data()), b.size())
@@ -60,7 +60,7 @@ public:
             wire_->written.insert(wire_->written.end(), bytes.begin(), bytes.end());
             n += bytes.size();
         }
-        finish(std::move(done), {}, n);
+        complete(std::move(done), {}, n);
     }
 
     void close() noexcept override {
@@ -71,9 +71,9 @@ public:
     /// What has come, if somebody waits for it.
     void go_on() {
         if (!reading_) return;
-        if (wire_->closed) return finish(std::move(reading_), boost::asio::error::operation_aborted, 0);
+        if (wire_->closed) return complete(std::move(reading_), boost::asio::error::operation_aborted, 0);
         if (wire_->to_read.empty()) {
-            if (wire_->ended) finish(std::move(reading_), boost::asio::error::eof, 0);
+            if (wire_->ended) complete(std::move(reading_), boost::asio::error::eof, 0);
             return;
         }
         std::size_t n = 0;
@@ -84,11 +84,11 @@ public:
             n += part;
         }
         wire_->to_read.erase(wire_->to_read.begin(), wire_->to_read.begin() + static_cast<std::ptrdiff_t>(n));
-        finish(std::move(reading_), {}, n);
+        complete(std::move(reading_), {}, n);
     }
 
 private:
-    void finish(handler done, boost::system::error_code why, std::size_t n) {
+    void complete(handler done, boost::system::error_code why, std::size_t n) {
         boost::asio::post(context_, [done = std::move(done), why, n]() mutable { std::move(done)(why, n); });
     }
 
