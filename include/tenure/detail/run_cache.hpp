@@ -27,19 +27,27 @@ struct run_cache {
     run_cache*               next = nullptr;
 };
 
-/// Takes in what other threads returned.
-TENURE_COLD inline void collect_returned(run_cache& c) noexcept {
+/// Calls f(run, units) for what other threads returned, which is not the cache's any more.
+template <class F>
+void take_returned(run_cache& c, F f) noexcept {
     unit* u = c.returned.exchange(nullptr, std::memory_order_acquire);
     while (u) {
         unit* const       after = u->next;
         std::size_t const n     = u->length;
-        unit*&            first = c.runs[run_cache::bin_of(n)];
-        u->next                 = first;
-        first                   = u;
+        f(u, n);
         c.returned_units.fetch_sub(n, std::memory_order_relaxed);
-        c.units.store(c.units.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
         u = after;
     }
+}
+
+/// Takes in what other threads returned.
+TENURE_COLD inline void collect_returned(run_cache& c) noexcept {
+    take_returned(c, [&](unit* u, std::size_t n) {
+        unit*& first = c.runs[run_cache::bin_of(n)];
+        u->next      = first;
+        first        = u;
+        c.units.store(c.units.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+    });
 }
 
 /// False: it has enough, or its thread is gone.
@@ -57,14 +65,7 @@ inline bool return_run(run_cache& c, unit* u, std::size_t n) noexcept {
 
 /// What other threads returned, even if it is not this thread's: its own may be busy elsewhere for long.
 inline void give_back_returned(depot& to, run_cache& c) noexcept {
-    unit* u = c.returned.exchange(nullptr, std::memory_order_acquire);
-    while (u) {
-        unit* const       after = u->next;
-        std::size_t const n     = u->length;
-        to.put(u, n);
-        c.returned_units.fetch_sub(n, std::memory_order_relaxed);
-        u = after;
-    }
+    take_returned(c, [&](unit* u, std::size_t n) { to.put(u, n); });
 }
 
 inline void give_back_runs(depot& to, run_cache& c) noexcept {
