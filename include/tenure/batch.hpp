@@ -23,10 +23,12 @@ struct batch_id {
 };
 
 enum class batch_status : std::uint8_t {
-    active,    ///< objects can be made in it
-    ending,    ///< over; freed as soon as nothing depends on it (a child, a lane, another thread inside)
-    retained,  ///< over, with cleanup::manual: keeps what it owns until destroy_batch
-    done,      ///< everything it owned is freed
+    active,     ///< objects can be made in it
+    ending,     ///< over; freed as soon as nothing depends on it (a child, a lane, another thread inside)
+    retained,   ///< over, with cleanup::manual: keeps what it owns until destroy_batch
+    done,       ///< everything it owned is freed
+    expired,    ///< its time was up: nothing can be made in it, and its handles say so
+    cancelled,  ///< likewise, by cancel()
 };
 
 enum class cleanup : std::uint8_t {

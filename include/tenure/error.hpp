@@ -41,6 +41,12 @@ enum class errc {
     access_denied,       ///< a server does not let this client do that
     no_such_name,        ///< nothing is shared under that name
     insecure,            ///< what would be open to everybody was asked for
+    expired,             ///< the batch's time is up
+    cancelled,           ///< the batch was cancelled
+    object_pinned,       ///< a pin or a borrow keeps it from being freed or moved
+    evicted,             ///< the buffer's bytes were dropped, and nothing says how to make them again
+    no_checkpoint,       ///< there is none to go back to
+    not_restorable,      ///< it holds what a rollback could not bring back
 };
 
 namespace detail {
@@ -112,6 +118,16 @@ public:
         case errc::no_such_name: return "no such name: nobody shares a buffer under it; share() it first";
         case errc::insecure:
             return "insecure: beyond this machine a server needs TLS and a token or client certificates";
+        case errc::expired:
+            return "expired: the batch's time is up; raise batch_options::timeout, or do less in it";
+        case errc::cancelled: return "cancelled: the batch was cancelled; make it anew";
+        case errc::object_pinned:
+            return "object pinned: somebody uses it; release the pin, or end the batch that took it";
+        case errc::evicted:
+            return "evicted: the buffer's bytes were dropped; make it with make_derived(), or write it anew";
+        case errc::no_checkpoint: return "no checkpoint: call checkpoint() first";
+        case errc::not_restorable:
+            return "not restorable: what was made elsewhere cannot be rolled back; keep it in another batch";
         case errc::bad_address:
             return "bad address: adopt() takes a pointer to an object in this process, not null or a tagged value";
         }

@@ -86,6 +86,8 @@ inline char const* to_string(batch_status s) noexcept {
     case batch_status::ending: return "ending";
     case batch_status::retained: return "retained";
     case batch_status::done: return "done";
+    case batch_status::expired: return "expired";
+    case batch_status::cancelled: return "cancelled";
     }
     return "";
 }
