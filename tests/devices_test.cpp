@@ -54,7 +54,7 @@ static_assert(tenure::backing_store<device_store<cuda_device>>);
 
 constexpr std::size_t kib = 1024, mib = 1024 * kib;
 
-constexpr tenure::conformance_options less{.max_bytes = 1 << 20, .free_count = 2'000, .threads = 4, .steps = 200};
+constexpr tenure::conformance_options less{.max_bytes = 1 << 20, .free_count = 2'000, .threads = 4, .steps = 100};
 constexpr tenure::conformance_options amount =
     TENURE_SANITIZED ? less : tenure::conformance_options{.max_bytes = 16 << 20, .steps = 500};
 

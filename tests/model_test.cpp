@@ -91,7 +91,7 @@ struct progress {
 
 TEST_CASE("random programs do what the model does") {
     std::uint64_t const seed  = from_environment("TENURE_SEED", 1);
-    std::uint64_t const steps = from_environment("TENURE_STEPS", TENURE_SANITIZED ? 60'000 : 150'000);
+    std::uint64_t const steps = from_environment("TENURE_STEPS", TENURE_SANITIZED ? 25'000 : 150'000);
 
     void* const shared =
         ::mmap(nullptr, sizeof(progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -457,7 +457,7 @@ void run_town(std::uint64_t seed, std::uint64_t steps) {
 
 TEST_CASE("threads that share batches, objects and lanes") {
     std::uint64_t const     seed   = from_environment("TENURE_SEED", 1);
-    std::uint64_t const     steps  = from_environment("TENURE_STEPS", 150'000);
+    std::uint64_t const     steps  = from_environment("TENURE_STEPS", TENURE_SANITIZED ? 60'000 : 150'000);
     constexpr std::uint64_t a_town = 15'000;
     for (std::uint64_t done = 0; done < steps; done += a_town) {
         CAPTURE(seed);
