@@ -126,6 +126,7 @@ private:
             follows = a->length;
             break;
         }
+        case operation::end_batch:
         case operation::usage: {
             protocol::usage_reply u;
             u.bytes  = in_.take<std::uint16_t>();

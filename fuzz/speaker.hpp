@@ -283,6 +283,7 @@ private:
             all_.tickets.push_back(*k);
             return;
         }
+        case operation::end_batch:
         case operation::usage: return require(body.size() == sizeof(protocol::usage_reply), "usage");
         case operation::status: return require(!body.empty() && body.front() == std::byte{'{'}, "JSON");
         case operation::read:

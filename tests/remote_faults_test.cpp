@@ -224,6 +224,27 @@ TEST_CASE("byte by byte") {
     CHECK(there.is_empty_within(patience));
 }
 
+TEST_CASE("ending a batch is one request, however many buffers") {
+    temporary_directory const here;
+    house<>                   there(here.path() / "server");
+    proxy                     between(here.path() / "proxy", there.path);
+    auto const                s = remote_store::connect(at(here.path() / "proxy"));
+    tenure::registry          registry;
+    for (std::size_t const many : {1u, 100u, 3000u}) {
+        CAPTURE(many);
+        {
+            tenure::batch_scope step(registry, {.store = s});
+            for (std::size_t i = 0; i < many; ++i) step.make_buffer<int>(1 + i % 100);
+            CHECK(s->usage().blocks == many);
+            between.heal();  // from here on it counts
+        }
+        CHECK(between.passed(proxy::to_server) == sizeof(protocol::frame_header) + sizeof(protocol::batch_request));
+        CHECK(between.passed(proxy::to_client) == sizeof(protocol::frame_header) + sizeof(protocol::usage_reply));
+        CHECK(s->usage() == store_usage{});
+    }
+    CHECK(there.is_empty_within(patience));
+}
+
 TEST_CASE("as a server" * doctest::skip()) {
     boost::asio::io_context io{1};
     tenure::buffer_server   server(io.get_executor(), std::make_shared<tenure::heap_store>(),

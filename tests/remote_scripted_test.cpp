@@ -362,12 +362,83 @@ TEST_CASE("small blocks come some at a time") {
     p.server.give(f, next);
     two.get();
     CHECK(p.store->usage() == tenure::store_usage{17 * 16, 17, 0});
-    auto ended = p.doing([&] { return p.store->deallocate_batch(4, {}).has_value(); });
-    p.server.answer(p.server.next(operation::end_batch));
+    auto                          ended = p.doing([&] { return p.store->deallocate_batch(4, {}).has_value(); });
     tenure::protocol::usage_reply none;
-    p.server.answer(p.server.next(operation::usage), tenure::protocol::bytes_of(none));
+    p.server.answer(p.server.next(operation::end_batch), tenure::protocol::bytes_of(none));
     CHECK(ended.get());
     CHECK(p.store->usage() == tenure::store_usage{0, 0, 0});
+}
+
+TEST_CASE("the end of a batch is one request, whose answer says what is left") {
+    pair p;
+    for (std::uint64_t i = 1; i <= 3; ++i) p.make(big, epoch + i);
+    auto const left = [](std::size_t blocks) {
+        tenure::protocol::usage_reply u;
+        u.bytes  = blocks * big;
+        u.blocks = blocks;
+        return u;
+    };
+    auto const counts = [&](std::size_t blocks) {
+        return p.store->usage() == tenure::store_usage{blocks * big, blocks, 0};
+    };
+    using boost::asio::use_future;
+    auto       first  = p.store->async_deallocate_batch(1, {}, use_future);
+    auto       made   = p.store->async_allocate(big, 1, use_future);
+    auto       second = p.store->async_deallocate_batch(2, {}, use_future);
+    auto const one    = p.server.next(operation::end_batch);
+    auto const grows  = p.server.next(operation::allocate);
+    auto const two    = p.server.next(operation::end_batch);
+    CHECK(one.body.size() == 8);
+    SUBCASE("in order") {
+        p.server.answer(one, tenure::protocol::bytes_of(left(2)));
+        first.get();
+        CHECK(counts(2));
+        p.server.give(grows, epoch + 4);
+        CHECK(made.get().id == epoch + 4);
+        CHECK(counts(3));
+        p.server.answer(two, tenure::protocol::bytes_of(left(2)));
+        second.get();
+    }
+    SUBCASE("what came later is heard earlier") {
+        p.server.give(grows, epoch + 4);
+        CHECK(made.get().id == epoch + 4);
+        CHECK(counts(4));
+        p.server.answer(one, tenure::protocol::bytes_of(left(2)));
+        first.get();
+        CHECK(counts(3));
+        p.server.answer(two, tenure::protocol::bytes_of(left(2)));
+        second.get();
+    }
+    SUBCASE("the last is heard first, and has all in it") {
+        p.server.answer(two, tenure::protocol::bytes_of(left(2)));
+        second.get();
+        CHECK(counts(2));
+        p.server.give(grows, epoch + 4);
+        CHECK(made.get().id == epoch + 4);
+        CHECK(counts(2));
+        p.server.answer(one, tenure::protocol::bytes_of(left(2)));
+        first.get();
+    }
+    SUBCASE("where it fails, the client asks") {
+        p.server.answer(one, tenure::protocol::bytes_of(left(2)));
+        p.server.give(grows, epoch + 4);
+        p.server.answer(two, errc::device_unavailable);
+        auto const asked = p.server.next(operation::usage);
+        CHECK(asked.number() == two.number() + 1);
+        CHECK(second.wait_for(0s) == std::future_status::timeout);
+        p.server.answer(asked, tenure::protocol::bytes_of(left(2)));
+        CHECK_THROWS_AS(second.get(), boost::system::system_error);
+        CHECK(counts(2));
+        return;
+    }
+    CHECK(counts(2));
+    // Nothing else was asked.
+    auto       again = p.doing([&] { return p.store->deallocate_batch(3, {}).has_value(); });
+    auto const third = p.server.next(operation::end_batch);
+    CHECK(third.number() == two.number() + 1);
+    p.server.answer(third, tenure::protocol::bytes_of(left(0)));
+    CHECK(again.get());
+    CHECK(counts(0));
 }
 
 TEST_CASE("a server that makes no sense") {

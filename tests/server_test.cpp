@@ -251,11 +251,11 @@ TEST_CASE("each operation's answer, byte for byte") {
     CHECK(s.say(op::copy, pack(b.first, u(16), u(b.first + 1), u(16), u(4), u(8), u(4))).status == 0);
     CHECK(s.say(op::read, pack(u(b.first + 1), u(16), u(8), u(4))).payload == pattern(4));
     CHECK(s.say(op::transfer, pack(u(8), u(b.first + 1), u(16), u(2))).status == 0);
-    CHECK(s.say(op::end_batch, pack(u(7))).status == 0);
+    CHECK(s.say(op::end_batch, pack(u(7))).body == pack(u(32), u(2), u(0)));
     CHECK(s.say(op::usage).body == pack(u(32), u(2), u(0)));
     CHECK(s.say(op::deallocate, pack(u(b.first + 1), u(16), u(1))).status == 0);
-    CHECK(s.say(op::end_batch, pack(u(8))).status == 0);
-    CHECK(s.say(op::end_batch, pack(u(8))).status == 0);
+    CHECK(s.say(op::end_batch, pack(u(8))).body == pack(u(0), u(0), u(0)));
+    CHECK(s.say(op::end_batch, pack(u(8))).body == pack(u(0), u(0), u(0)));  // there is no such batch: it is done
     CHECK(s.store->usage().blocks == 0);
     auto const bye = s.say(op::goodbye);
     CHECK(bye.status == 0);

@@ -80,7 +80,7 @@ public:
         return done([&](call& c) { set_many(c, operation::deallocate, many, 0); });
     }
 
-    /// One request, however many; and a small one with it that asks how much that was.
+    /// One request, however many.
     result<void> deallocate_batch(std::uint64_t batch, std::span<block const> many) noexcept {
         return done([&](call& c) { set_many(c, operation::end_batch, many, batch); });
     }

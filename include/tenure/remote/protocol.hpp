@@ -40,7 +40,7 @@ enum class operation : std::uint16_t {
     allocate   = 4,   ///< allocate_request -> block_run: all or none
     deallocate = 5,   ///< block_run... -> nothing
     transfer   = 6,   ///< batch_request, block_run... -> nothing: all or none
-    end_batch  = 7,   ///< batch_request -> nothing
+    end_batch  = 7,   ///< batch_request -> usage_reply, of what is left
     read       = 8,   ///< range_request -> payload
     write      = 9,   ///< range_request, payload -> nothing
     copy       = 10,  ///< copy_request -> nothing

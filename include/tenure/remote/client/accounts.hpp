@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -10,9 +11,9 @@
 
 namespace tenure::detail::remote {
 
-/// What the server holds for this client, from the answers: without a word kept per block. Where an answer does not
-/// say how much was freed (the end of a batch, a list with dead blocks in it) the server is asked. It takes
-/// requests in the order of their numbers, so what it says has in it all requests before that one and none after.
+/// What the server holds for this client, from the answers: without a word kept per block. Where what was asked for
+/// does not say how much it frees (the end of a batch, a list with dead blocks in it) the server says what is left.
+/// It takes requests in the order of their numbers, so that has in it all requests before that one and none after.
 ///
 /// Changed by who drives the connection; read by all.
 class accounts {
@@ -22,45 +23,39 @@ public:
         if (request < since_) return;  // the server has told with that in it
         add(bytes_, bytes);
         add(blocks_, blocks);
-        if (request > asked_) {
-            later_bytes_ += bytes;
-            later_blocks_ += blocks;
-        }
     }
 
-    /// The server is asked, by this request.
-    void asked(std::uint64_t request) noexcept {
-        asked_       = request;
-        later_bytes_ = later_blocks_ = 0;
-    }
-
-    /// And answers. Only the latest answer counts.
+    /// The answer to this request says what is held, to which was added what answers to later ones have changed.
     void told(std::uint64_t request, std::uint64_t bytes, std::uint64_t blocks) noexcept {
-        if (request != asked_) return;
+        if (request < since_) return;
         since_ = request;
-        bytes_.store(static_cast<std::int64_t>(bytes) + later_bytes_, std::memory_order_relaxed);
-        blocks_.store(static_cast<std::int64_t>(blocks) + later_blocks_, std::memory_order_relaxed);
+        bytes_.store(bytes, std::memory_order_relaxed);
+        blocks_.store(blocks, std::memory_order_relaxed);
     }
 
     /// A new session, of which this was the first request: nothing is held.
     void begin(std::uint64_t request) noexcept {
-        since_ = asked_ = request;
-        later_bytes_ = later_blocks_ = 0;
+        since_ = request;
         bytes_.store(0, std::memory_order_relaxed);
         blocks_.store(0, std::memory_order_relaxed);
     }
 
-    std::int64_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
-    std::int64_t blocks() const noexcept { return blocks_.load(std::memory_order_relaxed); }
+    std::int64_t bytes() const noexcept { return at_least_none(bytes_); }
+    std::int64_t blocks() const noexcept { return at_least_none(blocks_); }
 
 private:
-    static void add(std::atomic<std::int64_t>& to, std::int64_t n) noexcept {
-        to.store(to.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+    // Unsigned, as a server may say any number.
+    using number = std::atomic<std::uint64_t>;
+
+    static void add(number& to, std::int64_t n) noexcept {
+        to.store(to.load(std::memory_order_relaxed) + static_cast<std::uint64_t>(n), std::memory_order_relaxed);
+    }
+    static std::int64_t at_least_none(number const& n) noexcept {
+        return std::max<std::int64_t>(static_cast<std::int64_t>(n.load(std::memory_order_relaxed)), 0);
     }
 
-    std::atomic<std::int64_t> bytes_{0}, blocks_{0};
-    std::uint64_t             since_ = 0, asked_ = 0;
-    std::int64_t              later_bytes_ = 0, later_blocks_ = 0;
+    number        bytes_{0}, blocks_{0};
+    std::uint64_t since_ = 0;
 };
 
 }  // namespace tenure::detail::remote

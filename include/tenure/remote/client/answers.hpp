@@ -25,6 +25,7 @@ inline bool is_answer(protocol::frame_header const& h, request const& r) noexcep
     case allocate: return h.body == sizeof(protocol::block_run);
     case open: return h.body == sizeof(protocol::block_name);
     case grant: return h.body == sizeof(protocol::key);
+    case end_batch:
     case usage: return h.body == sizeof(protocol::usage_reply);
     case status: return true;
     default: return h.body == 0;
@@ -49,9 +50,10 @@ inline std::byte* room_for_text(request& r, std::size_t n) noexcept try {
 
 /// What the body of an answer says to the call, and to what the client knows.
 struct reader_of_answers {
-    epochs&   ids;
-    accounts& held;
-    stash&    spare;
+    epochs&         ids;
+    accounts&       held;
+    stash&          spare;
+    request_window& window;
 
     /// False: it makes no sense.
     bool take(request& r, std::span<std::byte const> body) const noexcept {
@@ -69,9 +71,10 @@ struct reader_of_answers {
             if (key && r.of) r.of->ticket = *key;
             return key.has_value();
         }
+        case end_batch:
         case usage: {
             auto const u = protocol::whole<protocol::usage_reply>(body);
-            if (u) held.told(r.number(), u->bytes, u->blocks);
+            if (u) take_usage(r.number(), *u);
             return u.has_value();
         }
         default: return true;
@@ -79,6 +82,18 @@ struct reader_of_answers {
     }
 
 private:
+    /// It has in it what requests before that one did. What later ones did is in their answers: those that are here
+    /// are added, others will be.
+    void take_usage(std::uint64_t request, protocol::usage_reply const& u) const noexcept {
+        std::uint64_t bytes = u.bytes, blocks = u.blocks;
+        window.for_each_answered_after(request, [&](tenure::detail::remote::request const& later) {
+            if (later.outcome) return;
+            bytes += static_cast<std::uint64_t>(later.bytes);
+            blocks += static_cast<std::uint64_t>(later.blocks);
+        });
+        held.told(request, bytes, blocks);
+    }
+
     /// The first is who asked's, if it still waits; the others are for who asks next.
     bool take_run(request& r, result<protocol::block_run> const& run) const noexcept {
         auto const asked = r.body_as<protocol::allocate_request>();

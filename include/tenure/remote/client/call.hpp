@@ -45,7 +45,7 @@ struct call {
     std::size_t done       = 0;  ///< bytes or blocks that were asked for so far
     unsigned    under_way  = 0;  ///< requests without an answer
     bool        all_asked  = false;
-    bool        ask_usage  = false;  ///< as the last request: the server knows what was freed
+    bool        ask_usage  = false;  ///< as the last request, where the others do not say what was freed
     bool        again      = false;  ///< it was refused with more than was asked for, and asks once more
     bool        ends_early = false;  ///< `error` is decided, once nobody touches its memory
 

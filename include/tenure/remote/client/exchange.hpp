@@ -172,7 +172,7 @@ public:
             } else {
                 if (body.size() < h->body) return more;
                 in.skip(sizeof *h + h->body);
-                if (!r->outcome && !reader_of_answers{ids_, held_, spare_}.take(*r, body.first(h->body)))
+                if (!r->outcome && !reader_of_answers{ids_, held_, spare_, window_}.take(*r, body.first(h->body)))
                     return nonsense;
                 in.expect(r->memory, h->payload);
             }
@@ -204,7 +204,7 @@ private:
         call&             c      = *std::exchange(r.of, nullptr);
         std::size_t const before = r.frame_bytes();
         if (r.begun) {
-            if (r.operation() == deallocate || r.operation() == end_batch) ask_usage_ = true;
+            if (r.operation() == deallocate) ask_usage_ = true;
             pieces::empty(r);
         } else {
             if (r.operation() == allocate) spare_.failed(kind_of(r));
@@ -221,7 +221,6 @@ private:
         out_.written(r);
         asked_ += r.expected;
         if (r.of) ++r.of->under_way;
-        if (r.operation() == usage) held_.asked(r.number());
         if (r.operation() != end_batch) return;
         // What nobody has asked for yet ends with the batch, too; and what is on its way.
         std::uint64_t const batch = r.body_as<protocol::batch_request>().batch;
@@ -252,8 +251,7 @@ private:
                 continue;
             }
             commit(r);
-            if (r.operation() == end_batch) c.ask_usage = true;
-            if (!c.all_asked || c.ask_usage) queue_.wants(c);
+            if (!c.all_asked) queue_.wants(c);
         }
     }
 
@@ -285,7 +283,7 @@ private:
         asked_ -= r.expected;
         if (!outcome) held_.changed(r.number(), r.bytes, r.blocks);
         else if (several) spare_.failed(kind_of(r));
-        else if (what == deallocate) (c && !c->ends_early ? c->ask_usage : ask_usage_) = true;
+        else if (what == deallocate || what == end_batch) (c && !c->ends_early ? c->ask_usage : ask_usage_) = true;
         window_.answered(r);
         if (!c) return;
         --c->under_way;

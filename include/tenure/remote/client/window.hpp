@@ -124,6 +124,14 @@ public:
             if (request& r = (*this)[n]; r.is != request::state::answered) f(r);
     }
 
+    /// Calls f(request const&) for each behind that one, which has none, whose answer is in. What that was stays
+    /// till the requests before it are settled.
+    template <class F>
+    void for_each_answered_after(std::uint64_t number, F f) noexcept {
+        for (std::uint64_t n = number + 1; n < next_; ++n)
+            if (request const& r = (*this)[n]; r.is == request::state::answered) f(r);
+    }
+
 private:
     std::vector<request> ring_;
     std::uint64_t        next_ = 1, settled_ = 0;

@@ -202,7 +202,10 @@ private:
         }
         case end_batch: {
             auto const r = protocol::whole<protocol::batch_request>(body);
-            return r ? why(reach_.own().end_batch(r->batch, reach_.gone())) : violation();
+            if (!r) return violation();
+            auto const done = reach_.own().end_batch(r->batch, reach_.gone());
+            if (done) say_usage(a);
+            return why(done);
         }
         case read: {
             auto const r = protocol::whole<protocol::range_request>(body);
@@ -253,12 +256,15 @@ private:
 
     std::error_code used(std::span<std::byte const> body, answer& a) {
         if (!body.empty()) return violation();
+        say_usage(a);
+        return {};
+    }
+    void say_usage(answer& a) const noexcept {
         protocol::usage_reply u;
         u.bytes    = own().bytes();
         u.blocks   = own().blocks();
         u.capacity = common_.capacity();
         a.say(protocol::bytes_of(u));
-        return {};
     }
 
     /// Those that make a block known to others.
