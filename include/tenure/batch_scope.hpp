@@ -384,6 +384,13 @@ result<H> try_transfer_ownership(H h, batch_id to) {
     if (why) return make_error_code(why.code);
     return h;
 }
+template <detail::handle_range R>
+R&& transfer_ownership(R&& handles, batch_id to) {
+    for (auto const& h : handles)
+        if (!h.alive()) detail::throw_stale(detail::handle_access::raw(h));
+    for (auto const& h : handles) transfer_ownership(h, to);
+    return std::forward<R>(handles);
+}
 inline batch_id current_batch() noexcept { return registry::current_batch(); }
 
 }  // namespace tenure

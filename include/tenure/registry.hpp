@@ -86,6 +86,12 @@ public:
     /// no_such_batch.
     batch_id set_current_batch(batch_id id);
 
+    /// As set_current_batch, for who restores what was current where nothing may be thrown: what is over by then is
+    /// an error_code, and the current batch stays.
+    result<batch_id> try_set_current_batch(batch_id id) {
+        return detail::as_result([&] { return set_current_batch(id); });
+    }
+
     /// The closing brace, from any thread. No-op if it is over. Throws no_such_batch. A guard of another thread is
     /// asked to stop: its make fails from then on, and the batch is `ending` until that guard closes.
     void end_batch(batch_id id) { end(id, false); }
@@ -110,6 +116,24 @@ public:
         auto const why = detail::transfer_to(*core_, detail::handle_access::raw(h), to.value);
         if (why) return make_error_code(why.code);
         return h;
+    }
+
+    /// All of them, one by one; returns what it was given. Throws stale_handle before any is moved if one is stale;
+    /// what else it throws leaves those before in their new batch.
+    template <detail::handle_range R>
+    R&& transfer_ownership(R&& handles, batch_id to) {
+        for (auto const& h : handles)
+            if (!h.alive()) detail::throw_stale(detail::handle_access::raw(h));
+        for (auto const& h : handles) transfer_ownership(h, to);
+        return std::forward<R>(handles);
+    }
+    template <detail::handle_range R>
+    result<void> try_transfer_ownership(R&& handles, batch_id to) {
+        for (auto const& h : handles)
+            if (!h.alive()) return make_error_code(errc::stale_handle);
+        for (auto const& h : handles)
+            if (auto const moved = try_transfer_ownership(h, to); !moved) return moved.error();
+        return {};
     }
 
     /// Frees one object now, whoever owns it; any thread. Throws stale_handle, batch_ended, not_owner (another
