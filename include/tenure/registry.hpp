@@ -328,9 +328,7 @@ inline entered registry::enter(batch_id id) {
 
 inline batch_status registry::status(batch_id id) const {
     detail::found const f = find(id, "status of batch ");
-    if (!f.record) return batch_status::done;
-    std::uint64_t const s = f.record->state.load(std::memory_order_acquire);
-    return detail::same_batch(s, id.value) ? detail::status_of(s) : batch_status::done;
+    return f.record ? detail::status_of(*f.record, id.value) : batch_status::done;
 }
 
 inline batch_usage registry::usage(batch_id id) const {
