@@ -253,9 +253,9 @@ inline batch_report end_with_report(batch_record& b, std::uint64_t id) noexcept 
 /// The end from wherever, with its report, exact where no other thread is at the batch. Afterwards the record may
 /// be another batch's already: so what stores could not free is not told.
 inline batch_report end_by_id(batch_record& b, std::uint64_t id) noexcept {
-    auto const          status = [&] { return status_of(b, id); };
-    std::uint64_t const over   = batch_flags::ended | batch_flags::retained;
-    if (std::uint64_t const s = b.state.load(std::memory_order_acquire); !same_batch(s, id) || s & over)
+    auto const          status  = [&] { return status_of(b, id); };
+    std::uint64_t const is_over = batch_flags::ended | batch_flags::retained;
+    if (std::uint64_t const s = b.state.load(std::memory_order_acquire); !same_batch(s, id) || s & is_over)
         return {.status = status()};
     batch_report r         = report_of(b);
     flow const   in_stores = stored_in(b);
