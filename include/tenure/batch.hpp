@@ -36,6 +36,12 @@ enum class cleanup : std::uint8_t {
     manual,   ///< the end frees nothing; registry::destroy_batch(id) does
 };
 
+/// Who runs the destructors of what a batch owns, and frees its memory.
+enum class reclamation : std::uint8_t {
+    at_once,     ///< who ends it, before the end returns
+    background,  ///< a thread of the registry, afterwards: see registry::drain
+};
+
 /// Where a batch's memory is while no thread has the batch entered and its guard is not open.
 enum class residency : std::uint8_t {
     memory,           ///< in memory, unless registry::page_out is called
@@ -72,6 +78,11 @@ struct batch_limits {
 struct batch_options {
     std::string_view name{};  ///< copied; what exceeds 63 bytes is cut
     tenure::cleanup  cleanup = tenure::cleanup::on_exit;
+
+    /// For slow destructors. In the background they run later, on another thread, in the order of the ends: what
+    /// they use of other batches must outlive theirs. Every handle into the batch is stale once the end has
+    /// returned.
+    tenure::reclamation reclaim = reclamation::at_once;
 
     /// See registry::page_out. Batches below it have their own.
     tenure::residency residency = tenure::residency::memory;

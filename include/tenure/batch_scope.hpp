@@ -231,9 +231,9 @@ inline batch_scope::batch_scope(detail::registry_core* core, detail::batch_recor
             if (!core) core = registry::global().core_;
             parent = core->root;
         }
-    } else if (!core) {
-        throw error(errc::batch_ended, "open a batch below one that was detached");
     }
+    if (!core) [[unlikely]]
+        throw error(errc::batch_ended, "open a batch below one that is over or was detached");
     batch_ = detail::open_batch(*core, parent, options, true, where);
     id_    = batch_->id.load(std::memory_order_relaxed);
 }
@@ -370,19 +370,24 @@ result<H> try_keep(H h) {
 }
 template <detail::owned H>
 H transfer_ownership(H h, batch_id to) {
-    detail::lane&   l   = detail::current_lane();
-    auto&           r   = *l.batch->registry.load(std::memory_order_relaxed);
-    detail::failure why = detail::transfer_to(r, detail::handle_access::raw(h), to.value);
+    detail::failure const why =
+        detail::transfer_from(detail::current_lane(), detail::handle_access::raw(h), to.value);
     if (why) detail::throw_failure(why, "transfer ownership ");
     return h;
 }
 template <detail::owned H>
 result<H> try_transfer_ownership(H h, batch_id to) {
-    detail::lane&   l   = detail::current_lane();
-    auto&           r   = *l.batch->registry.load(std::memory_order_relaxed);
-    detail::failure why = detail::transfer_to(r, detail::handle_access::raw(h), to.value);
+    detail::failure const why =
+        detail::transfer_from(detail::current_lane(), detail::handle_access::raw(h), to.value);
     if (why) return make_error_code(why.code);
     return h;
+}
+template <detail::handle_range R>
+R&& transfer_ownership(R&& handles, batch_id to) {
+    for (auto const& h : handles)
+        if (!h.alive()) detail::throw_stale(detail::handle_access::raw(h));
+    for (auto const& h : handles) transfer_ownership(h, to);
+    return std::forward<R>(handles);
 }
 inline batch_id current_batch() noexcept { return registry::current_batch(); }
 

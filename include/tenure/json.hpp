@@ -35,6 +35,7 @@ struct json_writer {
                  {"name", b.name},
                  {"status", detail::to_string(b.status)},
                  {"guarded", b.guarded},
+                 {"in_background", b.in_background},
                  {"age_ns", b.age.count()},
                  {"opened",
                   {{"file", b.where.file_name()}, {"line", b.where.line()}, {"function", b.where.function_name()}}},
@@ -51,6 +52,7 @@ struct json_writer {
         nlohmann::ordered_json const out{
             {"memory", {{"held", s.memory.held}, {"cached", s.memory.cached}, {"mapped", s.memory.mapped}}},
             {"foreign_ends", s.foreign_ends},
+            {"background", {{"batches", s.background.batches}, {"bytes", s.background.bytes}}},
             {"paging",
              {{"directory", s.paging.directory},
               {"out", s.paging.out},

@@ -81,6 +81,7 @@ public:
 
 private:
     friend class batch_scope;
+    friend class batch_owner;
     explicit lane(detail::lane* l) noexcept : lane_(l) {}
 
     detail::lane* lane_;
@@ -106,6 +107,7 @@ public:
     std::pmr::memory_resource* resource() noexcept { return &lane_->resource; }
 
 private:
+    friend class batch_owner;
     friend class batch_scope;
     friend class registry;
     explicit entered(detail::lane* l) noexcept : lane_(l), previous_(detail::suspend_for(l)) {}

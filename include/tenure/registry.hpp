@@ -48,6 +48,10 @@ struct registry_options {
     /// Free memory that stays free this long goes back to the system, a few MiB at a time, as batches come and go.
     std::chrono::nanoseconds decay = std::chrono::seconds(5);
 
+    /// Memory of ended batches that may wait for their destructors to be run in the background, see reclamation;
+    /// one batch may have more. An end that would pass it does its own at once, and so before those that wait.
+    std::size_t background_limit = std::size_t{256} << 20;
+
     /// Called by the destructor with what leak_report() says, unless that is empty.
     std::function<void(std::string const&)> on_leak = [](std::string const& report) {
         std::fputs(report.c_str(), stderr);
@@ -61,7 +65,7 @@ public:
     /// Throws std::bad_alloc, memory_full where the process may not have 16 GiB of address space.
     explicit registry(registry_options options = {});
 
-    /// Reports what detached and manual batches still hold, then frees everything. Nobody may be inside.
+    /// Drains, reports what detached and manual batches still hold, then frees everything. Nobody may be inside.
     ~registry();
 
     registry(registry const&)            = delete;
@@ -85,6 +89,12 @@ public:
     /// by the same call. The batch cannot be freed before the thread leaves it by another call. Throws batch_ended,
     /// no_such_batch.
     batch_id set_current_batch(batch_id id);
+
+    /// As set_current_batch, for who restores what was current where nothing may be thrown: what is over by then is
+    /// an error_code, and the current batch stays.
+    result<batch_id> try_set_current_batch(batch_id id) {
+        return detail::as_result([&] { return set_current_batch(id); });
+    }
 
     /// The closing brace, from any thread. No-op if it is over. Throws no_such_batch. A guard of another thread is
     /// asked to stop: its make fails from then on, and the batch is `ending` until that guard closes.
@@ -110,6 +120,24 @@ public:
         auto const why = detail::transfer_to(*core_, detail::handle_access::raw(h), to.value);
         if (why) return make_error_code(why.code);
         return h;
+    }
+
+    /// All of them, one by one; returns what it was given. Throws stale_handle before any is moved if one is stale;
+    /// what else it throws leaves those before in their new batch.
+    template <detail::handle_range R>
+    R&& transfer_ownership(R&& handles, batch_id to) {
+        for (auto const& h : handles)
+            if (!h.alive()) detail::throw_stale(detail::handle_access::raw(h));
+        for (auto const& h : handles) transfer_ownership(h, to);
+        return std::forward<R>(handles);
+    }
+    template <detail::handle_range R>
+    result<void> try_transfer_ownership(R&& handles, batch_id to) {
+        for (auto const& h : handles)
+            if (!h.alive()) return make_error_code(errc::stale_handle);
+        for (auto const& h : handles)
+            if (auto const moved = try_transfer_ownership(h, to); !moved) return moved.error();
+        return {};
     }
 
     /// Frees one object now, whoever owns it; any thread. Throws stale_handle, batch_ended, not_owner (another
@@ -157,6 +185,12 @@ public:
     /// Throws no_such_batch; zero for what is over.
     batch_usage usage(batch_id id) const;
 
+    /// Returns once no batch waits for its destructors to be run in the background (reclamation::background). Any
+    /// thread; within such a destructor, at once.
+    void drain() const noexcept {
+        if (!detail::this_thread.reclaiming) core_->background.drain();
+    }
+
     registry_usage usage() const;
 
     /// The live batches at this moment, with figures that are exact for batches at rest. Takes no lock that a make,
@@ -192,9 +226,11 @@ inline registry::registry(registry_options options) : options_(std::move(options
     core_ =
         detail::open_registry(memory, store, std::move(paging), static_cast<std::uint64_t>(options_.decay.count()),
                               std::source_location::current());
+    core_->background.limit(options_.background_limit);
 }
 
 inline registry::~registry() {
+    core_->background.stop();
     if (options_.on_leak) try {
             std::string const report = leak_report();
             if (!report.empty()) options_.on_leak(report);
@@ -245,8 +281,11 @@ inline batch_id registry::set_current_batch(batch_id id) {
     bool          visited = false;
     if (b == global().core_->root) {
         // null stands for it
+    } else if (b == detail::this_thread.reclaiming) {
+        to = &b->primary;  // a destructor puts back what was current: there, too, nothing can be made
     } else if (b->guard.load(std::memory_order_acquire) == &detail::this_thread) {
-        if (b->closed()) throw error(errc::batch_ended, "make current: batch #" + std::to_string(id.value));
+        if (b->closed() && !b->in_chain.load(std::memory_order_relaxed))
+            throw error(errc::batch_ended, "make current: batch #" + std::to_string(id.value));
         to = &b->primary;
     } else {
         if (!detail::is_root(*b) && !detail::hold(*b, id.value))
@@ -304,9 +343,7 @@ inline entered registry::enter(batch_id id) {
 
 inline batch_status registry::status(batch_id id) const {
     detail::found const f = find(id, "status of batch ");
-    if (!f.record) return batch_status::done;
-    std::uint64_t const s = f.record->state.load(std::memory_order_acquire);
-    return detail::same_batch(s, id.value) ? detail::status_of(s) : batch_status::done;
+    return f.record ? detail::status_of(*f.record, id.value) : batch_status::done;
 }
 
 inline batch_usage registry::usage(batch_id id) const {
@@ -321,7 +358,7 @@ inline tenure::snapshot registry::snapshot() const { return detail::census(*core
 inline std::string registry::leak_report() const {
     std::string out;
     for (batch_info const& b : snapshot().batches)
-        if (!b.guarded && b.id != root()) out += "  " + detail::describe(b);
+        if (!b.guarded && !b.in_background && b.id != root()) out += "  " + detail::describe(b);
     return out.empty() ? out : "tenure: batches that nobody ended:\n" + out;
 }
 

@@ -32,6 +32,12 @@ struct paging_info {
     std::uint64_t failures = 0;  ///< page-outs that failed, ever
 };
 
+/// Ended batches whose destructors the registry's own thread will run, or is just running: reclamation::background.
+struct background_info {
+    std::size_t batches = 0;
+    std::size_t bytes   = 0;  ///< that they retain
+};
+
 /// What a registry or a batch has in one store.
 struct store_info {
     std::string     name;               ///< as the store describes itself
@@ -47,8 +53,9 @@ struct batch_info {
     batch_id                 id;
     batch_id                 parent;  ///< 0: the root
     std::string              name;
-    batch_status             status  = batch_status::active;
-    bool                     guarded = false;  ///< a batch_scope has it; else somebody must end it by its id
+    batch_status             status        = batch_status::active;
+    bool                     guarded       = false;  ///< a batch_scope has it; else somebody must end it by its id
+    bool                     in_background = false;  ///< over; its destructors run later
     std::chrono::nanoseconds age{};
     std::source_location     where;  ///< it was opened
     std::size_t              depth = 0;
@@ -64,6 +71,7 @@ struct snapshot {
     registry_usage          memory;
     std::uint64_t           foreign_ends = 0;  ///< guards destroyed on a thread that did not open them
     paging_info             paging;
+    background_info         background;
     std::vector<store_info> stores;  ///< in use by the registry, its own first
     std::vector<batch_info> batches;
 
@@ -106,6 +114,7 @@ inline std::string human_bytes(std::size_t n) {
 inline std::string describe(batch_info const& b) {
     std::string out = b.name.empty() ? "(no name)" : b.name;
     out += " #" + std::to_string(b.id.value) + " " + to_string(b.status);
+    if (b.in_background) out += " in the background";
     out += ", " + std::to_string(b.usage.objects) + " objects, " + human_bytes(b.usage.bytes) + " in use, ";
     out += human_bytes(b.usage.retained) + " retained, peak " + human_bytes(b.usage.peak);
     if (b.usage.paged_out) out += ", " + human_bytes(b.usage.paged_out) + " paged out";
@@ -132,6 +141,9 @@ inline std::string snapshot::to_text() const {
     if (paging.written || paging.failures)
         out += "paged out " + detail::human_bytes(paging.out) + ", written " + detail::human_bytes(paging.written) +
                " to " + paging.directory + ", " + std::to_string(paging.failures) + " failures\n";
+    if (background.batches)
+        out += "in the background " + std::to_string(background.batches) + " batches, " +
+               detail::human_bytes(background.bytes) + "\n";
     for (store_info const& s : stores)
         if (s.buffers || s.unfreed || &s != stores.data()) out += "store " + detail::describe(s);
     for (batch_info const& b : batches) {

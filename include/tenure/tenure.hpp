@@ -5,7 +5,9 @@
 // Everything that needs no more than Boost.System's headers.
 
 #include <tenure/batch.hpp>
+#include <tenure/batch_owner.hpp>
 #include <tenure/batch_scope.hpp>
+#include <tenure/bind_batch.hpp>
 #include <tenure/detail/gdb.hpp>
 #include <tenure/error.hpp>
 #include <tenure/handle.hpp>

@@ -98,6 +98,12 @@ inline constexpr std::uint64_t stopping = 1u << 28;  ///< another thread asked t
 inline constexpr std::uint64_t closed   = ended | done | retained | stopping;  ///< nothing is made any more
 }  // namespace batch_flags
 
+/// How a batch's end differs from the usual one: flags of batch_record::ends.
+namespace end_flags {
+inline constexpr std::uint8_t manual     = 1;  ///< it frees nothing
+inline constexpr std::uint8_t background = 2;  ///< the registry's thread runs its destructors
+}  // namespace end_flags
+
 /// Objects and bytes that went one way. The batch's own thread adds without a locked instruction.
 class tally {
 public:
@@ -212,7 +218,7 @@ struct batch_record {
     std::atomic<bool>           in_chain{false};
     std::atomic<bool> wandered{false};  ///< its guard was destroyed on another thread; its own has not seen it
     bool              is_loose  = false;
-    tenure::cleanup   cleanup   = tenure::cleanup::on_exit;
+    std::uint8_t      ends      = 0;  ///< as end_flags say
     tenure::residency residency = tenure::residency::memory;
     bool              joined    = false;  ///< it uses a store that was named, by it or above it
 
@@ -259,6 +265,11 @@ struct batch_record {
     std::atomic<std::uint64_t> charged{0};  ///< with limits: in use here and below
     std::atomic<bool>          above_soft{false};
     std::atomic<std::uint64_t> own_charge{0};  ///< what this batch has charged to `limited` and those above
+
+    std::atomic<bool> buried{
+        false};  ///< over, in the background: its handles are stale, its destructors yet to run
+    std::size_t   waiting_bytes = 0;
+    batch_record* next_waiting  = nullptr;
 
     bool is_here() const noexcept;  ///< this thread opened it, or has entered its own lane
     bool closed() const noexcept { return state.load(std::memory_order_acquire) & batch_flags::closed; }

@@ -46,6 +46,11 @@ inline batch_status status_of(std::uint64_t state) noexcept {
     return state & batch_flags::retained ? batch_status::retained : batch_status::active;
 }
 
+inline batch_status status_of(batch_record const& b, std::uint64_t id) noexcept {
+    std::uint64_t const s = b.state.load(std::memory_order_acquire);
+    return same_batch(s, id) ? status_of(s) : batch_status::done;
+}
+
 /// Holds a batch for the time of one call that changes what it owns.
 class held_batch {
 public:
@@ -197,6 +202,12 @@ inline failure transfer_to(registry_core& r, raw_handle h, std::uint64_t to_id) 
     });
 }
 
+/// As transfer_to, in the registry of the batch that is current.
+inline failure transfer_from(lane const& current, raw_handle h, std::uint64_t to_id) {
+    registry_core* const r = current.batch->registry.load(std::memory_order_relaxed);
+    return r ? transfer_to(*r, h, to_id) : failure{errc::batch_ended, current.batch};
+}
+
 /// From any thread; `expected`: only if that batch owns it.
 inline failure free_one(registry_core& r, raw_handle h, batch_record const* expected = nullptr) {
     h = resolve(h);
@@ -242,12 +253,9 @@ inline batch_report end_with_report(batch_record& b, std::uint64_t id) noexcept 
 /// The end from wherever, with its report, exact where no other thread is at the batch. Afterwards the record may
 /// be another batch's already: so what stores could not free is not told.
 inline batch_report end_by_id(batch_record& b, std::uint64_t id) noexcept {
-    auto const status = [&] {
-        std::uint64_t const s = b.state.load(std::memory_order_acquire);
-        return same_batch(s, id) ? status_of(s) : batch_status::done;
-    };
-    std::uint64_t const over = batch_flags::ended | batch_flags::retained;
-    if (std::uint64_t const s = b.state.load(std::memory_order_acquire); !same_batch(s, id) || s & over)
+    auto const          status  = [&] { return status_of(b, id); };
+    std::uint64_t const is_over = batch_flags::ended | batch_flags::retained;
+    if (std::uint64_t const s = b.state.load(std::memory_order_acquire); !same_batch(s, id) || s & is_over)
         return {.status = status()};
     batch_report r         = report_of(b);
     flow const   in_stores = stored_in(b);

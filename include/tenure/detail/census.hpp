@@ -51,6 +51,7 @@ inline bool look_at(batch_record& b, registry_core const& r, batch_info& out) {
     out.name                         = name_of(b);
     out.status                       = status_of(state);
     out.guarded                      = b.guard.load(std::memory_order_acquire) != nullptr;
+    out.in_background                = b.buried.load(std::memory_order_acquire);
     out.age        = std::chrono::nanoseconds(coarse_now() - b.opened_ns.load(std::memory_order_acquire));
     out.where      = b.where.load(std::memory_order_acquire);
     out.usage      = usage_of(b);
@@ -96,6 +97,7 @@ inline snapshot census(registry_core& r) {
     s.memory       = usage_of(r);
     s.paging       = paging_of(r);
     s.foreign_ends = r.foreign_ends.load(std::memory_order_relaxed);
+    s.background   = {r.background.batches(), r.background.bytes()};
 
     // A child whose parent ended meanwhile is shown at the top. Sorted vectors and not maps, and one kind of sort:
     // this header is in every user's build.

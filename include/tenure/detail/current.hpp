@@ -13,6 +13,9 @@ namespace tenure::detail {
 
 /// Which batch is current on this thread, and what is so again afterwards.
 
+/// Stands for the batch of a flow of control that went on after its end: everything is refused there.
+inline batch_record over{};
+
 /// The thread is through with the lane; its objects stay, and the next thread goes on where it stopped.
 inline void leave_lane(lane* l) noexcept {
     batch_record& b = *l->batch;
@@ -53,6 +56,10 @@ inline void resume(former_current& f, lane const* leaving = nullptr) noexcept {
         bool const    inside = (l == &b.primary && b.in_chain) || l->users > (l == leaving);
         me.visiting          = std::exchange(at->visited, false);
         if (me.visiting || (inside && l->thread.load(std::memory_order_relaxed) == &me)) {
+            me.current = l;
+            return;
+        }
+        if (&b == &over) {
             me.current = l;
             return;
         }

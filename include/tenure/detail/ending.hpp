@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <mutex>
 
+#include <tenure/detail/background.hpp>
 #include <tenure/detail/opening.hpp>
 #include <tenure/detail/reclaim.hpp>
 
@@ -31,6 +32,8 @@ inline void recycle(batch_record* b) noexcept {
 
 /// Frees what an ended batch without holds owns. Returns the parent if it was holding that.
 inline batch_record* reclaim(batch_record* b) noexcept {
+    if (b->ends & end_flags::background) [[unlikely]]
+        if (put_off_end const later(*b); later.done) return later.parent;
     batch_record* const held = b->holds_parent ? b->parent.load(std::memory_order_relaxed) : nullptr;
     release_memory(*b);
     std::uint64_t const before = b->state.fetch_or(batch_flags::done, std::memory_order_acq_rel);
@@ -128,7 +131,7 @@ inline void end_loose_descendants(batch_record& top) noexcept {
             while (up && up != &top && up->guard.load(std::memory_order_relaxed) && !up->detached)
                 up = up->parent.load(std::memory_order_relaxed);
             b->doomed         = up && !b->detached && (up == &top || (up->is_loose && up->doomed));
-            bool const manual = b->cleanup == tenure::cleanup::manual;
+            bool const manual = b->ends & end_flags::manual;
             if (!b->doomed || !claim_end(*b, b->id.load(std::memory_order_relaxed), manual, true).mine) continue;
             b->next_doomed = doomed;
             doomed         = b;
@@ -264,11 +267,11 @@ inline void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept
     }
     if (guard && b.children) end_local_children(b);
 
-    bool const manual       = b.cleanup == tenure::cleanup::manual && !destroy;
+    bool const manual       = b.ends & end_flags::manual && !destroy;
     auto const [mine, held] = claim_end(b, id, manual, false);
     if (!mine) return;
 
-    if (b.in_chain) leave_parent_locally(b, held);
+    if (b.in_chain) leave_parent_locally(b, held || must_outlast_background(b));
     if (held || manual) stop_lanes(b);
     if (held) end_descendants(b);
     if (manual && !held) retain(b);
@@ -280,6 +283,8 @@ inline void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept
     else if (!manual) {
         bool const chained = b.in_chain;
         if (!chained) return reclaim_upwards(&b);
+        if (b.ends & end_flags::background)
+            if (put_off_end const later(b); later.done) return let_go(later.parent);
         release_memory(b);  // the guard still has the record; destructors still find the batch current, and over
         leave_chain(b);
         b.state.fetch_or(batch_flags::done, std::memory_order_acq_rel);
@@ -314,7 +319,7 @@ inline void close_guard(batch_record& b, std::uint64_t id) noexcept {
     std::uint64_t           s = b.state.load(std::memory_order_relaxed);
     constexpr std::uint64_t special =
         batch_flags::holds | batch_flags::ended | batch_flags::done | batch_flags::retained;
-    if (!(s & special) && b.cleanup == tenure::cleanup::on_exit && b.children == 0 &&
+    if (!(s & special) && b.ends == 0 && b.children == 0 &&
         b.state.compare_exchange_strong(s, s | batch_flags::ended, std::memory_order_seq_cst)) [[likely]] {
         batch_record* const up   = b.parent.load(std::memory_order_relaxed);
         bool const          held = b.holds_parent;

@@ -101,6 +101,7 @@ inline std::string name_of(batch_record const& b) {
 }
 
 inline std::string label_of(batch_record const& b) {
+    if (!b.id.load(std::memory_order_relaxed)) return "that is over";
     std::string const id  = std::to_string(b.id.load(std::memory_order_relaxed));
     std::string       out = name_of(b);
     if (out.empty()) return out.append(1, '#').append(id);

@@ -48,12 +48,30 @@ inline bool test(granule_bits const& bits, std::uintptr_t a) noexcept {
     return bits[line_of(a)].load(std::memory_order_acquire) & bit_of(a);
 }
 
+/// How many batches of the process are `buried`.
+inline constinit std::atomic<std::size_t> burials{0};
+
+/// Whether the object's owner is buried, and this is not the thread that runs its destructors. `locked`: under the
+/// object's lock.
+bool is_buried(raw_handle h, bool locked) noexcept;
+
+[[gnu::always_inline]] inline bool is_alive(raw_handle h, bool locked = false) noexcept;
+
+/// What was adopted gives its cell back when its record in the slab is destroyed; but it is over with that.
+TENURE_COLD inline bool adopted_alive(word_t w) noexcept {
+    if (!cell_alive(w)) return false;
+    if (burials.load(std::memory_order_acquire) == 0) return true;
+    cell const& c = *cells.find(w);
+    return is_alive({c.record.load(std::memory_order_relaxed), c.record_word.load(std::memory_order_relaxed)}) &&
+           cell_alive(w);
+}
+
 /// The table no longer vouches for all handles of this unit: ask the unit, and then the object's entry. What is
 /// asked first is asked again in the end, for each tells whether the next was still there to be asked: a unit that
 /// changes hands changes its word first, and bytes that are used again are dead before.
-TENURE_COLD inline bool alive_guarded(raw_handle h) noexcept {
+TENURE_COLD inline bool alive_guarded(raw_handle h, bool locked) noexcept {
     if (h.word == 0) return false;
-    if (h.word & cell_flag) return cell_alive(h.word);
+    if (h.word & cell_flag) return adopted_alive(h.word);
     onlooker const       here(h);
     std::uintptr_t const inside = to_address(h.pointer);
     bool const           large  = !(h.word & extent_mask);
@@ -76,17 +94,22 @@ TENURE_COLD inline bool alive_guarded(raw_handle h) noexcept {
             std::uintptr_t const header = large ? extent_of(h).begin : begin;
             alive                       = !reinterpret_cast<entry const*>(header)->looks_dead() && unit_says();
         }
+        if (alive) {
+            unit const* const u    = r->at(probe);
+            auto const&       over = large ? u->head.load(std::memory_order_relaxed)->over : u->over;
+            if (over.load(std::memory_order_acquire)) alive = !is_buried(h, locked);
+        }
         if (word.load(std::memory_order_acquire) == seen) return alive;
     }
 }
 
 /// The check of every access: one hot load and a compare. Thread-safe; what it says holds as long as nobody frees
 /// the object meanwhile.
-[[gnu::always_inline]] inline bool is_alive(raw_handle h) noexcept {
+[[gnu::always_inline]] inline bool is_alive(raw_handle h, bool locked) noexcept {
     word_t const seen = table_word(to_address(h.pointer)).load(std::memory_order_relaxed);
     if ((seen ^ h.word) >> generation_shift == 0) [[likely]]
         return true;
-    return alive_guarded(h);
+    return alive_guarded(h, locked);
 }
 
 }  // namespace tenure::detail

@@ -17,8 +17,16 @@ namespace tenure::detail {
 /// Stands where a guard has let go of its batch: everything is refused there, as in a batch that has ended.
 inline batch_record nobody{};
 
+/// The registry's own thread: background.hpp.
+void run_background(registry_core& r) noexcept;
+
 TENURE_SLOW inline void set_options(batch_record& b, batch_options const& o) {
-    b.cleanup   = o.cleanup;
+    if (o.cleanup == cleanup::manual) b.ends |= end_flags::manual;
+    if (o.reclaim == reclamation::background) {
+        b.ends |= end_flags::background;
+        registry_core& r = *b.registry.load(std::memory_order_relaxed);
+        r.background.start([&r] { run_background(r); });  // now, for an end must not allocate
+    }
     b.residency = o.residency;
     b.priority.store(o.priority, std::memory_order_relaxed);
     if (!o.name.empty()) set_name(b, o.name);
@@ -58,7 +66,7 @@ inline batch_record* prepare_record(registry_core& r, batch_record const* parent
         }
     } undo{b};
     b->registry.store(&r, std::memory_order_relaxed);
-    b->cleanup   = tenure::cleanup::on_exit;
+    b->ends      = 0;
     b->residency = tenure::residency::memory;
     b->joined    = false;
     b->limited   = parent ? parent->limited : nullptr;

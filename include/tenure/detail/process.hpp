@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <tenure/detail/background_queue.hpp>
 #include <tenure/detail/batch_record.hpp>
 #include <tenure/detail/page_space.hpp>
 #include <tenure/detail/supply.hpp>
@@ -30,6 +31,7 @@ struct registry_core {
     batch_record*              loose = nullptr;  ///< batches without a guard, newest first, through older and newer
     std::atomic<std::uint64_t> foreign_ends{0};  ///< guards destroyed on a thread that did not open them
     registry_core*             next = nullptr;   ///< of all registries
+    background_queue           background;
 };
 
 /// What a thread knows of itself. Trivial, so that the compiler reads it without an initialisation check.
@@ -43,6 +45,7 @@ struct thread_context {
     lane*         root_lane    = nullptr;  ///< of the global registry's root, once this thread made something there
     bool          visiting     = false;    ///< `current` is held: it is there by set_current_batch
     bool          exiting      = false;
+    batch_record* reclaiming   = nullptr;  ///< what the registry's own thread is just freeing
 
     void (*leave_visited)() noexcept = nullptr;  ///< once the thread has used set_current_batch
 };

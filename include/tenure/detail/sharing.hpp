@@ -139,11 +139,11 @@ inline void drop_share(place p, share* s) noexcept {
 /// that is just being given. Makes the unit a free run of its own; the caller gives it to give_run() once the lock
 /// is dropped.
 inline word_t retire_unit(place p) noexcept {
+    word_t const fresh = generation_of(p.word().load(std::memory_order_relaxed)) + p.u->passes + 1;
+    p.word().store(whole_word(fresh), std::memory_order_release);  // before tracked and shares: see alive_guarded()
     while (share* const s = p.u->shares.load(std::memory_order_relaxed)) drop_share(p, s);
     dequeue(p.u);
     count_for(p, nullptr);
-    word_t const fresh = generation_of(p.word().load(std::memory_order_relaxed)) + p.u->passes + 1;
-    p.word().store(whole_word(fresh), std::memory_order_release);  // before tracked: see alive_guarded()
     p.u->tracked.store(false, std::memory_order_release);
     p.u->address = p.base;
     p.u->length  = 1;

@@ -237,6 +237,7 @@ inline void lane_resource::do_deallocate(void* p, std::size_t bytes, std::size_t
         region* const r = region_of(at);
         unit* const   u = r ? r->at(at)->head.load(std::memory_order_relaxed) : nullptr;
         if (!u || u->home.load(std::memory_order_relaxed) != &b) return;  // the batch was over before its container
+        if (b.buried.load(std::memory_order_acquire) && this_thread.reclaiming != &b) return;  // likewise
         std::uint64_t const id      = b.id.load(std::memory_order_relaxed);
         bool const          outside = !b.in_chain.load(std::memory_order_relaxed) && !is_root(b);
         bool const          held    = outside && hold(b, id, unless_over);  // it may be just going out

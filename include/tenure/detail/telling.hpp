@@ -66,7 +66,7 @@ private:
     static void set_told(raw_handle h) noexcept {
         extent const      x = extent_of(h);
         object_lock const guard(x);
-        if (!is_alive(h)) return;
+        if (!is_alive(h, true)) return;
         if (buffer_record* const b = as_buffer(x)) b->in_transit = false;
     }
 

@@ -103,6 +103,29 @@ inline batch_record* owner_of(extent const& x) noexcept {
     return owner_under_lock(p, x.probe());
 }
 
+/// What says that nobody in the unit is buried any more is taken back if somebody came to be meanwhile.
+TENURE_COLD inline bool is_buried(raw_handle h, bool locked) noexcept {
+    extent const        x    = extent_of(h);
+    place const         p    = place_at(x.large ? to_address(h.pointer) : x.probe());
+    unit* const         u    = x.large ? x.large : p.u;
+    std::uint32_t       over = u->over.load(std::memory_order_acquire);
+    auto const          is   = [](batch_record const* b) { return b && b->buried.load(std::memory_order_acquire); };
+    batch_record const* who  = nullptr;
+    bool                any  = false;
+    {
+        if (!locked) u->lock.lock();
+        batch_record const* const home = p.head()->home.load(std::memory_order_acquire);
+        who                            = x.large ? home : owner_under_lock(p, x.probe());
+        any                            = is(home);
+        bool const shared              = !x.large && u->tracked.load(std::memory_order_relaxed);
+        for (share const* s = shared ? u->shares.load(std::memory_order_relaxed) : nullptr; s; s = s->next_here)
+            any = any || is(s->owner);
+        if (!locked) u->lock.unlock();
+    }
+    if (!any) u->over.compare_exchange_strong(over, 0, std::memory_order_acq_rel);
+    return is(who) && who != this_thread.reclaiming;
+}
+
 /// The locks of the units that an object lies in, of which there are two at most, the lower first. Who has them
 /// alone says whose the object is, whether it lives, and in which list its entry stands.
 class object_lock {
@@ -128,7 +151,7 @@ private:
 /// Under the object's lock, and with `owner` held: it is alive and that batch's, and stays so until one of these
 /// ends.
 inline bool still_owned(raw_handle h, extent const& x, batch_record const& owner) noexcept {
-    if (!is_alive(h)) return false;
+    if (!is_alive(h, true)) return false;
     if (!x.large) return owner_under_lock(place_at(x.probe()), x.probe()) == &owner;
     bool const whole = table_word(x.large->address).load(std::memory_order_relaxed) & whole_flag;
     return x.large->home.load(std::memory_order_relaxed) == &owner && (x.header || whole);

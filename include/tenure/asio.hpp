@@ -1,0 +1,7 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tenure/asio/batch_executor.hpp>
+#include <tenure/asio/this_coro.hpp>
+#include <tenure/asio/with_batch.hpp>

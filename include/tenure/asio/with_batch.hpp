@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <exception>
+#include <source_location>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <tenure/asio/batch_executor.hpp>
+#include <tenure/batch_owner.hpp>
+
+namespace tenure {
+
+namespace detail {
+
+template <class T>
+void keep_awaited(batch_owner& b, T& r) {
+    if constexpr (owned<T>) b.keep(r);
+    else if constexpr (handle_range<T>) {
+        for (auto const& h : r) b.keep(h);
+    } else if constexpr (requires { std::tuple_size<T>::value; }) {
+        std::apply([&](auto&... part) { (keep_awaited(b, part), ...); }, r);
+    }
+}
+
+template <class F>
+using awaited = std::invoke_result_t<F&, batch_owner&>;
+
+}  // namespace detail
+
+/// As with_batch, for a coroutine: opens a batch below the current one and runs `f(batch_owner&)`, an awaitable,
+/// with that batch current from its first line to its last, whatever it awaits and wherever it resumes; then the
+/// batch ends. Handles in what `f` returns are kept: they go to the batch above. Cancelling the caller cancels `f`.
+///
+///     auto best = co_await tenure::co_with_batch({.name = "hop"}, [&](tenure::batch_owner&)
+///         -> boost::asio::awaitable<tenure::handle<result>> { ... });
+///
+/// Throws what `f` throws, and batch_ended, std::bad_alloc. Cost: that of co_spawn and of a post, a few allocations
+/// that Asio recycles.
+template <class F>
+    requires std::is_invocable_v<F&, batch_owner&>
+detail::awaited<F> co_with_batch(batch_options options, F f,
+                                 std::source_location where = std::source_location::current()) {
+    constexpr auto token = boost::asio::as_tuple(boost::asio::use_awaitable);
+    batch_owner    own(options, where);
+    auto const     in     = bind_batch(co_await boost::asio::this_coro::executor, own);
+    auto           result = co_await boost::asio::co_spawn(in, f(own), token);
+    // Asio goes on inside what has just completed, with its batch current and not to be freed. So first leave it.
+    co_await boost::asio::post(boost::asio::use_awaitable);
+    if (std::get<0>(result)) std::rethrow_exception(std::get<0>(result));
+    if constexpr (std::tuple_size_v<decltype(result)> > 1) {
+        detail::keep_awaited(own, std::get<1>(result));
+        co_return std::move(std::get<1>(result));
+    }
+}
+
+}  // namespace tenure

@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <source_location>
+#include <string>
+#include <utility>
+
+#include <tenure/batch.hpp>
+#include <tenure/batch_scope.hpp>
+#include <tenure/detail/visiting.hpp>
+#include <tenure/error.hpp>
+#include <tenure/registry.hpp>
+
+namespace tenure {
+
+/// Owns a batch without a guard, and ends it when it goes: for batches that are opened in one place and ended in
+/// another, on whichever thread; so for coroutines, where a batch_scope must not live across co_await. Movable. For
+/// one thread at a time; what it owns is a batch like others, and may be ended by others, too.
+///
+/// It does not make its batch current: enter() does, between two suspensions, and bind_batch for all that runs
+/// through an executor.
+class [[nodiscard]] batch_owner {
+    using source = std::source_location;
+
+public:
+    /// Owns none.
+    batch_owner() noexcept = default;
+
+    /// Of a new batch below the one that is current here. Throws std::bad_alloc, batch_ended.
+    explicit batch_owner(batch_options const& options, source where = source::current())
+        : id_(open(options, where)) {}
+
+    /// Of a new batch of that registry, below `parent`, or below its root. Throws as registry::new_batch.
+    explicit batch_owner(registry& in, batch_options const& options = {}, batch_id parent = {},
+                         source where = source::current())
+        : id_(in.new_batch(options, parent, where)) {}
+
+    /// Of a batch that has no guard: what detach(), release() and registry::new_batch gave. Throws no_such_batch.
+    explicit batch_owner(batch_id id) : id_(id) {
+        if (!detail::is_known(id.value)) throw error(errc::no_such_batch, "own batch #" + std::to_string(id.value));
+    }
+
+    batch_owner(batch_owner&& other) noexcept : id_(std::exchange(other.id_, {})) {}
+    batch_owner& operator=(batch_owner&& other) noexcept {
+        batch_owner{std::move(other)}.swap(*this);
+        return *this;
+    }
+    ~batch_owner() {
+        if (auto* const b = detail::find_anywhere(id_.value)) detail::end_record(*b, id_.value, false);
+    }
+    void swap(batch_owner& other) noexcept { std::swap(id_, other.id_); }
+
+    /// Now, and owns none from then on. A batch that is over reports nothing new.
+    batch_report end() noexcept {
+        batch_id const id = release();
+        auto* const    b  = detail::find_anywhere(id.value);
+        return b ? detail::end_by_id(*b, id.value) : batch_report{};
+    }
+
+    /// Lets go of it: whoever has the id ends it, or the end of its parent does.
+    batch_id release() noexcept { return std::exchange(id_, {}); }
+
+    batch_id id() const noexcept { return id_; }
+    explicit operator bool() const noexcept { return static_cast<bool>(id_); }
+
+    /// `done` where it is over, or there is none.
+    batch_status status() const noexcept {
+        auto* const b = detail::find_anywhere(id_.value);
+        return b ? detail::status_of(*b, id_.value) : batch_status::done;
+    }
+
+    /// As batch_scope::enter: the batch is current on this thread while the guard lives, which must not be across
+    /// co_await. Throws std::bad_alloc, batch_ended.
+    [[nodiscard]] entered enter() const { return entered(detail::enter_held(held("enter batch "))); }
+
+    /// As batch_scope::make, from whichever thread. Cost: as enter(), which serves better where more is made.
+    template <class T, class... Args>
+    handle<T> make(Args&&... args) {
+        lane in(detail::enter_held(held("make in batch "), true));
+        return in.make<T>(std::forward<Args>(args)...);
+    }
+    template <class T>
+    buffer<T> make_buffer(std::size_t n, any_store const& store = {}) {
+        lane in(detail::enter_held(held("make a buffer in batch "), true));
+        return in.make_buffer<T>(n, store);
+    }
+
+    /// As batch_scope::keep, from whichever thread, of what this batch owns. Throws as
+    /// registry::transfer_ownership.
+    template <detail::owned H>
+    H keep(H h) {
+        auto& b = held("keep from batch ");
+        struct guard {
+            detail::batch_record& b;
+            ~guard() { detail::let_go(&b); }
+        } const undo{b};
+        auto* const up = b.parent.load(std::memory_order_acquire);
+        auto&       r  = *b.registry.load(std::memory_order_relaxed);
+        if (auto const why =
+                detail::transfer_to(r, detail::handle_access::raw(h), up->id.load(std::memory_order_relaxed)))
+            detail::throw_failure(why, "keep from batch ");
+        return h;
+    }
+
+private:
+    static batch_id open(batch_options const& options, source where) {
+        detail::lane const* const current = detail::this_thread.current;
+        if (!current) return registry::global().new_batch(options, {}, where);
+        auto* const r = current->batch->registry.load(std::memory_order_relaxed);
+        if (!r) throw error(errc::batch_ended, "open a batch below one that is over");
+        auto* const b = detail::open_batch(*r, current->batch, &options, false, where);
+        return {b->id.load(std::memory_order_relaxed)};
+    }
+
+    /// The batch, held by the caller from here on. Throws batch_ended.
+    detail::batch_record& held(char const* call) const {
+        auto* const b = detail::find_anywhere(id_.value);
+        if (!b || !detail::hold(*b, id_.value))
+            throw error(errc::batch_ended, call + ("#" + std::to_string(id_.value)));
+        return *b;
+    }
+
+    batch_id id_;
+};
+
+}  // namespace tenure

@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include <tenure/detail/batch_record.hpp>
+#include <tenure/detail/spin_lock.hpp>
+
+namespace tenure::detail {
+
+/// What signals go to is the program's choice among its own threads. But those that a thread brings upon itself
+/// stay with it: a page that comes back from the page file is one.
+class signals_blocked {
+public:
+    signals_blocked() noexcept {
+        ::sigset_t most;
+        sigfillset(&most);
+        for (int const own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) sigdelset(&most, own);
+        ::pthread_sigmask(SIG_SETMASK, &most, &before_);
+    }
+    ~signals_blocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+    signals_blocked(signals_blocked const&)            = delete;
+    signals_blocked& operator=(signals_blocked const&) = delete;
+
+private:
+    ::sigset_t before_;
+};
+
+/// Batches that are over and wait for the registry's thread to run their destructors, the oldest end first; and
+/// that thread. Any thread, but for stop().
+class background_queue {
+public:
+    /// The most bytes that may wait, unless they are of one batch.
+    void limit(std::size_t bytes) noexcept { limit_ = bytes; }
+
+    /// Starts the thread if there is none. Where the system has none to give, ends are done by who calls them,
+    /// until a later call has more luck.
+    template <class F>
+    void start(F work) noexcept {
+        if (running_.load(std::memory_order_acquire)) return;
+        std::scoped_lock const guard(starting_);
+        if (running_.load(std::memory_order_relaxed)) return;
+        try {
+            signals_blocked const here;
+            thread_ = std::thread(std::move(work));
+            running_.store(true, std::memory_order_release);
+        } catch (std::exception const&) {  // system_error, bad_alloc
+            return;
+        }
+    }
+
+    /// Whether that many bytes may wait: then put() must follow.
+    bool admit(std::size_t bytes) noexcept {
+        if (!running_.load(std::memory_order_acquire)) return false;
+        std::size_t const before = bytes_.fetch_add(bytes, std::memory_order_relaxed);
+        if (before == 0 || (before <= limit_ && bytes <= limit_ - before)) return true;
+        bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+        return false;
+    }
+
+    /// From here on the batch is the thread's.
+    void put(batch_record& b) noexcept {
+        {
+            std::scoped_lock const guard(lock_);
+            b.next_waiting                         = nullptr;
+            (last_ ? last_->next_waiting : first_) = &b;
+            last_                                  = &b;
+            count_.fetch_add(1, std::memory_order_relaxed);
+        }
+        ring();
+    }
+
+    /// The thread's next; waits for it. Null: the registry closes.
+    batch_record* next() noexcept {
+        for (;;) {
+            std::uint32_t const heard = bell_.load(std::memory_order_acquire);
+            {
+                std::scoped_lock const guard(lock_);
+                if (batch_record* const b = first_) {
+                    first_ = b->next_waiting;
+                    if (!first_) last_ = nullptr;
+                    return b;
+                }
+            }
+            if (stopping_.load(std::memory_order_acquire)) return nullptr;
+            bell_.wait(heard, std::memory_order_acquire);
+        }
+    }
+    void finished(std::size_t bytes) noexcept {
+        bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+        if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) count_.notify_all();
+    }
+
+    /// Until there are none. Not for the thread itself.
+    void drain() const noexcept {
+        while (std::uint32_t const n = count_.load(std::memory_order_acquire))
+            count_.wait(n, std::memory_order_acquire);
+    }
+
+    /// What waits is done first.
+    void stop() noexcept {
+        if (!thread_.joinable()) return;
+        drain();
+        stopping_.store(true, std::memory_order_release);
+        ring();
+        thread_.join();
+        running_.store(false, std::memory_order_release);
+    }
+
+    std::size_t batches() const noexcept { return count_.load(std::memory_order_relaxed); }
+    std::size_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
+
+private:
+    void ring() noexcept {
+        bell_.fetch_add(1, std::memory_order_release);
+        bell_.notify_one();
+    }
+
+    spin_lock                  lock_;  ///< of the list
+    batch_record*              first_ = nullptr;
+    batch_record*              last_  = nullptr;
+    std::size_t                limit_ = 0;
+    std::atomic<std::size_t>   bytes_{0};
+    std::atomic<std::uint32_t> count_{0};  ///< that wait, and the one that is just freed
+    std::atomic<std::uint32_t> bell_{0};   ///< rung for each, and to stop
+    std::atomic<bool>          running_{false};
+    std::atomic<bool>          stopping_{false};
+    std::mutex                 starting_;
+    std::thread                thread_;
+};
+
+}  // namespace tenure::detail

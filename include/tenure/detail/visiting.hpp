@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+#include <tenure/detail/calls.hpp>
+
+namespace tenure::detail {
+
+/// Whether an id was given out, by whichever registry.
+inline bool is_known(std::uint64_t id) noexcept {
+    batch_record* const b = id ? record_at(id & ((std::uint64_t{1} << record_bits) - 1)) : nullptr;
+    std::uint64_t const n = id >> record_bits;
+    return b && n != 0 && n <= b->generation.load(std::memory_order_acquire);
+}
+
+/// The batch that is current here; 0 stands for the root of the global registry, where no other is.
+inline std::uint64_t current_id() noexcept {
+    lane const* const l = this_thread.current;
+    return l ? l->batch->id.load(std::memory_order_relaxed) : 0;
+}
+
+/// The lane to make current for the batch with that id, and whether it was entered for it. Throws std::bad_alloc.
+struct visited_lane {
+    lane* where;
+    bool  entered;
+};
+inline visited_lane lane_to_visit(std::uint64_t id) {
+    batch_record* const b = find_anywhere(id);
+    if (!b) return {id ? &over.primary : nullptr, false};
+    if (b->guard.load(std::memory_order_acquire) == &this_thread)
+        return {b->closed() ? &over.primary : &b->primary, false};
+    if (!is_root(*b) && !hold(*b, id)) return {&over.primary, false};
+    return {enter_held(*b), true};
+}
+
+/// While it lives, a batch is current on this thread; afterwards what was before is so again, whatever was left
+/// open or made current in between. For a batch that is over, one stands in where make throws batch_ended: never a
+/// batch that nobody named.
+///
+/// Costs four locked instructions, two for the hold and two for a lane that no other thread is in; none where the
+/// batch is current already, or its guard is this thread's.
+class visit {
+public:
+    /// Throws std::bad_alloc: another thread is in all the lanes there are.
+    explicit visit(std::uint64_t id) {
+        thread_context const& me = this_thread;
+        if (current_id() == id && me.current != &over.primary && !me.visiting) {
+            there_    = me.current;
+            previous_ = {there_, there_ ? there_->serial.load(std::memory_order_relaxed) : 0};
+            return;
+        }
+        visited_lane const to = lane_to_visit(id);
+        there_                = to.where;
+        entered_              = to.entered;
+        moved_                = true;
+        previous_             = suspend_for(there_);
+    }
+    ~visit() {
+        thread_context const& me = this_thread;
+        if (me.current != there_ || me.visiting) [[unlikely]]
+            put_back();
+        else if (moved_) resume(previous_, there_);
+        if (entered_) leave_lane(there_);
+    }
+    visit(visit const&)            = delete;
+    visit& operator=(visit const&) = delete;
+
+private:
+    TENURE_COLD void put_back() noexcept {
+        former_current now = suspend_for(nullptr);
+        resume(previous_, entered_ ? there_ : nullptr);
+        leave(now);
+    }
+
+    lane*          there_   = nullptr;
+    bool           entered_ = false;
+    bool           moved_   = false;
+    former_current previous_;
+};
+
+}  // namespace tenure::detail
