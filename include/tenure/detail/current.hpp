@@ -14,7 +14,7 @@ namespace tenure::detail {
 /// Which batch is current on this thread, and what is so again afterwards.
 
 /// Stands for the batch of a flow of control that went on after its end: everything is refused there.
-inline batch_record over{};
+inline batch_record lapsed{};
 
 /// The thread is through with the lane; its objects stay, and the next thread goes on where it stopped.
 inline void leave_lane(lane* l) noexcept {
@@ -59,7 +59,7 @@ inline void resume(former_current& f, lane const* leaving = nullptr) noexcept {
             me.current = l;
             return;
         }
-        if (&b == &over) {
+        if (&b == &lapsed) {
             me.current = l;
             return;
         }

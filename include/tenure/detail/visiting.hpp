@@ -30,10 +30,10 @@ struct visited_lane {
 };
 inline visited_lane lane_to_visit(std::uint64_t id) {
     batch_record* const b = find_anywhere(id);
-    if (!b) return {id ? &over.primary : nullptr, false};
+    if (!b) return {id ? &lapsed.primary : nullptr, false};
     if (b->guard.load(std::memory_order_acquire) == &this_thread)
-        return {b->closed() ? &over.primary : &b->primary, false};
-    if (!is_root(*b) && !hold(*b, id)) return {&over.primary, false};
+        return {b->closed() ? &lapsed.primary : &b->primary, false};
+    if (!is_root(*b) && !hold(*b, id)) return {&lapsed.primary, false};
     return {enter_held(*b), true};
 }
 
@@ -48,7 +48,7 @@ public:
     /// Throws std::bad_alloc: another thread is in all the lanes there are.
     explicit visit(std::uint64_t id) {
         thread_context const& me = this_thread;
-        if (current_id() == id && me.current != &over.primary && !me.visiting) {
+        if (current_id() == id && me.current != &lapsed.primary && !me.visiting) {
             there_    = me.current;
             previous_ = {there_, there_ ? there_->serial.load(std::memory_order_relaxed) : 0};
             return;
