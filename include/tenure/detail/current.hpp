@@ -21,8 +21,10 @@ inline void leave_lane(lane* l) noexcept {
     batch_record& b = *l->batch;
     {
         std::scoped_lock const guard(b.lock);
-        if (--l->users == 0 && !(l == &b.primary && b.in_chain))
-            l->thread.store(nullptr, std::memory_order_release);
+        if (--l->users == 0) {
+            if (l != &b.primary) l->thread.store(nullptr, std::memory_order_release);
+            else if (!b.in_chain) give_primary(b);
+        }
     }
     if (is_root(b)) return;
     registry_core& r      = *b.registry.load(std::memory_order_relaxed);
