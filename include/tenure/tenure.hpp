@@ -12,5 +12,6 @@
 #include <tenure/lane.hpp>
 #include <tenure/only_memory.hpp>
 #include <tenure/registry.hpp>
+#include <tenure/sharing.hpp>
 #include <tenure/snapshot.hpp>
 #include <tenure/version.hpp>

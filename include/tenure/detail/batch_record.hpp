@@ -24,6 +24,7 @@ struct raw_handle {
     word_t      word;
 };
 
+class membership_list;
 struct registry_core;
 struct paged_batch;
 struct stored;
@@ -259,6 +260,9 @@ struct batch_record {
     std::atomic<std::uint64_t> charged{0};  ///< with limits: in use here and below
     std::atomic<bool>          above_soft{false};
     std::atomic<std::uint64_t> own_charge{0};  ///< what this batch has charged to `limited` and those above
+
+    membership_list*           memberships = nullptr;  ///< of commons, under the lock: membership.hpp
+    std::atomic<std::uint64_t> members{0};             ///< of a common, which this is: then with its generation
 
     bool is_here() const noexcept;  ///< this thread opened it, or has entered its own lane
     bool closed() const noexcept { return state.load(std::memory_order_acquire) & batch_flags::closed; }

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include <tenure/detail/freeing.hpp>
+#include <tenure/detail/membership.hpp>
 #include <tenure/detail/records.hpp>
 #include <tenure/detail/residency.hpp>
 
@@ -213,6 +214,7 @@ inline void release_memory(batch_record& b) noexcept {
         run_inbox(b);
         for_lanes(b, [&](lane& l) { run_entries(b, l); });
     }
+    if (b.memberships) leave_commons(b);
     free_gathered(b);
     if (b.paged) drop_pages_of(b);
     close_shares(b);
