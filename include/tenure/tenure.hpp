@@ -7,6 +7,7 @@
 #include <tenure/batch.hpp>
 #include <tenure/batch_scope.hpp>
 #include <tenure/detail/gdb.hpp>
+#include <tenure/derived.hpp>
 #include <tenure/error.hpp>
 #include <tenure/handle.hpp>
 #include <tenure/lane.hpp>
