@@ -148,7 +148,24 @@ public:
         return {};
     }
 
-    /// Frees one object of this batch now. Throws stale_handle, not_owner, batch_ended.
+    /// As registry::share and broadcast.
+    template <detail::owned H>
+    H share(H h, batch_id with) {
+        auto const why = core() ? detail::share_with(*core(), detail::handle_access::raw(h), with.value)
+                                : detail::failure{errc::batch_ended, batch()};
+        if (why) detail::throw_failure(why, "share ");
+        return h;
+    }
+    template <detail::owned H, detail::id_range R>
+    H broadcast(H h, R const& with) {
+        auto const why = core() ? detail::broadcast_to(*core(), detail::handle_access::raw(h), with)
+                                : detail::failure{errc::batch_ended, batch()};
+        if (why) detail::throw_failure(why, "broadcast ");
+        return h;
+    }
+
+    /// Frees one object of this batch now; of one that it shares, it lets go. Throws stale_handle, not_owner,
+    /// batch_ended.
     template <detail::owned H>
     void free(H h) {
         if (auto const why = free_here(detail::handle_access::raw(h))) detail::throw_failure(why, "free in batch ");

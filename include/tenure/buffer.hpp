@@ -15,11 +15,27 @@
 #include <vector>
 
 #include <tenure/detail/durable_buffers.hpp>
+#include <tenure/detail/evicting.hpp>
 #include <tenure/handle.hpp>
 
 namespace tenure {
 
 namespace detail {
+
+/// Runs f; what of tenure's own it throws is the result.
+template <class F>
+auto as_result(F f) -> result<decltype(f())> try {
+    if constexpr (std::is_void_v<decltype(f())>) {
+        f();
+        return {};
+    } else {
+        return f();
+    }
+} catch (error const& e) {
+    return e.code();
+} catch (std::bad_alloc const&) {
+    return make_error_code(errc::memory_full);
+}
 
 /// What a store is asked for: never less than malloc gives.
 template <class T>
@@ -56,18 +72,25 @@ public:
     result<void> try_read(std::size_t offset, std::span<T> out) const {
         if (!alive()) return make_error_code(errc::stale_handle);
         if (offset > size_ || out.size() > size_ - offset) return make_error_code(errc::out_of_range);
+        if (!record().is_here()) [[unlikely]]
+            if (auto const back = detail::as_result([&] { detail::bring_back(raw()); }); !back) return back;
         return record().from->store.read(record().where, offset * sizeof(T), std::as_writable_bytes(out));
     }
     result<void> try_write(std::size_t offset, std::span<T const> in) const {
         if (!alive()) return make_error_code(errc::stale_handle);
         if (offset > size_ || in.size() > size_ - offset) return make_error_code(errc::out_of_range);
+        if (!record().is_here()) [[unlikely]] {
+            bool const whole = in.size() == size_;
+            auto const back  = detail::as_result([&] { whole ? renew(in) : detail::bring_back(raw()); });
+            if (!back || whole) return back;
+        }
         return record().from->store.write(record().where, offset * sizeof(T), std::as_bytes(in));
     }
 
     /// All of it, as memory of this process; unchecked like any span once the buffer is freed or moved. Throws
     /// stale_handle, not_addressable.
     std::span<T> map() const {
-        result<std::byte*> const at = checked().from->store.try_address(record().where);
+        result<std::byte*> const at = present().from->store.try_address(record().where);
         if (!at) fail(at.error(), "map a buffer of");
         return {reinterpret_cast<T*>(*at), size_};
     }
@@ -75,7 +98,7 @@ public:
     /// Copies all of it to the beginning of another one, which may be in another store; within one that can, the
     /// bytes do not pass through this process. Throws stale_handle, out_of_range: the other one is shorter.
     void copy_to(buffer const& other) const {
-        detail::buffer_record const &from = checked(), &to = other.checked();
+        detail::buffer_record const &from = present(), &to = other.present();
         if (other.size_ < size_) detail::throw_out_of_range(size_, other.size_);
         auto const done =
             detail::copy_block(from.from->store, from.where, to.from->store, to.where, size_ * sizeof(T));
@@ -88,7 +111,7 @@ public:
     /// To another store: this and all other copies name it there from now on. If that fails it is where it was,
     /// whole. Nobody may use the buffer meanwhile. Throws stale_handle, and what the stores say.
     void move_to(any_store const& store) const {
-        auto& r = checked().from->registry;
+        auto& r = present().from->registry;
         detail::move_buffer_to(r, raw(), store, detail::buffer_alignment<T>);
     }
 
@@ -96,16 +119,19 @@ public:
     std::vector<any_store> stores() const { return {checked().from->store}; }
 
     /// The store's own name for it.
-    tenure::block block() const { return checked().where; }
+    tenure::block block() const { return present().where; }
 
     /// From now on it is its durable store's, under that name, and outlives the batch and, once synced, the
     /// process: see batch_scope::open_buffer. It can be used until the batch ends. Throws stale_handle,
     /// not_durable.
-    void persist(std::string_view name) const { detail::persist_buffer(raw(), name); }
+    void persist(std::string_view name) const {
+        if (alive()) present();
+        detail::persist_buffer(raw(), name);
+    }
 
     /// On return, what persist() kept is on stable storage. Many at once: tenure::sync. Throws as persist().
     void sync() const {
-        tenure::block const b = checked().where;
+        tenure::block const b = present().where;
         must(record().from->store.try_sync({&b, 1}), "sync");
     }
 
@@ -122,6 +148,15 @@ private:
     detail::buffer_record const& checked() const {
         if (!alive()) detail::throw_stale(raw());
         return *record_;
+    }
+    /// All that needs the bytes comes by here: what was evicted is back then.
+    detail::buffer_record const& present() const {
+        if (!checked().is_here()) [[unlikely]]
+            detail::bring_back(raw());
+        return *record_;
+    }
+    void renew(std::span<T const> in) const {
+        detail::write_anew(raw(), detail::buffer_alignment<T>, std::as_bytes(in));
     }
     [[noreturn]] void fail(std::error_code why, char const* call) const {
         if (!alive()) detail::throw_stale(raw());
@@ -153,16 +188,6 @@ buffer<T> open_buffer_as(lane& l, std::string_view name, any_store const& store)
     std::size_t      bytes = 0;
     raw_handle const h     = open_buffer_in(l, name, store, sizeof(T), bytes);
     return handle_access::make_buffer<buffer<T>>(h, bytes / sizeof(T));
-}
-
-/// Runs f; what of tenure's own it throws is the result.
-template <class F>
-auto as_result(F f) -> result<decltype(f())> try {
-    return f();
-} catch (error const& e) {
-    return e.code();
-} catch (std::bad_alloc const&) {
-    return make_error_code(errc::memory_full);
 }
 
 }  // namespace detail

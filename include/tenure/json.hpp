@@ -47,6 +47,7 @@ struct json_writer {
                  {"buffer_bytes", b.usage.buffer_bytes},
                  {"paged_out", b.usage.paged_out},
                  {"page_error", b.page_error ? b.page_error.message() : ""},
+                 {"shared_by", b.shared_by},
                  {"stores", stores(b.stores)}});
         }
         nlohmann::ordered_json const out{

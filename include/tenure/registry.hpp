@@ -18,6 +18,7 @@
 
 #include <tenure/batch.hpp>
 #include <tenure/detail/census.hpp>
+#include <tenure/detail/owners.hpp>
 #include <tenure/error.hpp>
 #include <tenure/handle.hpp>
 #include <tenure/lane.hpp>
@@ -138,6 +139,39 @@ public:
         for (auto const& h : handles)
             if (auto const moved = try_transfer_ownership(h, to); !moved) return moved.error();
         return {};
+    }
+
+    /// The object belongs to that batch, too, and is freed when the last of all that have a share ends or lets it
+    /// go; its owner so far has one. Any thread. No-op if it has one already. Throws as transfer_ownership; and
+    /// stale_handle, batch_ended: the last owner is just letting it go. Cost, but for the first time: some 50 ns,
+    /// whatever the object's size. See docs/sharing.md.
+    template <detail::owned H>
+    H share(H h, batch_id with) {
+        auto const why = detail::share_with(*core_, detail::handle_access::raw(h), with.value);
+        if (why) detail::throw_failure(why, "share ");
+        return h;
+    }
+    template <detail::owned H>
+    result<H> try_share(H h, batch_id with) {
+        auto const why = detail::share_with(*core_, detail::handle_access::raw(h), with.value);
+        if (why) return make_error_code(why.code);
+        return h;
+    }
+
+    /// As share() with each of them; if one fails, none of them has got a share.
+    template <detail::owned H, detail::id_range R>
+    H broadcast(H h, R const& with) {
+        auto const why = detail::broadcast_to(*core_, detail::handle_access::raw(h), with);
+        if (why) detail::throw_failure(why, "broadcast ");
+        return h;
+    }
+
+    /// That batch lets it go: of what is shared, its share; what it owns alone is freed. Any thread. Throws
+    /// stale_handle, not_owner, batch_ended, no_such_batch.
+    template <detail::owned H>
+    void unshare(H h, batch_id with) {
+        auto const why = detail::unshare_with(*core_, detail::handle_access::raw(h), with.value);
+        if (why) detail::throw_failure(why, "unshare ");
     }
 
     /// Frees one object now, whoever owns it; any thread. Throws stale_handle, batch_ended, not_owner (another
@@ -311,6 +345,8 @@ inline batch_report registry::end_with_report(batch_id id) {
 inline detail::found registry::find_to_end(batch_id id, char const* call) const {
     detail::found const f = find(id, call);
     if (f.record == core_->root) throw error(errc::not_owner, "end the root: it ends with its registry");
+    if (f.record && detail::is_common(*f.record))
+        throw error(errc::not_owner, "end what several batches share: it ends with the last of them");
     return f;
 }
 
@@ -359,7 +395,7 @@ inline tenure::snapshot registry::snapshot() const { return detail::census(*core
 inline std::string registry::leak_report() const {
     std::string out;
     for (batch_info const& b : snapshot().batches)
-        if (!b.guarded && !b.in_background && b.id != root()) out += "  " + detail::describe(b);
+        if (!b.guarded && !b.in_background && !b.shared_by && b.id != root()) out += "  " + detail::describe(b);
     return out.empty() ? out : "tenure: batches that nobody ended:\n" + out;
 }
 

@@ -62,6 +62,9 @@ struct batch_info {
     batch_usage              usage;
     std::vector<store_info>  stores;        ///< where it has buffers
     std::error_code          page_error{};  ///< why it could not go out when it last should have
+
+    /// 0, or it is no batch that somebody opened: it holds what so many batches share.
+    std::size_t shared_by = 0;
 };
 
 struct json_writer;  // <tenure/json.hpp>
@@ -118,6 +121,7 @@ inline std::string describe(batch_info const& b) {
     out += ", " + std::to_string(b.usage.objects) + " objects, " + human_bytes(b.usage.bytes) + " in use, ";
     out += human_bytes(b.usage.retained) + " retained, peak " + human_bytes(b.usage.peak);
     if (b.usage.paged_out) out += ", " + human_bytes(b.usage.paged_out) + " paged out";
+    if (b.shared_by) out += ", shared by " + std::to_string(b.shared_by);
     if (b.page_error) out += ", could not be paged out (" + b.page_error.message() + ")";
     out += ", age " + std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(b.age).count()) + " ms";
     return out + ", opened at " + b.where.file_name() + ":" + std::to_string(b.where.line()) + " in " +

@@ -24,6 +24,7 @@ struct raw_handle {
     word_t      word;
 };
 
+class membership_list;
 struct registry_core;
 struct paged_batch;
 struct stored;
@@ -270,8 +271,10 @@ struct batch_record {
 
     std::atomic<bool> buried{
         false};  ///< over, in the background: its handles are stale, its destructors yet to run
-    std::size_t   waiting_bytes = 0;
-    batch_record* next_waiting  = nullptr;
+    std::size_t                waiting_bytes = 0;
+    batch_record*              next_waiting  = nullptr;
+    membership_list*           memberships   = nullptr;  ///< of commons, under the lock: membership.hpp
+    std::atomic<std::uint64_t> members{0};               ///< of a common, which this is: then with its generation
 
     bool is_here() const noexcept;  ///< this thread opened it, or has entered its own lane
     bool closed() const noexcept { return state.load(std::memory_order_acquire) & batch_flags::closed; }

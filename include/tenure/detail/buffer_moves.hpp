@@ -59,6 +59,7 @@ inline void move_buffer_to(registry_core& r, raw_handle h, any_store const& name
     failure const why = with_owner(r, h, nullptr, [&](batch_record& owner, extent const& x) -> failure {
         std::optional<buffer_record> const seen = look_at_buffer(h, x, owner);
         if (!seen) return {errc::stale_handle};
+        if (seen->evicted) return {errc::evicted, &owner};
         buffer_record const& before = *seen;
         supply_guard const   to(owner, named);
         if (!to) return {errc::memory_full, &owner, sizeof(supply)};
@@ -82,6 +83,7 @@ inline void move_buffer_to(registry_core& r, raw_handle h, any_store const& name
             buffer_record* const b = buffer_of(h, x, owner);
             if (!b || b->where != before.where)
                 return {errc::stale_handle};  // another thread was faster: once more
+            if (b->readers) return {errc::object_pinned, &owner};
             target.keep(&stored::received);
             charged.keep();
             b->from  = &*to;

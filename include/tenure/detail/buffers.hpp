@@ -65,11 +65,11 @@ private:
     bool    joined_;
 };
 
-/// Registers a block as a buffer of the lane's batch. Throws what make throws.
-inline raw_handle make_buffer_record(lane& l, supply& s, block where, bool lent) {
+/// Registers a buffer of the lane's batch. Throws what make throws.
+inline raw_handle make_buffer_record(lane& l, buffer_record const& b) {
     constexpr std::size_t bytes = round_extent(sizeof(entry) + sizeof(buffer_record));
     space const           at    = allocate_small(l, sizeof(entry), bytes, 8, throw_it{});
-    ::new (at.pointer) buffer_record{&s, where, lent};
+    ::new (at.pointer) buffer_record(b);
     register_entry(l, at, buffer_finalizer);
     return {at.pointer, at.word};
 }
@@ -128,7 +128,7 @@ inline raw_handle make_buffer_in(lane& l, std::size_t bytes, std::size_t alignme
     result<block> const made = s->store.try_allocate_in(b.id.load(std::memory_order_relaxed), bytes, alignment);
     if (!made) throw_store_error(made.error(), "make a buffer in", s->store);
     fresh_block      fresh(b, *s, *made, room);
-    raw_handle const h = make_buffer_record(l, *s, *made, false);
+    raw_handle const h = make_buffer_record(l, {&*s, *made, false});
     fresh.keep(&stored::made);
     charged.keep();
     return h;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <tenure/detail/entering.hpp>
+#include <tenure/detail/passing_on.hpp>
 #include <tenure/detail/pressure.hpp>
 
 namespace tenure::detail {
@@ -122,6 +123,7 @@ failure keep_all(batch_record& from, ForEach for_each) {
     lane_claim const       list(&to->primary);
     idle_lanes_claim const lists(from);
     giving                 g(from, *to, stores);
+    passing_on             shared(from, *to);
     failure                why;
     std::size_t            moved = 0;
     for_each([&](raw_handle h) {
@@ -133,9 +135,12 @@ failure keep_all(batch_record& from, ForEach for_each) {
         here.at(h);
         if (!is_alive(h)) {
             why = {errc::stale_handle, &from};
-        } else if (batch_record const* const owner = owner_of(extent_of(h)); owner == &from) {
+        } else if (batch_record* const owner = owner_of(extent_of(h)); owner == &from) {
             why = g.prepare(h);
             if (why.code == errc::stale_handle && is_alive(h)) why.code = errc::not_owner;  // this very moment
+            ++moved;
+        } else if (owner && is_common(*owner)) {
+            why = shared.prepare(*owner, h);
             ++moved;
         } else if (!is_or_above(owner, to)) {
             why = {errc::not_owner, &from};
@@ -150,6 +155,7 @@ failure keep_all(batch_record& from, ForEach for_each) {
         if (is_alive(h) && g.commit(h)) g.log(h);
         return true;
     });
+    shared.commit([&](raw_handle h) { g.log(h); });
     return {};
 }
 
@@ -190,16 +196,21 @@ inline failure transfer_to(registry_core& r, raw_handle h, std::uint64_t to_id) 
     if (!to.record) return {errc::batch_ended};
     held_batch const target(*to.record, to_id, batch_flags::closed);
     if (!target) return {errc::batch_ended, to.record};
-    h = resolve(h);
-    return with_owner(r, h, nullptr, [&](batch_record& from, extent const& x) -> failure {
+    h                    = resolve(h);
+    std::uint64_t common = 0;
+    failure const why    = with_owner(r, h, nullptr, [&](batch_record& from, extent const& x) -> failure {
         if (&from == to.record) return {};
         telling          stores(from, *to.record);
         lane_claim const list(listing_lane(h, x, from));
         lane_claim const other_list(&to.record->primary);
         giving           g(from, *to.record, stores);
-        if (failure const why = g.prepare(h)) return why;
-        return g.commit(h) ? failure{} : failure{errc::stale_handle};
+        if (failure const refused = g.prepare(h)) return refused;
+        if (!g.commit(h)) return {errc::stale_handle};
+        if (is_common(from)) common = from.id.load(std::memory_order_relaxed);
+        return {};
     });
+    if (common) end_if_empty(common);
+    return why;
 }
 
 /// As transfer_to, in the registry of the batch that is current.
@@ -208,13 +219,27 @@ inline failure transfer_from(lane const& current, raw_handle h, std::uint64_t to
     return r ? transfer_to(*r, h, to_id) : failure{errc::batch_ended, current.batch};
 }
 
-/// From any thread; `expected`: only if that batch owns it.
-inline failure free_one(registry_core& r, raw_handle h, batch_record const* expected = nullptr) {
-    h = resolve(h);
-    return with_owner(r, h, expected, [&](batch_record& owner, extent const& x) -> failure {
+/// The id of the common that has the object; 0: it is not shared, or not alive.
+inline std::uint64_t common_of(raw_handle h) noexcept {
+    onlooker const here(h);
+    if (!is_alive(h)) return 0;
+    batch_record const* const owner = owner_of(extent_of(h));
+    return owner && is_common(*owner) ? owner->id.load(std::memory_order_relaxed) : 0;
+}
+
+/// From any thread; `expected`: only if that batch owns it, and if it has a share in it, just that.
+inline failure free_one(registry_core& r, raw_handle h, batch_record* expected = nullptr) {
+    h                    = resolve(h);
+    std::uint64_t common = 0;
+    failure const why    = with_owner(r, h, expected, [&](batch_record& owner, extent const& x) -> failure {
         lane_claim const list(listing_lane(h, x, owner));
+        if (is_common(owner)) common = owner.id.load(std::memory_order_relaxed);
         return free_object(owner, h) ? failure{} : failure{errc::stale_handle};
     });
+    if (common) end_if_empty(common);
+    if (why.code != errc::not_owner || !expected) return why;
+    common = common_of(h);
+    return common && leave_common(*expected, common) ? failure{} : why;
 }
 
 inline batch_report report_of(batch_record& b) noexcept {
@@ -272,14 +297,17 @@ inline batch_report end_by_id(batch_record& b, std::uint64_t id) noexcept {
     return r;
 }
 
-/// Frees what keep() gave away from this batch and what is still alive of it, newest first.
+/// Frees what keep() gave away from this batch and what is still alive of it, newest first. What is shared by now,
+/// the parent lets go of.
 inline void discard_kept(batch_record& b) {
     if (!b.kept_out) return;
     registry_core& r = *b.registry.load(std::memory_order_relaxed);
     for (kept_log* k = b.kept_out; k; k = k->next) {
         while (k->count > 0) {
             raw_handle const h = (&k->items[0])[--k->count];
-            if (is_alive(h)) free_one(r, h);
+            if (!is_alive(h)) continue;
+            if (std::uint64_t const common = common_of(h)) leave_common(*b.parent.load(), common);
+            else free_one(r, h);
         }
     }
 }

@@ -56,6 +56,7 @@ inline bool look_at(batch_record& b, registry_core const& r, batch_info& out) {
     out.where      = b.where.load(std::memory_order_acquire);
     out.usage      = usage_of(b);
     out.page_error = b.page_error.load(std::memory_order_relaxed).code();
+    out.shared_by  = members_of(b);
     return b.id.load(std::memory_order_acquire) == id;
 }
 
@@ -169,12 +170,19 @@ inline void close_registry(registry_core* r) noexcept {
         if (b.is_loose) leave_loose(b);
         if (b.state.fetch_or(batch_flags::done, std::memory_order_acq_rel) & batch_flags::released) recycle(&b);
     };
-    for_records([&](batch_record& b) {
-        bool const ours =
-            b.registry.load(std::memory_order_relaxed) == r && b.id.load(std::memory_order_relaxed) != 0;
-        if (ours && !b.is_loose && !(b.state.load(std::memory_order_relaxed) & batch_flags::done)) close(b);
-    });
+    auto const close_others = [&](bool commons) {
+        for_records([&](batch_record& b) {
+            bool const ours =
+                b.registry.load(std::memory_order_relaxed) == r && b.id.load(std::memory_order_relaxed) != 0;
+            if (!ours || b.is_loose || (is_common(b) && !commons)) return;
+            if (b.state.load(std::memory_order_relaxed) & batch_flags::done) return;
+            b.members.store(0, std::memory_order_relaxed);
+            close(b);
+        });
+    };
+    close_others(false);
     while (r->loose) close(*r->loose);
+    close_others(true);  // those that were held, for the last member's end is theirs
     {
         std::scoped_lock const guard(process.mutex);
         registry_core**        at = &process.registries;

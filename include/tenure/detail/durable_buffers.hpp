@@ -49,7 +49,7 @@ inline raw_handle open_buffer_in(lane& l, std::string_view name, any_store const
     promise_guard room(b, *s);  // so that the supply stays while the batch lives
     if (!room) throw_failure({errc::memory_full, &b, sizeof(block)}, "open a buffer in batch ");
     bytes = found->bytes;
-    return make_buffer_record(l, *s, *found, true);
+    return make_buffer_record(l, {&*s, *found, true});
 }
 
 }  // namespace tenure::detail

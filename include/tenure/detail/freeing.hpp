@@ -105,12 +105,16 @@ inline bool free_object(batch_record& owner, raw_handle h) noexcept {
     extent const  x = extent_of(h);
     departure     way;
     buffer_record buffer{};
+    recipe*       made_by = nullptr;
     retired_units empty;
     note_peak(owner);
     {
         object_lock const guard(x);
         if (!still_owned(h, x, owner)) return false;
-        if (buffer_record const* const b = as_buffer(x); b && !b->lent) buffer = *b;
+        if (buffer_record const* const b = as_buffer(x)) {
+            if (!b->lent) buffer = *b;
+            made_by = b->made_by;
+        }
         if (x.header || x.large) guard_extent(x);
         if (x.header) way = depart(owner, x);
         else if (!x.large) bury_range(owner, x.begin, x.begin + x.bytes, empty);
@@ -118,6 +122,7 @@ inline bool free_object(batch_record& owner, raw_handle h) noexcept {
     delete way.gone;
     if (way.end) way.end->destroy(x.header);
     if (buffer.from) free_stored(owner, *buffer.from, buffer.where);
+    if (made_by) drop_recipe(*made_by);
     owner.books.add(&ledger::freed, 1, x.bytes, owner.is_here());
     refund_use(owner, x.bytes + buffer.where.bytes);
     if (x.large && !way.listed) {

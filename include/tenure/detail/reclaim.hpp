@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include <tenure/detail/freeing.hpp>
+#include <tenure/detail/membership.hpp>
 #include <tenure/detail/records.hpp>
 #include <tenure/detail/residency.hpp>
 
@@ -47,6 +48,7 @@ inline void end_object(batch_record& b, finalizer const& f, entry* e) noexcept {
     if (!is_buffer(f)) return f.destroy(e);
     buffer_record const& buffer = buffer_behind(e);
     if (!buffer.lent) gather(b, *buffer.from, buffer.where);
+    if (buffer.made_by) drop_recipe(*buffer.made_by);
 }
 
 /// `e` is in no list any more, and nobody else can be at it: a call on one of the batch's objects holds the batch.
@@ -213,6 +215,7 @@ inline void release_memory(batch_record& b) noexcept {
         run_inbox(b);
         for_lanes(b, [&](lane& l) { run_entries(b, l); });
     }
+    if (b.memberships) leave_commons(b);
     free_gathered(b);
     if (b.paged) drop_pages_of(b);
     close_shares(b);

@@ -1,0 +1,221 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <source_location>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <tenure/batch_scope.hpp>
+#include <tenure/buffer.hpp>
+#include <tenure/sharing.hpp>
+
+namespace tenure {
+
+namespace detail {
+
+/// Memory to fill where the store has none in this process.
+template <class T>
+class staging {
+public:
+    explicit staging(std::size_t n)
+        : memory_(new(std::align_val_t{buffer_alignment<T>}) std::byte[n * sizeof(T)]) {}
+    T* data() const noexcept { return reinterpret_cast<T*>(memory_.get()); }
+
+private:
+    struct deleter {
+        void operator()(std::byte* p) const noexcept {
+            ::operator delete[](p, std::align_val_t{buffer_alignment<T>});
+        }
+    };
+    std::unique_ptr<std::byte[], deleter> memory_;
+};
+
+/// The elements of an input: in place where they have an address, else read into memory of their own.
+template <class T>
+class input_elements {
+public:
+    explicit input_elements(frozen_buffer<T> const& b) {
+        if (b.stores().front().capabilities().addressable) {
+            elements_ = b.map();
+            return;
+        }
+        std::span<T> const here((copy_ = std::make_unique<staging<T>>(b.size()))->data(), b.size());
+        b.read(0, here);
+        elements_ = here;
+    }
+    operator std::span<T const>() const noexcept { return elements_; }  // NOLINT(google-explicit-constructor)
+
+private:
+    std::span<T const>          elements_;
+    std::unique_ptr<staging<T>> copy_;
+};
+
+/// A buffer that names a block for the time of one call.
+class lent_buffer {
+public:
+    lent_buffer(supply& s, block where)
+        : batch_(open_batch(s.registry, s.registry.root, nullptr, false, std::source_location::current())),
+          id_(batch_->id.load(std::memory_order_relaxed)) {
+        struct guard {
+            lent_buffer* self;
+            ~guard() {
+                if (self) end_record(*self->batch_, self->id_, true);
+            }
+        } undo{this};
+        hold(*batch_, id_);
+        lane* const l = enter_held(*batch_);
+        struct inside {
+            lane* l;
+            ~inside() { leave_lane(l); }
+        } const here{l};
+        buffer_   = make_buffer_record(*l, {&s, where, true});
+        undo.self = nullptr;
+    }
+    ~lent_buffer() { end_record(*batch_, id_, true); }
+    lent_buffer(lent_buffer const&)            = delete;
+    lent_buffer& operator=(lent_buffer const&) = delete;
+
+    raw_handle raw() const noexcept { return buffer_; }
+
+private:
+    batch_record* batch_;
+    std::uint64_t id_;
+    raw_handle    buffer_{};
+};
+
+template <class T, class F, class... In>
+class recipe_of final : public recipe {
+public:
+    static constexpr bool by_elements = std::is_invocable_v<F&, std::span<T>, std::span<In const>...>;
+    static_assert(by_elements || std::is_invocable_v<F&, buffer<T>, frozen_buffer<In>...>,
+                  "make_derived<T>(n, f, inputs...) calls f(span<T> out, span<In const> in...), or "
+                  "f(buffer<T> out, frozen_buffer<In> in...)");
+
+    recipe_of(std::size_t n, F f, frozen_buffer<In> const&... in)
+        : recipe(buffer_alignment<T>), size_(n), make_(std::move(f)), in_(in...) {}
+
+private:
+    void run(supply& s, block into) override {
+        std::apply(
+            [&](auto const&... in) {
+                if constexpr (by_elements) run_on_elements(s.store, into, input_elements<In>(in)...);
+                else {
+                    lent_buffer const out(s, into);
+                    make_(handle_access::make_buffer<buffer<T>>(out.raw(), size_), in...);
+                }
+            },
+            in_);
+    }
+
+    template <class... E>
+    void run_on_elements(any_store& store, block into, E const&... in) {
+        if (result<std::byte*> const at = store.try_address(into)) {
+            make_(std::span<T>(reinterpret_cast<T*>(*at), size_), std::span<In const>(in)...);
+            return;
+        }
+        staging<T> const   memory(size_);
+        std::span<T> const out(memory.data(), size_);
+        make_(out, std::span<In const>(in)...);
+        if (auto const done = store.write(into, 0, std::as_bytes(out)); !done)
+            throw_store_error(done.error(), "write what a recipe made to", store);
+    }
+
+    std::size_t                      size_;
+    F                                make_;
+    std::tuple<frozen_buffer<In>...> in_;
+};
+
+/// A buffer without a block, which has it made by its first access.
+inline raw_handle make_evicted_buffer(lane& l, std::size_t bytes, any_store const& named,
+                                      std::unique_ptr<recipe> how) {
+    constexpr char const* call = "make a derived buffer in batch ";
+    batch_record&         b    = *l.batch;
+    if (b.closed()) throw_failure({errc::batch_ended, &b}, call);
+    supply_guard const s(b, named);
+    if (!s) throw_failure({errc::memory_full, &b, sizeof(supply)}, call);
+    promise_guard const room(b, *s);  // so that the supply stays while the batch lives
+    if (!room) throw_failure({errc::memory_full, &b, sizeof(block)}, call);
+    buffer_record without{&*s, {0, bytes}, true};
+    without.evicted    = true;
+    without.made_by    = how.get();
+    raw_handle const h = make_buffer_record(l, without);
+    how.release();
+    return h;
+}
+
+template <class T, class F, class... In>
+buffer<T> make_derived_in(lane& l, std::size_t n, any_store const& store, F f, frozen_buffer<In> const&... in) {
+    registry_core& r   = *l.batch->registry.load(std::memory_order_relaxed);
+    auto           how = std::make_unique<recipe_of<T, F, In...>>(n, std::move(f), in...);
+    (add_input(r, *how, handle_access::raw(in)), ...);
+    constexpr std::size_t most  = std::size_t{1} << 62;
+    std::size_t const     bytes = n > most / sizeof(T) ? most : n * sizeof(T);
+    return handle_access::make_buffer<buffer<T>>(make_evicted_buffer(l, bytes, store, std::move(how)), n);
+}
+
+/// Throws stale_handle.
+inline registry_core& registry_of(raw_handle b) {
+    if (!is_alive(b)) throw_stale(b);
+    return static_cast<buffer_record const*>(b.pointer)->from->registry;
+}
+
+}  // namespace detail
+
+/// Where a buffer or a view of one is asked for.
+template <class B>
+concept derivable = detail::is_buffer_handle<B> && requires(B const& b) { frozen(b); };
+
+/// A buffer of `n` T in this thread's current batch that remembers how it is made: by `f(out, inputs...)`, with
+/// std::span<T> and std::span<In const>..., or with buffer<T> and frozen_buffer<In>... where `f` takes these. It is
+/// made by its first access, and again by the first after an eviction: once, whoever asks at the same time, and
+/// with no lock held. What `f` throws reaches all of them, and the next access tries again; `f` is called by one
+/// thread at a time and lives as long as the buffer. It must not read what it makes.
+///
+/// Each input is shared with the recipe, so it is there as long as the buffer is; one that is evicted is made
+/// again first, along chains of any length. What is written to the buffer itself an eviction loses.
+///
+/// Throws what make throws, and what share() does of the inputs. An access throws besides what `f` does and what
+/// make_buffer would. `store`: as for make_buffer.
+template <class T, class F, derivable... In>
+buffer<T> make_derived(std::size_t n, any_store const& store, F f, In const&... inputs) {
+    return detail::make_derived_in<T>(detail::current_lane(), n, store, std::move(f), frozen(inputs)...);
+}
+template <class T, class F, derivable... In>
+    requires(!std::is_convertible_v<F, any_store const&>)
+buffer<T> make_derived(std::size_t n, F f, In const&... inputs) {
+    return detail::make_derived_in<T>(detail::current_lane(), n, any_store{}, std::move(f), frozen(inputs)...);
+}
+
+/// Drops the bytes of a buffer and keeps the buffer: its block is its store's again, its batch's limits no longer
+/// count it. The next access has it made by its recipe, or says errc::evicted where it has none; whoever writes all
+/// of it makes it anew. Nobody may use the buffer meanwhile. No-op where it is evicted already. Throws
+/// stale_handle, not_owner: its store keeps it by name; object_pinned: a recipe is reading it; batch_ended.
+template <class T>
+void evict(buffer<T> const& b) {
+    detail::raw_handle const h   = detail::handle_access::raw(b);
+    detail::failure const    why = detail::evict_one(detail::registry_of(h), h);
+    if (why) detail::throw_failure(why, "evict a buffer ");
+}
+
+struct recursive_t {
+    explicit recursive_t() = default;
+};
+inline constexpr recursive_t recursive{};
+
+/// And what it was made from, through all recipes: each input that has a recipe itself, unless a buffer that is
+/// here was made from it, too. What has no recipe stays.
+template <class T>
+void evict(buffer<T> const& b, recursive_t) {
+    detail::raw_handle const h   = detail::handle_access::raw(b);
+    detail::failure const    why = detail::evict_with_inputs(detail::registry_of(h), h);
+    if (why) detail::throw_failure(why, "evict a buffer ");
+}
+
+}  // namespace tenure

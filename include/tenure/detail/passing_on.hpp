@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstdint>
+#include <new>
+#include <vector>
+
+#include <tenure/detail/commons.hpp>
+
+namespace tenure::detail {
+
+/// keep() of what several batches share: the share of `from` goes to its parent, `to`. In two steps, as giving():
+/// `to` joins first, and until commit() that can be taken back.
+class passing_on {
+public:
+    passing_on(batch_record& from, batch_record& to) noexcept : from_(from), to_(to) {}
+    ~passing_on() {
+        for (note const& n : notes_)
+            if (n.joined) leave_common(to_, n.common);
+    }
+    passing_on(passing_on const&)            = delete;
+    passing_on& operator=(passing_on const&) = delete;
+
+    /// not_owner: neither `from` nor one above it has a share.
+    failure prepare(batch_record& common, raw_handle h) noexcept {
+        std::uint64_t const id = common.id.load(std::memory_order_relaxed);
+        if (!is_member(from_, id)) {
+            batch_record* up = &to_;
+            while (up && !is_member(*up, id)) up = up->parent.load(std::memory_order_relaxed);
+            return up ? failure{} : failure{errc::not_owner, &from_};
+        }
+        failure const full{errc::memory_full, &to_, sizeof(note)};
+        try {
+            notes_.push_back({id, h, false});
+        } catch (std::bad_alloc const&) {
+            return full;
+        }
+        joining const how = join_common(to_, common, id);
+        if (how == joining::over) return {errc::stale_handle, &from_};
+        if (how == joining::memory_full) return full;
+        notes_.back().joined = how == joining::joined;
+        return {};
+    }
+
+    /// Calls log(h) for each that was not the parent's before.
+    template <class F>
+    void commit(F log) noexcept {
+        for (note const& n : notes_) {
+            leave_common(from_, n.common);
+            if (n.joined) log(n.handle);
+        }
+        notes_.clear();
+    }
+
+private:
+    struct note {
+        std::uint64_t common;
+        raw_handle    handle;
+        bool          joined;
+    };
+
+    batch_record&     from_;
+    batch_record&     to_;
+    std::vector<note> notes_;
+};
+
+}  // namespace tenure::detail

@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include <tenure/detail/buffer_moves.hpp>
+#include <tenure/detail/owners.hpp>
+
+namespace tenure::detail {
+
+/// A recipe is run by one thread at a time; whoever else wants the buffer waits for that, and gets the same answer.
+struct recipe_run {
+    std::atomic<int>            done{0};
+    std::exception_ptr          failure;  ///< to be read when done
+    thread_context const* const by = &this_thread;
+};
+
+/// How a buffer is made from others, for as long as the buffer lives. It has a share in each of its inputs, which
+/// so are there when they are needed, whatever becomes of the batches that had them.
+struct recipe {
+    struct input {
+        raw_handle    buffer;
+        std::uint64_t common  = 0;        ///< where this has its share
+        recipe*       made_by = nullptr;  ///< the input's own, if it has one
+    };
+
+    explicit recipe(std::size_t n) noexcept : alignment(n) {}
+    recipe(recipe const&)            = delete;
+    recipe& operator=(recipe const&) = delete;
+
+    /// No recursion along a chain of recipes: what the end of an input drops is not the last reference to its
+    /// recipe.
+    virtual ~recipe() {
+        for (input const& i : inputs)
+            if (i.made_by) {
+                if (counted) --i.made_by->used_by;
+                i.made_by->drop();
+            }
+        for (input const& i : inputs)
+            if (i.common) drop_member(i.common);
+    }
+
+    /// Fills the block, which has room for all. What it throws passes to all who wait.
+    virtual void run(supply& s, block into) = 0;
+
+    void hold() noexcept { references.fetch_add(1, std::memory_order_relaxed); }
+    void drop() noexcept {
+        if (references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+    }
+
+    std::size_t const          alignment;
+    std::vector<input>         inputs;
+    std::atomic<std::uint32_t> references{1};  ///< by its buffer, by recipes with that as an input, by who runs it
+    std::atomic<std::uint32_t> used_by{0};     ///< buffers that are here and were made from its buffer
+    bool                       counted = false;  ///< in `used_by` of its inputs; under its buffer's lock
+
+    std::mutex                  mutex;
+    std::shared_ptr<recipe_run> running;  ///< now
+};
+
+inline void drop_recipe(recipe& r) noexcept { r.drop(); }
+
+/// Keeps a recipe for the time of a call.
+class recipe_hold {
+public:
+    recipe_hold() noexcept = default;
+    explicit recipe_hold(recipe* r) noexcept : recipe_(r) {
+        if (r) r->hold();
+    }
+    recipe_hold(recipe_hold&& other) noexcept : recipe_(std::exchange(other.recipe_, nullptr)) {}
+    recipe_hold& operator=(recipe_hold&& other) noexcept {
+        std::swap(recipe_, other.recipe_);
+        return *this;
+    }
+    ~recipe_hold() {
+        if (recipe_) recipe_->drop();
+    }
+
+    explicit operator bool() const noexcept { return recipe_; }
+    recipe*  operator->() const noexcept { return recipe_; }
+    recipe&  operator*() const noexcept { return *recipe_; }
+    recipe*  release() noexcept { return std::exchange(recipe_, nullptr); }
+
+private:
+    recipe* recipe_ = nullptr;
+};
+
+/// Under the buffer's lock: it has come, or gone; so have a use of its inputs.
+inline void count_uses(recipe& r, bool here) noexcept {
+    if (std::exchange(r.counted, here) == here) return;
+    for (recipe::input const& i : r.inputs)
+        if (i.made_by) i.made_by->used_by.fetch_add(here ? 1 : ~std::uint32_t{0}, std::memory_order_relaxed);
+}
+
+/// Calls f(record) under the lock of a buffer of any batch, which is held and in memory then.
+template <class F>
+failure with_record(registry_core& r, raw_handle h, F f) {
+    return with_owner(r, h, nullptr, [&](batch_record& owner, extent const& x) -> failure {
+        object_lock const    guard(x);
+        buffer_record* const b = buffer_of(h, x, owner);
+        if (!b) return {errc::stale_handle};
+        f(*b);
+        return {};
+    });
+}
+
+/// Whether a buffer has its bytes, and how it is made; at this moment.
+struct buffer_view {
+    failure     why;
+    bool        here = false;
+    recipe_hold made_by;
+};
+inline buffer_view look_at(registry_core& r, raw_handle h) {
+    buffer_view v;
+    v.why = with_record(r, h, [&](buffer_record const& b) {
+        v.here    = !b.evicted;
+        v.made_by = recipe_hold(b.made_by);
+    });
+    return v;
+}
+
+/// `r` gets a share in the buffer. Throws stale_handle, not_owner, and what share() throws.
+inline void add_input(registry_core& core, recipe& r, raw_handle h) {
+    r.inputs.push_back({h});
+    recipe::input&     i = r.inputs.back();
+    other_owner        owner;
+    share_result const done = share_among(core, h, owner);
+    if (done.why) throw_failure(done.why, "take an input of a derived buffer ");
+    i.common  = owner.common;
+    i.made_by = look_at(core, h).made_by.release();
+}
+
+}  // namespace tenure::detail

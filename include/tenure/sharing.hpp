@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <compare>
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include <tenure/batch_scope.hpp>
+#include <tenure/buffer.hpp>
+#include <tenure/handle.hpp>
+#include <tenure/registry.hpp>
+
+namespace tenure {
+
+/// One object, several owners: see docs/sharing.md.
+
+/// A buffer that can only be read: what a receiver is given of what others have, too. As buffer<T> in all else;
+/// made by frozen().
+template <class T>
+class frozen_buffer {
+public:
+    using element_type = T const;
+
+    frozen_buffer() noexcept = default;                        ///< null: stale from the start
+    frozen_buffer(buffer<T> const& b) noexcept : whole_(b) {}  // NOLINT(google-explicit-constructor): it gives less
+
+    std::size_t size() const noexcept { return whole_.size(); }
+    bool        alive() const noexcept { return whole_.alive(); }
+    batch_id    owner() const { return whole_.owner(); }
+
+    void         read(std::size_t offset, std::span<T> out) const { whole_.read(offset, out); }
+    result<void> try_read(std::size_t offset, std::span<T> out) const { return whole_.try_read(offset, out); }
+
+    std::span<T const>     map() const { return whole_.map(); }
+    void                   copy_to(buffer<T> const& other) const { whole_.copy_to(other); }
+    std::vector<any_store> stores() const { return whole_.stores(); }
+
+    friend bool operator==(frozen_buffer const&, frozen_buffer const&) noexcept  = default;
+    friend auto operator<=>(frozen_buffer const&, frozen_buffer const&) noexcept = default;
+
+private:
+    friend detail::handle_access;
+    friend std::hash<frozen_buffer>;
+
+    detail::raw_handle raw() const noexcept { return detail::handle_access::raw(whole_); }
+
+    buffer<T> whole_;
+};
+
+namespace detail {
+
+template <class T>
+inline constexpr bool is_buffer_handle<frozen_buffer<T>> = true;
+
+}  // namespace detail
+
+/// The same object, to be looked at only.
+template <class T>
+handle<T const> frozen(handle<T> const& h) noexcept {
+    return h;
+}
+template <class T>
+handle<T const[]> frozen(handle<T[]> const& h) noexcept {
+    return h;
+}
+template <class T>
+frozen_buffer<T> frozen(buffer<T> const& b) noexcept {
+    return b;
+}
+template <class T>
+frozen_buffer<T> frozen(frozen_buffer<T> const& b) noexcept {
+    return b;
+}
+
+/// Another one, in this thread's current batch and nobody else's; a buffer in the same store, by which it is copied
+/// where that can. Throws stale_handle, what make throws, and what T's copy constructor or the store does.
+template <class T>
+handle<std::remove_const_t<T>> copy(handle<T> const& h) {
+    return make<std::remove_const_t<T>>(*h);
+}
+template <class T>
+handle<std::remove_const_t<T>[]> copy(handle<T[]> const& h) {
+    auto const from = h.span();
+    auto const made = make<std::remove_const_t<T>[]>(from.size());
+    std::copy(from.begin(), from.end(), made.span().begin());
+    return made;
+}
+template <class T>
+buffer<T> copy(frozen_buffer<T> const& b) {
+    auto const made = make_buffer<T>(b.size(), b.stores().front());
+    b.copy_to(made);
+    return made;
+}
+template <class T>
+buffer<T> copy(buffer<T> const& b) {
+    return copy(frozen(b));
+}
+
+/// As registry::share and broadcast, in the registry of this thread's current batch.
+template <detail::owned H>
+H share(H h, batch_id with) {
+    auto&      r   = *detail::current_lane().batch->registry.load(std::memory_order_relaxed);
+    auto const why = detail::share_with(r, detail::handle_access::raw(h), with.value);
+    if (why) detail::throw_failure(why, "share ");
+    return h;
+}
+template <detail::owned H>
+result<H> try_share(H h, batch_id with) {
+    auto&      r   = *detail::current_lane().batch->registry.load(std::memory_order_relaxed);
+    auto const why = detail::share_with(r, detail::handle_access::raw(h), with.value);
+    if (why) return make_error_code(why.code);
+    return h;
+}
+template <detail::owned H, detail::id_range R>
+H broadcast(H h, R const& with) {
+    auto&      r   = *detail::current_lane().batch->registry.load(std::memory_order_relaxed);
+    auto const why = detail::broadcast_to(r, detail::handle_access::raw(h), with);
+    if (why) detail::throw_failure(why, "broadcast ");
+    return h;
+}
+
+}  // namespace tenure
+
+template <class T>
+struct std::hash<tenure::frozen_buffer<T>> {
+    std::size_t operator()(tenure::frozen_buffer<T> const& b) const noexcept {
+        return std::hash<tenure::buffer<T>>{}(b.whole_);
+    }
+};
