@@ -11,6 +11,7 @@
 #include <tenure/handle.hpp>
 #include <tenure/lane.hpp>
 #include <tenure/only_memory.hpp>
+#include <tenure/pin.hpp>
 #include <tenure/registry.hpp>
 #include <tenure/snapshot.hpp>
 #include <tenure/version.hpp>

@@ -14,6 +14,7 @@
 #include <tenure/detail/finalizer.hpp>
 #include <tenure/detail/region.hpp>
 #include <tenure/detail/spin_lock.hpp>
+#include <tenure/detail/use_records.hpp>
 #include <tenure/error.hpp>
 
 namespace tenure::detail {
@@ -95,7 +96,8 @@ inline constexpr std::uint64_t done     = 1u << 25;  ///< memory is freed
 inline constexpr std::uint64_t released = 1u << 26;  ///< no guard refers to the record
 inline constexpr std::uint64_t retained = 1u << 27;  ///< ended, cleanup::manual: waits for destroy
 inline constexpr std::uint64_t stopping = 1u << 28;  ///< another thread asked the guard to stop
-inline constexpr std::uint64_t closed   = ended | done | retained | stopping;  ///< nothing is made any more
+inline constexpr std::uint64_t used   = 1u << 31;  ///< one of the holds is for what others use of it, use_graph.hpp
+inline constexpr std::uint64_t closed = ended | done | retained | stopping;  ///< nothing is made any more
 }  // namespace batch_flags
 
 /// Objects and bytes that went one way. The batch's own thread adds without a locked instruction.
@@ -227,8 +229,9 @@ struct batch_record {
     // And what the end of any other looks at.
     spin_lock            lock;  ///< what follows up to `inbox`, and lanes' queues; taken inside a unit's lock
     std::atomic<bool>    has_lanes{false};
-    bool                 doomed = false;    ///< to be ended with one above it; where `older` is its own
-    lane*                lanes  = nullptr;  ///< besides `primary`
+    std::atomic<bool>    uses_others{false};  ///< it has pins
+    bool                 doomed = false;      ///< to be ended with one above it; where `older` is its own
+    lane*                lanes  = nullptr;    ///< besides `primary`
     share*               shares = nullptr;
     unit*                large  = nullptr;    ///< runs of one large object each
     std::atomic<stored*> stores{nullptr};     ///< what it has in stores as buffers
@@ -259,6 +262,8 @@ struct batch_record {
     std::atomic<std::uint64_t> charged{0};  ///< with limits: in use here and below
     std::atomic<bool>          above_soft{false};
     std::atomic<std::uint64_t> own_charge{0};  ///< what this batch has charged to `limited` and those above
+
+    use_node uses;
 
     bool is_here() const noexcept;  ///< this thread opened it, or has entered its own lane
     bool closed() const noexcept { return state.load(std::memory_order_acquire) & batch_flags::closed; }

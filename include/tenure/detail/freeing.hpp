@@ -99,17 +99,18 @@ inline departure depart(batch_record& owner, extent const& x) noexcept {
     return {&finalizer_of(state), nullptr, {}};
 }
 
-/// Ends an object and gives its bytes back to its owner, which is held; any thread. False: the object is not that
-/// batch's or not alive, somebody else was first. The destructor runs here, with no lock held.
-inline bool free_object(batch_record& owner, raw_handle h) noexcept {
+/// Ends an object and gives its bytes back to its owner, which is held; any thread. stale_handle: the object is not
+/// that batch's or not alive, somebody else was first; object_pinned. The destructor runs here, with no lock held.
+inline failure free_object(batch_record& owner, raw_handle h) noexcept {
     extent const  x = extent_of(h);
     departure     way;
     buffer_record buffer{};
     retired_units empty;
     note_peak(owner);
     {
-        object_lock const guard(x);
-        if (!still_owned(h, x, owner)) return false;
+        use_lock const guard(owner, x);
+        if (!still_owned(h, x, owner)) return {errc::stale_handle};
+        if (guard.pinned()) return {errc::object_pinned, &owner};
         if (buffer_record const* const b = as_buffer(x); b && !b->lent) buffer = *b;
         if (x.header || x.large) guard_extent(x);
         if (x.header) way = depart(owner, x);
@@ -130,7 +131,7 @@ inline bool free_object(batch_record& owner, raw_handle h) noexcept {
     }
     empty.give();
     way.listed.hand_in();
-    return true;
+    return {};
 }
 
 }  // namespace tenure::detail

@@ -11,6 +11,7 @@
 #include <tenure/detail/batch_record.hpp>
 #include <tenure/detail/page_space.hpp>
 #include <tenure/detail/supply.hpp>
+#include <tenure/detail/use_graph.hpp>
 
 namespace tenure::detail {
 
@@ -29,7 +30,8 @@ struct registry_core {
     spin_lock                  loose_lock;
     batch_record*              loose = nullptr;  ///< batches without a guard, newest first, through older and newer
     std::atomic<std::uint64_t> foreign_ends{0};  ///< guards destroyed on a thread that did not open them
-    registry_core*             next = nullptr;   ///< of all registries
+    use_graph                  uses;
+    registry_core*             next = nullptr;  ///< of all registries
 };
 
 /// What a thread knows of itself. Trivial, so that the compiler reads it without an initialisation check.
@@ -43,6 +45,9 @@ struct thread_context {
     lane*         root_lane    = nullptr;  ///< of the global registry's root, once this thread made something there
     bool          visiting     = false;    ///< `current` is held: it is there by set_current_batch
     bool          exiting      = false;
+
+    registry_core* letting_go = nullptr;  ///< this thread is just letting go what nobody uses any more there,
+    bool           more_to_go = false;    ///< and has come upon more
 
     void (*leave_visited)() noexcept = nullptr;  ///< once the thread has used set_current_batch
 };
