@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <source_location>
 #include <string_view>
 #include <system_error>
 
@@ -114,6 +116,9 @@ struct batch_report {
     std::size_t     store_errors = 0;  ///< stores that could not free all of them: it is tried again, see snapshot
     std::error_code store_error{};     ///< what the last of these said
     std::error_code page_error{};      ///< of registry::end_with_report: why it could not go out last
+
+    std::size_t pins_held = 0;                   ///< guards of its pins that were still alive, and are empty now
+    std::array<std::source_location, 4> pins{};  ///< where the newest of them were taken
 };
 
 }  // namespace tenure

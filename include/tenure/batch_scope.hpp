@@ -17,6 +17,7 @@
 #include <tenure/buffer.hpp>
 #include <tenure/detail/calls.hpp>
 #include <tenure/detail/objects.hpp>
+#include <tenure/detail/pinning.hpp>
 #include <tenure/handle.hpp>
 #include <tenure/lane.hpp>
 #include <tenure/registry.hpp>
@@ -164,8 +165,8 @@ public:
         return h;
     }
 
-    /// Frees one object of this batch now; of one that it shares, it lets go. Throws stale_handle, not_owner,
-    /// batch_ended.
+    /// Frees one object of this batch now; of one that it shares, it lets go. Throws stale_handle,
+    /// object_pinned, not_owner, batch_ended.
     template <detail::owned H>
     void free(H h) {
         if (auto const why = free_here(detail::handle_access::raw(h))) detail::throw_failure(why, "free in batch ");
@@ -176,11 +177,27 @@ public:
         return {};
     }
 
+    /// This batch uses an object of another one, of the same registry: while it does, that is neither freed nor
+    /// moved nor paged out. A batch that ends meanwhile waits, whole, for those that use its objects, unless they
+    /// wait for it likewise. Until this batch is gone; keeping the object elsewhere changes nothing. Returns what
+    /// it was given. Throws stale_handle, batch_ended, not_owner, memory_full. Cost: tens of ns.
+    template <detail::owned H>
+    H borrow(H h, source where = source::current()) {
+        require(borrow_here(detail::handle_access::raw(h), where), "borrow for batch ");
+        return h;
+    }
+    template <detail::owned H>
+    result<H> try_borrow(H h, source where = source::current()) {
+        if (auto const why = borrow_here(detail::handle_access::raw(h), where)) return make_error_code(why.code);
+        return h;
+    }
+
     /// The end, now. Then the previous batch is current again, and make in this one throws batch_ended. Once more:
     /// a no-op that reports nothing new. Throws wrong_thread.
     batch_report end();
 
-    /// As end(), and frees also what was kept out of this batch by keep() and is still alive.
+    /// As end(), and frees also what was kept out of this batch by keep() and is still alive. Throws object_pinned,
+    /// too, if another batch uses some of that: then nothing was done.
     batch_report discard();
 
     /// Memory for containers that live in this batch. Give back what is over 64 KiB and what was allocated last at
@@ -216,9 +233,12 @@ private:
     detail::failure free_here(detail::raw_handle h) const {
         return core() ? detail::free_one(*core(), h, batch()) : detail::failure{errc::batch_ended, batch()};
     }
-    void require(detail::failure const& why) const {
+    detail::failure borrow_here(detail::raw_handle h, source where) const {
+        return detail::pin_for(*batch(), h, true, where).why;
+    }
+    void require(detail::failure const& why, char const* call = "keep from batch ") const {
         if (why) [[unlikely]]
-            detail::throw_failure(why, "keep from batch ");
+            detail::throw_failure(why, call);
     }
     template <detail::owned... H>
     detail::failure try_keep_each(H const&... h) {
@@ -288,7 +308,7 @@ inline batch_report batch_scope::end() {
 
 inline batch_report batch_scope::discard() {
     require_this_thread("discard");
-    detail::discard_kept(*batch_);
+    require(detail::discard_kept(*batch_), "discard batch ");
     return detail::end_with_report(*batch_, id_);
 }
 

@@ -109,7 +109,7 @@ public:
     }
 
     /// To another store: this and all other copies name it there from now on. If that fails it is where it was,
-    /// whole. Nobody may use the buffer meanwhile. Throws stale_handle, and what the stores say.
+    /// whole. Nobody may use the buffer meanwhile. Throws stale_handle, object_pinned, and what the stores say.
     void move_to(any_store const& store) const {
         auto& r = present().from->registry;
         detail::move_buffer_to(r, raw(), store, detail::buffer_alignment<T>);

@@ -27,6 +27,11 @@ struct json_writer {
                                {"error", i.error ? i.error.message() : ""}});
             return out;
         };
+        auto const ids = [](std::vector<batch_id> const& all) {
+            nlohmann::ordered_json out = nlohmann::ordered_json::array();
+            for (batch_id const id : all) out.push_back(id.value);
+            return out;
+        };
         for (batch_info const& b : s.batches) {
             batches.push_back(
                 {{"id", b.id.value},
@@ -46,6 +51,7 @@ struct json_writer {
                  {"buffers", b.usage.buffers},
                  {"buffer_bytes", b.usage.buffer_bytes},
                  {"paged_out", b.usage.paged_out},
+                 {"waits_for", ids(b.waits_for)},
                  {"page_error", b.page_error ? b.page_error.message() : ""},
                  {"shared_by", b.shared_by},
                  {"stores", stores(b.stores)}});

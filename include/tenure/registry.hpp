@@ -19,6 +19,7 @@
 #include <tenure/batch.hpp>
 #include <tenure/detail/census.hpp>
 #include <tenure/detail/owners.hpp>
+#include <tenure/detail/pinning.hpp>
 #include <tenure/error.hpp>
 #include <tenure/handle.hpp>
 #include <tenure/lane.hpp>
@@ -174,8 +175,8 @@ public:
         if (why) detail::throw_failure(why, "unshare ");
     }
 
-    /// Frees one object now, whoever owns it; any thread. Throws stale_handle, batch_ended, not_owner (another
-    /// registry's).
+    /// Frees one object now, whoever owns it; any thread. Throws stale_handle, object_pinned, batch_ended,
+    /// not_owner (another registry's).
     template <detail::owned H>
     void free(H h) {
         auto const why = detail::free_one(*core_, detail::handle_access::raw(h));
@@ -188,20 +189,26 @@ public:
         return {};
     }
 
-    /// Frees all; throws stale_handle before any is freed if one is stale. One that is named twice is freed once.
+    /// Frees all; throws stale_handle or object_pinned before any is freed if one is stale or pinned. One that is
+    /// named twice is freed once.
     template <detail::handle_range R>
     void free(R const& handles) {
-        for (auto const& h : handles)
-            if (!h.alive()) detail::throw_stale(detail::handle_access::raw(h));
+        for (auto const& h : handles) {
+            detail::raw_handle const raw = detail::handle_access::raw(h);
+            if (!h.alive()) detail::throw_stale(raw);
+            if (detail::is_pinned(*core_, detail::resolve(raw)))
+                detail::throw_failure({errc::object_pinned}, "free ");
+        }
         for (auto const& h : handles)
             if (h.alive()) free(h);
     }
 
     /// Writes the memory of a batch to the page file and gives it back to the system: a whole batch, at the same
     /// addresses, without what others have a share in. Whoever enters or touches it has it back, page by page; what
-    /// did not change since it last came is not written again. Throws batch_in_use: a thread is inside, or batches
-    /// below hold it; not_pageable, batch_ended, no_such_batch; store_full and what else the system says of the
-    /// file: then it stays in memory, whole. Other batches go on meanwhile; who enters this one waits.
+    /// did not change since it last came is not written again. Throws batch_in_use: a thread is inside, batches
+    /// below hold it, or something of it is pinned or borrowed; not_pageable, batch_ended, no_such_batch;
+    /// store_full and what else the system says of the file: then it stays in memory, whole. Other batches go on
+    /// meanwhile; who enters this one waits.
     ///
     /// Cost: that of writing the bytes, and a few system calls for each run that is not a neighbour's.
     void page_out(batch_id id);
@@ -215,6 +222,25 @@ public:
 
     /// `done` for whatever is over. Throws no_such_batch.
     batch_status status(batch_id id) const;
+
+    /// Whom a batch that is `ending` waits for: the batches that use what it owns (tenure::pin, borrow), and those
+    /// below it. Of batches that wait for each other in a ring, once they are known to: those outside of it. Empty
+    /// for any other. Throws no_such_batch. Cost: a look at every batch of the process.
+    std::vector<batch_id> waits_for(batch_id id) const;
+
+    /// As tenure::borrow, for batch `id`, from any thread. Throws no_such_batch, too.
+    template <detail::owned H>
+    H borrow(batch_id id, H h, std::source_location where = std::source_location::current()) {
+        auto const why = detail::borrow_for(*core_, id.value, detail::handle_access::raw(h), where);
+        if (why) detail::throw_failure(why, "borrow ");
+        return h;
+    }
+    template <detail::owned H>
+    result<H> try_borrow(batch_id id, H h, std::source_location where = std::source_location::current()) {
+        auto const why = detail::borrow_for(*core_, id.value, detail::handle_access::raw(h), where);
+        if (why) return make_error_code(why.code);
+        return h;
+    }
 
     /// Throws no_such_batch; zero for what is over.
     batch_usage usage(batch_id id) const;
@@ -381,6 +407,11 @@ inline entered registry::enter(batch_id id) {
 inline batch_status registry::status(batch_id id) const {
     detail::found const f = find(id, "status of batch ");
     return f.record ? detail::status_of(*f.record, id.value) : batch_status::done;
+}
+
+inline std::vector<batch_id> registry::waits_for(batch_id id) const {
+    detail::found const f = find(id, "whom to wait for: batch ");
+    return f.record ? detail::waits_for(*core_, *f.record, id.value) : std::vector<batch_id>{};
 }
 
 inline batch_usage registry::usage(batch_id id) const {

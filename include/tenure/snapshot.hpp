@@ -62,6 +62,7 @@ struct batch_info {
     batch_usage              usage;
     std::vector<store_info>  stores;        ///< where it has buffers
     std::error_code          page_error{};  ///< why it could not go out when it last should have
+    std::vector<batch_id>    waits_for;     ///< while it is `ending`: registry::waits_for
 
     /// 0, or it is no batch that somebody opened: it holds what so many batches share.
     std::size_t shared_by = 0;
@@ -123,6 +124,10 @@ inline std::string describe(batch_info const& b) {
     if (b.usage.paged_out) out += ", " + human_bytes(b.usage.paged_out) + " paged out";
     if (b.shared_by) out += ", shared by " + std::to_string(b.shared_by);
     if (b.page_error) out += ", could not be paged out (" + b.page_error.message() + ")";
+    for (std::size_t i = 0; i < b.waits_for.size() && i <= 8; ++i) {
+        if (i == 8) out += " and " + std::to_string(b.waits_for.size() - i) + " more";
+        else out.append(i ? " #" : ", waits for #").append(std::to_string(b.waits_for[i].value));
+    }
     out += ", age " + std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(b.age).count()) + " ms";
     return out + ", opened at " + b.where.file_name() + ":" + std::to_string(b.where.line()) + " in " +
            b.where.function_name() + "\n";

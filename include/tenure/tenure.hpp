@@ -8,12 +8,13 @@
 #include <tenure/batch_owner.hpp>
 #include <tenure/batch_scope.hpp>
 #include <tenure/bind_batch.hpp>
-#include <tenure/detail/gdb.hpp>
 #include <tenure/derived.hpp>
+#include <tenure/detail/gdb.hpp>
 #include <tenure/error.hpp>
 #include <tenure/handle.hpp>
 #include <tenure/lane.hpp>
 #include <tenure/only_memory.hpp>
+#include <tenure/pin.hpp>
 #include <tenure/registry.hpp>
 #include <tenure/sharing.hpp>
 #include <tenure/snapshot.hpp>

@@ -14,6 +14,7 @@
 #include <tenure/detail/finalizer.hpp>
 #include <tenure/detail/region.hpp>
 #include <tenure/detail/spin_lock.hpp>
+#include <tenure/detail/use_records.hpp>
 #include <tenure/error.hpp>
 
 namespace tenure::detail {
@@ -98,7 +99,8 @@ inline constexpr std::uint64_t released = 1u << 26;  ///< no guard refers to the
 inline constexpr std::uint64_t retained = 1u << 27;  ///< ended, cleanup::manual: waits for destroy
 inline constexpr std::uint64_t stopping = 1u << 28;  ///< another thread asked the guard to stop
 inline constexpr std::uint64_t taken    = 1u << 29;  ///< somebody is in its own lane, who is not its guard
-inline constexpr std::uint64_t closed   = ended | done | retained | stopping;  ///< nothing is made any more
+inline constexpr std::uint64_t used   = 1u << 31;  ///< one of the holds is for what others use of it, use_graph.hpp
+inline constexpr std::uint64_t closed = ended | done | retained | stopping;  ///< nothing is made any more
 }  // namespace batch_flags
 
 /// How a batch's end differs from the usual one: flags of batch_record::ends.
@@ -236,8 +238,9 @@ struct batch_record {
     // And what the end of any other looks at.
     spin_lock            lock;  ///< what follows up to `inbox`, and lanes' queues; taken inside a unit's lock
     std::atomic<bool>    has_lanes{false};
-    bool                 doomed = false;    ///< to be ended with one above it; where `older` is its own
-    lane*                lanes  = nullptr;  ///< besides `primary`
+    std::atomic<bool>    uses_others{false};  ///< it has pins
+    bool                 doomed = false;      ///< to be ended with one above it; where `older` is its own
+    lane*                lanes  = nullptr;    ///< besides `primary`
     share*               shares = nullptr;
     unit*                large  = nullptr;    ///< runs of one large object each
     std::atomic<stored*> stores{nullptr};     ///< what it has in stores as buffers
@@ -275,6 +278,7 @@ struct batch_record {
     batch_record*              next_waiting  = nullptr;
     membership_list*           memberships   = nullptr;  ///< of commons, under the lock: membership.hpp
     std::atomic<std::uint64_t> members{0};               ///< of a common, which this is: then with its generation
+    use_node                   uses;
 
     bool is_here() const noexcept;  ///< this thread opened it, or has entered its own lane
     bool closed() const noexcept { return state.load(std::memory_order_acquire) & batch_flags::closed; }

@@ -54,12 +54,13 @@ inline std::optional<buffer_record> look_at_buffer(raw_handle h, extent const& x
 }
 
 /// The buffer has another block in another store, or everything is as it was. Throws stale_handle, batch_ended,
-/// not_owner, memory_full, and what the stores say.
+/// not_owner, object_pinned, memory_full, and what the stores say.
 inline void move_buffer_to(registry_core& r, raw_handle h, any_store const& named, std::size_t alignment) {
     failure const why = with_owner(r, h, nullptr, [&](batch_record& owner, extent const& x) -> failure {
         std::optional<buffer_record> const seen = look_at_buffer(h, x, owner);
         if (!seen) return {errc::stale_handle};
         if (seen->evicted) return {errc::evicted, &owner};
+        if (is_pinned(r, h)) return {errc::object_pinned, &owner};
         buffer_record const& before = *seen;
         supply_guard const   to(owner, named);
         if (!to) return {errc::memory_full, &owner, sizeof(supply)};
@@ -79,8 +80,9 @@ inline void move_buffer_to(registry_core& r, raw_handle h, any_store const& name
             throw_copy_error(copied.error(), "move", before.from->store, to->store);
         }
         {
-            object_lock const    guard(x);
+            use_lock const       guard(owner, x);
             buffer_record* const b = buffer_of(h, x, owner);
+            if (guard.pinned()) return {errc::object_pinned, &owner};
             if (!b || b->where != before.where)
                 return {errc::stale_handle};  // another thread was faster: once more
             if (b->readers) return {errc::object_pinned, &owner};

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <span>
 #include <utility>
 
 #include <tenure/detail/entering.hpp>
@@ -83,7 +84,7 @@ inline bool is_or_above(batch_record const* owner, batch_record const* b) noexce
 inline bool keep_quickly(batch_record& from, raw_handle h, bool just_ask = false) noexcept {
     batch_record* const to  = from.parent.load(std::memory_order_relaxed);
     kept_log* const     log = from.kept_out;
-    if (!log || from.limited || to->limited || from.closed() || to->closed()) return false;
+    if (!log || from.limited || to->limited || to->closed()) return false;
     if (log->count == log->room && !just_ask) return false;
     if (h.word & (header_flag | cell_flag) || !(h.word & extent_mask)) return false;
 
@@ -94,6 +95,7 @@ inline bool keep_quickly(batch_record& from, raw_handle h, bool just_ask = false
     place const p = place_at(begin);
     {
         std::scoped_lock const guard(p.u->lock);
+        if (from.state.load(std::memory_order_acquire) & (batch_flags::closed | batch_flags::used)) return false;
         if ((table_word(begin).load(std::memory_order_relaxed) ^ h.word) >> generation_shift != 0) return false;
         share* const s = p.u->shares.load(std::memory_order_relaxed);
         if (!p.u->tracked.load(std::memory_order_relaxed) || !s || s->owner != to || s->next_here) return false;
@@ -234,12 +236,22 @@ inline failure free_one(registry_core& r, raw_handle h, batch_record* expected =
     failure const why    = with_owner(r, h, expected, [&](batch_record& owner, extent const& x) -> failure {
         lane_claim const list(listing_lane(h, x, owner));
         if (is_common(owner)) common = owner.id.load(std::memory_order_relaxed);
-        return free_object(owner, h) ? failure{} : failure{errc::stale_handle};
+        return free_object(owner, h);
     });
     if (common) end_if_empty(common);
     if (why.code != errc::not_owner || !expected) return why;
     common = common_of(h);
     return common && leave_common(*expected, common) ? failure{} : why;
+}
+
+/// Which guards will be empty after the end. Costs a look at each until the report is full.
+TENURE_COLD inline void report_pins(batch_record const& b, batch_report& r) noexcept {
+    std::scoped_lock const graph(b.registry.load(std::memory_order_relaxed)->uses.mutex);
+    r.pins_held         = b.uses.taken;
+    std::size_t const n = std::min(r.pins_held, r.pins.size());
+    pin_record const* p = b.uses.pins;
+    for (std::size_t i = 0; i < n; p = p->next_of_user)
+        if (!p->borrowed) r.pins[i++] = p->where;
 }
 
 inline batch_report report_of(batch_record& b) noexcept {
@@ -252,6 +264,7 @@ inline batch_report report_of(batch_record& b) noexcept {
     r.freed    = b.books.freed.objects();
     r.peak     = std::max<std::size_t>(r.bytes, b.books.peak.load(std::memory_order_relaxed));
     r.duration = std::chrono::nanoseconds(coarse_now() - b.opened_ns.load(std::memory_order_relaxed));
+    if (b.uses_others.load(std::memory_order_relaxed)) report_pins(b, r);
     return r;
 }
 
@@ -298,10 +311,18 @@ inline batch_report end_by_id(batch_record& b, std::uint64_t id) noexcept {
 }
 
 /// Frees what keep() gave away from this batch and what is still alive of it, newest first. What is shared by now,
-/// the parent lets go of.
-inline void discard_kept(batch_record& b) {
-    if (!b.kept_out) return;
+/// the parent lets go of. object_pinned: another batch uses some of it, and nothing was done. The batch's own pins
+/// do not count, for it ends. What others pin in this very moment stays.
+inline failure discard_kept(batch_record& b) {
+    if (!b.kept_out) return {};
     registry_core& r = *b.registry.load(std::memory_order_relaxed);
+    if (r.uses.any()) {
+        for (kept_log const* k = b.kept_out; k; k = k->next)
+            for (raw_handle const& h : std::span(&k->items[0], k->count))
+                if (is_pinned(r, h, &b)) return {errc::object_pinned, &b};
+        for (kept_log const* k = b.kept_out; k; k = k->next)
+            for (raw_handle const& h : std::span(&k->items[0], k->count)) unpin(b, h);
+    }
     for (kept_log* k = b.kept_out; k; k = k->next) {
         while (k->count > 0) {
             raw_handle const h = (&k->items[0])[--k->count];
@@ -310,6 +331,7 @@ inline void discard_kept(batch_record& b) {
             else free_one(r, h);
         }
     }
+    return {};
 }
 
 inline lane* lane_of_root(registry_core& r) {

@@ -38,6 +38,41 @@ inline registry_core* open_registry(any_store memory, any_store buffers, paging_
     return core.release();
 }
 
+/// Who uses what a batch that has ended owns, other than those that wait with it in a ring.
+inline void add_users(registry_core& r, batch_record& b, std::uint64_t id, std::vector<batch_id>& out) {
+    auto const ends = [&] {
+        std::uint64_t const s = b.state.load(std::memory_order_acquire);
+        return s & batch_flags::used && same_batch(s, id) && status_of(s) == batch_status::ending;
+    };
+    if (!ends()) return;
+    std::scoped_lock const graph(r.uses.mutex);
+    if (!ends()) return;
+    r.uses.for_users(b, [&](batch_record const& u) { out.push_back({u.id.load(std::memory_order_relaxed)}); });
+}
+
+inline void sort_ids(std::vector<batch_id>& all) {
+    if (all.empty()) return;
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+}
+
+/// Whom it waits for if it has ended: its users, and batches below it.
+inline std::vector<batch_id> waits_for(registry_core& r, batch_record& b, std::uint64_t id) {
+    std::vector<batch_id> out;
+    std::uint64_t const   s = b.state.load(std::memory_order_acquire);
+    if (!same_batch(s, id) || status_of(s) != batch_status::ending) return out;
+    for_records([&](batch_record const& c) {
+        std::uint64_t const child = c.id.load(std::memory_order_acquire);
+        if (child == 0 || c.registry.load(std::memory_order_relaxed) != &r) return;
+        if (c.parent.load(std::memory_order_acquire) != &b) return;
+        std::uint64_t const now = c.state.load(std::memory_order_acquire);
+        if (same_batch(now, child) && !(now & batch_flags::done)) out.push_back({child});
+    });
+    add_users(r, b, id, out);
+    sort_ids(out);
+    return out;
+}
+
 /// One batch as it is now; false if it was over before it was read.
 inline bool look_at(batch_record& b, registry_core const& r, batch_info& out) {
     std::uint64_t const id    = b.id.load(std::memory_order_acquire);
@@ -93,6 +128,7 @@ inline snapshot census(registry_core& r) {
         batch_info info;
         if (!look_at(b, r, info)) return;
         info.stores = stores_of(b, s.stores, supplies);
+        add_users(r, b, info.id.value, info.waits_for);
         all.push_back(std::move(info));
     });
     s.memory       = usage_of(r);
@@ -121,6 +157,8 @@ inline snapshot census(registry_core& r) {
     for (node& n : nodes) {
         auto const parent = std::lower_bound(nodes.begin(), nodes.end(), node{n.parent, 0, {}, 0, 0}, by_id);
         if (parent == nodes.end() || parent->id != n.parent) n.parent = 0;
+        else if (batch_info& up = all[parent->index]; up.status == batch_status::ending)
+            up.waits_for.push_back({n.id});
     }
     std::sort(nodes.begin(), nodes.end(), by_tree);
     std::vector<node> todo;
@@ -134,6 +172,7 @@ inline snapshot census(registry_core& r) {
         node const n = todo.back();
         todo.pop_back();
         all[n.index].depth = n.depth;
+        sort_ids(all[n.index].waits_for);
         s.batches.push_back(std::move(all[n.index]));
         add(n.id, n.depth + 1);
     }
@@ -170,6 +209,10 @@ inline void close_registry(registry_core* r) noexcept {
         if (b.is_loose) leave_loose(b);
         if (b.state.fetch_or(batch_flags::done, std::memory_order_acq_rel) & batch_flags::released) recycle(&b);
     };
+    for_records([&](batch_record& b) {
+        if (b.registry.load(std::memory_order_relaxed) == r) r->uses.forget(b);
+    });
+    r->uses.forget_objects();
     auto const close_others = [&](bool commons) {
         for_records([&](batch_record& b) {
             bool const ours =

@@ -25,6 +25,7 @@ inline void recycle(batch_record* b) noexcept {
     if (b->books.used.load(std::memory_order_relaxed)) {
         b->books.reset();
         b->store_errors = 0;
+        b->uses.going   = false;
         b->page_error.store({}, std::memory_order_relaxed);
     }
     if (b->residency != tenure::residency::memory) b->evictable.store(false, std::memory_order_relaxed);
@@ -44,14 +45,23 @@ inline batch_record* reclaim(batch_record* b) noexcept {
 
 inline void retain(batch_record& b) noexcept;
 
-/// Gives a hold back, and `flags`. With the last one, a batch that is retained leaves its parent. True: it is over
-/// and can be freed.
+/// How many holds there are besides the one for what others use.
+inline std::uint64_t holds_inside(std::uint64_t state) noexcept {
+    return (state & batch_flags::holds) - (state & batch_flags::used ? 1 : 0);
+}
+
+/// Gives a hold back, and `flags`. With the last one, a batch that is retained leaves its parent, and one that has
+/// ended waits for its users. True: it is over and can be freed.
 inline bool drop_hold(batch_record* b, std::uint64_t flags = 0) noexcept {
-    std::uint64_t s = b->state.load(std::memory_order_acquire);
+    registry_core* const r = b->registry.load(std::memory_order_relaxed);
+    std::uint64_t        s = b->state.load(std::memory_order_acquire);
     do {
-        bool const last = (s & batch_flags::holds) == 1;
+        bool const last = holds_inside(s) == 1;
         if (last && s & batch_flags::retained && !(s & batch_flags::ended)) retain(*b);
     } while (!b->state.compare_exchange_weak(s, (s - 1) & ~flags, std::memory_order_acq_rel));
+    constexpr std::uint64_t waits = batch_flags::ended | batch_flags::used;
+    if ((s & waits) == waits && holds_inside(s) == 1) [[unlikely]]
+        wait_for_users(*r, *b, s);
     return (s & batch_flags::holds) == 1 && s & batch_flags::ended;
 }
 
@@ -106,8 +116,9 @@ inline bool governs(batch_record const& top, batch_record const* b) noexcept {
 void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept;
 
 /// The flag that an end sets. Where something holds the batch, and for `always`, so does the caller from here on.
+/// `inside`: something is in it or below it; else nothing holds it but its users.
 struct end_claim {
-    bool mine, held;
+    bool mine, held, inside;
 };
 inline end_claim claim_end(batch_record& b, std::uint64_t id, bool manual, bool always) noexcept {
     std::uint64_t s = b.state.load(std::memory_order_acquire), next = 0;
@@ -117,7 +128,7 @@ inline end_claim claim_end(batch_record& b, std::uint64_t id, bool manual, bool 
         held = always || s & batch_flags::holds;
         next = (s | (manual ? batch_flags::retained : batch_flags::ended)) + held;
     } while (!b.state.compare_exchange_weak(s, next, std::memory_order_seq_cst));
-    return {true, held};
+    return {true, held, holds_inside(s) != 0};
 }
 
 /// Ends the loose batches that `top` governs, newest first. All are claimed first, in one pass from old to new,
@@ -269,13 +280,14 @@ inline void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept
     }
     if (guard && b.children) end_local_children(b);
 
-    bool const manual       = b.ends & end_flags::manual && !destroy;
-    auto const [mine, held] = claim_end(b, id, manual, false);
+    bool const manual               = b.ends & end_flags::manual && !destroy;
+    auto const [mine, held, inside] = claim_end(b, id, manual, false);
     if (!mine) return;
 
     if (b.in_chain) leave_parent_locally(b, held || must_outlast_background(b));
-    if (held || manual) stop_lanes(b);
-    if (held) end_descendants(b);
+    if (inside || manual) stop_lanes(b);
+    else if (held) close_windows(b);
+    if (inside) end_descendants(b);
     if (manual && !held) retain(b);
     if (b.in_chain && (held || manual)) {
         leave_chain(b);

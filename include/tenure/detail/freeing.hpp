@@ -99,9 +99,9 @@ inline departure depart(batch_record& owner, extent const& x) noexcept {
     return {&finalizer_of(state), nullptr, {}};
 }
 
-/// Ends an object and gives its bytes back to its owner, which is held; any thread. False: the object is not that
-/// batch's or not alive, somebody else was first. The destructor runs here, with no lock held.
-inline bool free_object(batch_record& owner, raw_handle h) noexcept {
+/// Ends an object and gives its bytes back to its owner, which is held; any thread. stale_handle: the object is not
+/// that batch's or not alive, somebody else was first; object_pinned. The destructor runs here, with no lock held.
+inline failure free_object(batch_record& owner, raw_handle h) noexcept {
     extent const  x = extent_of(h);
     departure     way;
     buffer_record buffer{};
@@ -109,8 +109,9 @@ inline bool free_object(batch_record& owner, raw_handle h) noexcept {
     retired_units empty;
     note_peak(owner);
     {
-        object_lock const guard(x);
-        if (!still_owned(h, x, owner)) return false;
+        use_lock const guard(owner, x);
+        if (!still_owned(h, x, owner)) return {errc::stale_handle};
+        if (guard.pinned()) return {errc::object_pinned, &owner};
         if (buffer_record const* const b = as_buffer(x)) {
             if (!b->lent) buffer = *b;
             made_by = b->made_by;
@@ -135,7 +136,7 @@ inline bool free_object(batch_record& owner, raw_handle h) noexcept {
     }
     empty.give();
     way.listed.hand_in();
-    return true;
+    return {};
 }
 
 }  // namespace tenure::detail

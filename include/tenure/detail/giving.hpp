@@ -13,6 +13,7 @@
 #include <tenure/detail/slab.hpp>
 #include <tenure/detail/stored.hpp>
 #include <tenure/detail/telling.hpp>
+#include <tenure/detail/use_lock.hpp>
 
 namespace tenure::detail {
 
@@ -109,7 +110,7 @@ public:
         buffer_record buffer{};
         note_peak(from_);
         {
-            object_lock const guard(x);
+            use_lock guard(from_, x);
             if (!still_owned(h, x, from_) || (x.header && stays_listed(x) && !spare_)) return false;
             if (buffer_record* const b = as_buffer(x)) {
                 if (!move_buffer(*b)) return false;
@@ -117,6 +118,7 @@ public:
                 b->in_transit = telling::concerns(*b);
                 buffer        = *b;
             }
+            guard.give_to(to_);
             if (x.header) move_entry(x);
             if (x.large) move_run(x.large);
             else

@@ -12,6 +12,7 @@
 #include <tenure/detail/batch_record.hpp>
 #include <tenure/detail/page_space.hpp>
 #include <tenure/detail/supply.hpp>
+#include <tenure/detail/use_graph.hpp>
 
 namespace tenure::detail {
 
@@ -32,6 +33,7 @@ struct registry_core {
     std::atomic<std::uint64_t> foreign_ends{0};  ///< guards destroyed on a thread that did not open them
     registry_core*             next = nullptr;   ///< of all registries
     background_queue           background;
+    use_graph                  uses;
 };
 
 /// What a thread knows of itself. Trivial, so that the compiler reads it without an initialisation check.
@@ -46,6 +48,9 @@ struct thread_context {
     bool          visiting     = false;    ///< `current` is held: it is there by set_current_batch
     bool          exiting      = false;
     batch_record* reclaiming   = nullptr;  ///< what the registry's own thread is just freeing
+
+    registry_core* letting_go = nullptr;  ///< this thread is just letting go what nobody uses any more there,
+    bool           more_to_go = false;    ///< and has come upon more
 
     void (*leave_visited)() noexcept = nullptr;  ///< once the thread has used set_current_batch
 };

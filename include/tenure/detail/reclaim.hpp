@@ -10,6 +10,7 @@
 #include <tenure/detail/membership.hpp>
 #include <tenure/detail/records.hpp>
 #include <tenure/detail/residency.hpp>
+#include <tenure/detail/use_lock.hpp>
 
 namespace tenure::detail {
 
@@ -243,6 +244,7 @@ inline void release_memory(batch_record& b) noexcept {
     settle_paging(b);
     if (b.limited) refund(b.limited, nullptr, b.own_charge.exchange(0, std::memory_order_relaxed));
     leave_supplies(b);
+    if (b.uses_others.load(std::memory_order_relaxed)) release_pins(b);
 }
 
 }  // namespace tenure::detail

@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <source_location>
+#include <utility>
+#include <vector>
+
+#include <tenure/detail/calls.hpp>
+#include <tenure/detail/use_lock.hpp>
+
+namespace tenure::detail {
+
+/// Keeps what somebody wants to use where it is until that is written down, even of a batch that has ended and
+/// waits for others.
+class hold_of_used {
+public:
+    hold_of_used(batch_record& b, std::uint64_t id) noexcept
+        : batch_(is_root(b) || try_hold(b, id) ? &b : nullptr) {
+        if (batch_) be_in(b);
+    }
+    ~hold_of_used() {
+        if (batch_ && !is_root(*batch_)) let_go(batch_);
+    }
+    hold_of_used(hold_of_used const&)            = delete;
+    hold_of_used& operator=(hold_of_used const&) = delete;
+
+    explicit operator bool() const noexcept { return batch_; }
+
+private:
+    static bool try_hold(batch_record& b, std::uint64_t id) noexcept {
+        std::uint64_t s = b.state.load(std::memory_order_acquire);
+        do {
+            bool const gone = s & batch_flags::done || (s & batch_flags::ended && !(s & batch_flags::holds));
+            if (gone || !same_batch(s, id)) return false;
+        } while (!b.state.compare_exchange_weak(s, s + 1, std::memory_order_acq_rel));
+        return true;
+    }
+
+    batch_record* batch_;
+};
+
+/// The pin of an object that seemed to be `owner`'s, which is held. `moved`: it is another one's by now.
+struct pin_attempt {
+    failure     why{};
+    bool        moved = false;
+    pin_record* pin   = nullptr;
+};
+inline pin_attempt pin_of(batch_record& user, batch_record& owner, raw_handle h, extent const& x, bool borrowed,
+                          std::source_location where) noexcept {
+    registry_core&   r = *owner.registry.load(std::memory_order_relaxed);
+    std::unique_lock graph(r.uses.mutex);
+    if (user.closed()) return {{errc::batch_ended, &user}};
+    pinned_object* o = r.uses.find(x.begin);
+    if (o && !is_alive(h)) return {{errc::stale_handle, &user}};
+    if (o && borrowed && r.uses.is_borrowed(user, *o)) return {};
+    pin_attempt done{{errc::memory_full, &user, sizeof(pin_record)}};
+    if (!o) {
+        if (owner.uses.going) return {{errc::batch_ended, &owner}};
+        // First the owner's flag, and then the object's lock: who frees or gives it looks in the other order.
+        o = r.uses.add(x.begin, owner);
+        if (!o) return done;
+        object_lock const guard(x);
+        if (!still_owned(h, x, owner)) done = {{}, true};
+    }
+    pin_record* const p = done.moved ? nullptr : r.uses.add(user, *o, borrowed, where);
+    if (p) return {{}, false, p};
+    r.uses.remove(*o);
+    let_go_unused(r, std::move(graph));
+    return done;
+}
+
+/// `user`, which cannot go meanwhile, uses the object from now on. Any thread.
+inline pin_attempt pin_for(batch_record& user, raw_handle h, bool borrowed, std::source_location where) noexcept {
+    registry_core const* const r = user.registry.load(std::memory_order_relaxed);
+    if (!r) return {{errc::batch_ended, &user}};
+    h = resolve(h);
+    onlooker const here(h);
+    for (;;) {
+        if (!is_alive(h)) return {{errc::stale_handle, &user}};
+        extent const        x     = extent_of(h);
+        batch_record* const owner = owner_of(x);
+        if (!owner) continue;  // it is just ending
+        std::uint64_t const id   = owner->id.load(std::memory_order_acquire);
+        bool const          ours = owner->registry.load(std::memory_order_relaxed) == r;
+        hold_of_used const  held(*owner, id);
+        if (held && ours) {
+            pin_attempt const done = pin_of(user, *owner, h, x, borrowed, where);
+            if (!done.moved) return done;
+        } else if (is_alive(h) && owner_of(x) == owner && owner->id.load(std::memory_order_acquire) == id) {
+            return {{ours ? errc::batch_ended : errc::not_owner, owner}};
+        }
+    }
+}
+
+/// As pin_for, for a batch known by its id.
+inline failure borrow_for(registry_core& r, std::uint64_t user, raw_handle h, std::source_location where) noexcept {
+    found const by = find_batch(r, user);
+    if (!by.known) return {errc::no_such_batch};
+    if (!by.record) return {errc::batch_ended};
+    held_batch const held(*by.record, user, batch_flags::closed);
+    return held ? pin_for(*by.record, h, true, where).why : failure{errc::batch_ended, by.record};
+}
+
+/// Owns a pin; empty once that is released, and that is at the end of the batch that took it at the latest.
+class pin_guard {
+public:
+    pin_guard() noexcept = default;
+    pin_guard(batch_record& user, pin_record& p) noexcept
+        : pin_(&p), user_(&user), serial_(p.serial.load(std::memory_order_relaxed)) {}
+    pin_guard(pin_guard&& other) noexcept
+        : pin_(std::exchange(other.pin_, nullptr)), user_(other.user_), serial_(other.serial_) {}
+    pin_guard& operator=(pin_guard&& other) noexcept {
+        if (this == &other) return *this;
+        release();
+        pin_    = std::exchange(other.pin_, nullptr);
+        user_   = other.user_;
+        serial_ = other.serial_;
+        return *this;
+    }
+    ~pin_guard() { release(); }
+
+    bool holds() const noexcept {
+        if (!pin_) return false;
+        std::uint64_t const s = user_->state.load(std::memory_order_acquire);
+        return pin_->serial.load(std::memory_order_acquire) == serial_ &&
+               !(s & (batch_flags::ended | batch_flags::retained));
+    }
+
+    /// Of a batch that has ended, it is no longer the guard's to release.
+    void release() noexcept {
+        if (holds()) {
+            registry_core&   r = *user_->registry.load(std::memory_order_relaxed);
+            std::unique_lock graph(r.uses.mutex);
+            if (holds()) r.uses.release(*pin_);
+            let_go_unused(r, std::move(graph));
+        }
+        pin_ = nullptr;
+    }
+
+private:
+    pin_record*   pin_    = nullptr;
+    batch_record* user_   = nullptr;
+    std::uint64_t serial_ = 0;
+};
+
+}  // namespace tenure::detail

@@ -1,0 +1,184 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <source_location>
+#include <span>
+#include <utility>
+
+#include <tenure/batch_scope.hpp>
+#include <tenure/detail/pinning.hpp>
+#include <tenure/handle.hpp>
+
+namespace tenure {
+
+namespace detail {
+struct pin_access;
+}
+
+/// Holds a pin: while it lives, the object is neither freed nor moved nor paged out, whatever happens to its batch.
+///
+/// The pin belongs to the batch that was current when it was taken, and ends with it at the latest: from then on
+/// the guard is empty, and access throws stale_handle. Movable; for one thread at a time. release() and destruction
+/// cost some 20 ns, unless they are what the end of another batch waited for: then that takes place here.
+template <class T>
+class [[nodiscard]] pinned {
+public:
+    using element_type = T;
+
+    pinned() noexcept = default;  ///< empty
+
+    /// Throws stale_handle. Two loads and two compares.
+    T& operator*() const { return *operator->(); }
+    T* operator->() const {
+        if (!guard_.holds()) [[unlikely]]
+            detail::throw_stale({object_, 1});
+        return object_;
+    }
+
+    T*       get() const noexcept { return guard_.holds() ? object_ : nullptr; }
+    explicit operator bool() const noexcept { return guard_.holds(); }
+
+    /// Now rather than at the end of the guard. Idempotent.
+    void release() noexcept { guard_.release(); }
+
+private:
+    friend detail::pin_access;
+    pinned(handle<T> h, detail::pin_guard&& guard) noexcept : object_(h.unchecked()), guard_(std::move(guard)) {}
+
+    T*                object_ = nullptr;
+    detail::pin_guard guard_;
+};
+
+/// An array. As pinned<T>.
+template <class T>
+class [[nodiscard]] pinned<T[]> {
+public:
+    using element_type = T;
+
+    pinned() noexcept = default;
+
+    /// Throws stale_handle, out_of_range.
+    T& operator[](std::size_t i) const {
+        std::span<T> const all = span();
+        if (i >= all.size()) [[unlikely]]
+            detail::throw_out_of_range(i, all.size());
+        return all[i];
+    }
+
+    /// Throws stale_handle.
+    std::span<T> span() const {
+        if (!guard_.holds()) [[unlikely]]
+            detail::throw_stale({first_, 1});
+        return {first_, size_};
+    }
+
+    std::size_t size() const noexcept { return size_; }
+    T*          get() const noexcept { return guard_.holds() ? first_ : nullptr; }
+    explicit    operator bool() const noexcept { return guard_.holds(); }
+    void        release() noexcept { guard_.release(); }
+
+private:
+    friend detail::pin_access;
+    pinned(handle<T[]> h, detail::pin_guard&& guard) noexcept
+        : first_(h.unchecked()), size_(h.size()), guard_(std::move(guard)) {}
+
+    T*                first_ = nullptr;
+    std::size_t       size_  = 0;
+    detail::pin_guard guard_;
+};
+
+/// A buffer, which stays in its store and at its address there. As pinned<T>.
+template <class T>
+class [[nodiscard]] pinned<buffer<T>> {
+public:
+    using element_type = T;
+
+    pinned() noexcept = default;
+
+    /// Throws stale_handle.
+    buffer<T> const& operator*() const { return *operator->(); }
+    buffer<T> const* operator->() const {
+        if (!guard_.holds()) [[unlikely]]
+            detail::throw_stale(detail::handle_access::raw(buffer_));
+        return &buffer_;
+    }
+
+    explicit operator bool() const noexcept { return guard_.holds(); }
+    void     release() noexcept { guard_.release(); }
+
+private:
+    friend detail::pin_access;
+    pinned(buffer<T> b, detail::pin_guard&& guard) noexcept : buffer_(b), guard_(std::move(guard)) {}
+
+    buffer<T>         buffer_;
+    detail::pin_guard guard_;
+};
+
+namespace detail {
+
+template <class H>
+struct pinned_as {
+    using type = pinned<typename H::element_type>;
+};
+template <class T>
+struct pinned_as<handle<T[]>> {
+    using type = pinned<T[]>;
+};
+template <class T>
+struct pinned_as<buffer<T>> {
+    using type = pinned<buffer<T>>;
+};
+template <class H>
+using pinned_t = typename pinned_as<H>::type;
+
+struct pin_access {
+    template <class H>
+    static pinned_t<H> make(H h, failure& why, std::source_location where) {
+        batch_record& user = *current_lane().batch;
+        pin_attempt   done = pin_for(user, handle_access::raw(h), false, where);
+        why                = done.why;
+        if (why) return {};
+        return {h, pin_guard(user, *done.pin)};
+    }
+};
+
+}  // namespace detail
+
+/// Pins an object or a buffer for this thread's current batch, which may be the batch that owns it. An object can
+/// be pinned as long as it lives, even of a batch that is `ending`. Throws stale_handle, batch_ended (the current
+/// batch is over, or the object's is just being freed), not_owner (another registry's), memory_full. Thread-safe.
+/// Cost: tens of ns: a lock that all pins of the registry share, and a look into a hash table.
+template <detail::owned H>
+detail::pinned_t<H> pin(H h, std::source_location where = std::source_location::current()) {
+    detail::failure     why;
+    detail::pinned_t<H> p = detail::pin_access::make(h, why, where);
+    if (why) detail::throw_failure(why, "pin for batch ");
+    return p;
+}
+template <detail::owned H>
+result<detail::pinned_t<H>> try_pin(H h, std::source_location where = std::source_location::current()) {
+    detail::failure     why;
+    detail::pinned_t<H> p = detail::pin_access::make(h, why, where);
+    if (why) return make_error_code(why.code);
+    return p;
+}
+
+/// As batch_scope::borrow, for this thread's current batch.
+template <detail::owned H>
+H borrow(H h, std::source_location where = std::source_location::current()) {
+    detail::failure const why =
+        detail::pin_for(*detail::current_lane().batch, detail::handle_access::raw(h), true, where).why;
+    if (why) detail::throw_failure(why, "borrow for batch ");
+    return h;
+}
+template <detail::owned H>
+result<H> try_borrow(H h, std::source_location where = std::source_location::current()) {
+    detail::failure const why =
+        detail::pin_for(*detail::current_lane().batch, detail::handle_access::raw(h), true, where).why;
+    if (why) return make_error_code(why.code);
+    return h;
+}
+
+}  // namespace tenure
