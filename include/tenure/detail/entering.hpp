@@ -87,8 +87,9 @@ inline bool visit_primary(batch_record& b, std::uint64_t id) noexcept {
 
 /// And back, by one. As leave_lane.
 inline void leave_visit(lane* l) noexcept {
-    batch_record& b = *l->batch;
-    if (l != &b.primary || l->users.load(std::memory_order_relaxed) != 1) return leave_lane(l);
+    batch_record& b    = *l->batch;
+    bool const    sole = l == &b.primary && l->users.load(std::memory_order_relaxed) == 1;
+    if (!sole || b.in_chain.load(std::memory_order_relaxed)) return leave_lane(l);
     registry_core& r      = *b.registry.load(std::memory_order_relaxed);
     bool const     can_go = b.evictable.load(std::memory_order_relaxed);
     l->users.store(0, std::memory_order_relaxed);
