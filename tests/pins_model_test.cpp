@@ -52,7 +52,7 @@ public:
             check();
             if (!wrong_.empty()) return;
         }
-        for (std::size_t b = 0; b < batches_.size(); ++b) end(b);
+        for (std::size_t b = 0; b < batches_.size(); ++b) destroy(b);
         check();
         scopes_.clear();
         if (alive_ != 0) wrong_ += "objects are left; ";
@@ -73,8 +73,11 @@ private:
         batch_id         id;
         std::size_t      parent = none;
         batch_scope*     scope  = nullptr;
-        bool             ended = false, gone = false;
+        bool             manual = false, detached = false;
+        bool             retained = false, ended = false, gone = false;
         std::vector<use> uses;
+
+        bool active() const { return !ended && !retained; }
     };
     struct object {
         handle<thing> h;
@@ -90,7 +93,7 @@ private:
     std::vector<std::size_t> which(bool active) const {
         std::vector<std::size_t> out;
         for (std::size_t b = 0; b < batches_.size(); ++b)
-            if (active ? !batches_[b].ended : !batches_[b].gone) out.push_back(b);
+            if (active ? batches_[b].active() : !batches_[b].gone) out.push_back(b);
         return out;
     }
     std::size_t pick(std::vector<std::size_t> const& from) {
@@ -105,7 +108,7 @@ private:
 
     void step() {
         std::size_t const b = pick(which(true)), o = pick_object();
-        switch (dice_.below(12)) {
+        switch (dice_.below(13)) {
         case 0: return open(none);
         case 1: return open(b);
         case 2:
@@ -117,6 +120,7 @@ private:
         case 8: return release(pick(which(false)));
         case 9: return b == none || o == none ? void() : give(o, b);
         case 10: return o == none ? void() : free(o);
+        case 11: return destroy(dice_.one_in(3) ? pick(which(false)) : none);
         default: return b == none ? void() : end(b);
         }
     }
@@ -124,17 +128,22 @@ private:
     void open(std::size_t parent) {
         if (which(false).size() > 24) return end(pick(which(true)));
         batch b;
-        b.parent             = parent;
+        b.parent = parent;
+        b.manual = dice_.one_in(6);
+        tenure::batch_options options;
+        if (b.manual) options.cleanup = tenure::cleanup::manual;
         batch_id const above = parent == none ? batch_id{} : batches_[parent].id;
         if (dice_.one_in(3)) {
             auto const     visit  = parent == none ? registry_.root() : above;
             batch_id const before = registry_.set_current_batch(visit);
-            scopes_.push_back(std::make_unique<batch_scope>(registry_));
-            b.scope = scopes_.back().get();
-            b.id    = b.scope->id();
+            auto           scope  = std::make_unique<batch_scope>(registry_, options);
+            b.id                  = scope->id();
+            b.detached            = dice_.one_in(3);
+            if (b.detached) scope->detach();
+            else b.scope = scopes_.emplace_back(std::move(scope)).get();
             registry_.set_current_batch(before);
         } else {
-            b.id = registry_.new_batch({}, above);
+            b.id = registry_.new_batch(options, above);
         }
         batches_.push_back(std::move(b));
     }
@@ -172,10 +181,10 @@ private:
         auto& uses = batches_[b].uses;
         for (std::size_t i = 0; i < uses.size(); ++i) {
             if (!uses[i].guard || !dice_.one_in(2)) continue;
-            expect(bool(*uses[i].guard) == !batches_[b].ended, "a guard's state",
+            expect(bool(*uses[i].guard) == batches_[b].active(), "a guard's state",
                    [&] { return std::to_string(b); });
             uses[i].guard.reset();
-            if (batches_[b].ended) continue;  // it is no longer the guard's to release
+            if (!batches_[b].active()) continue;  // it is no longer the guard's to release
             uses.erase(uses.begin() + static_cast<std::ptrdiff_t>(i));
             return;
         }
@@ -203,26 +212,36 @@ private:
         if (batches_[b].scope && dice_.one_in(2)) {
             std::size_t held = 0;
             for (use const& u : batches_[b].uses) held += u.guard != nullptr;
-            bool const ended = batches_[b].ended;
-            auto const r     = batches_[b].scope->end();
-            expect(ended || r.pins_held == held, "pins in the report", [&] { return std::to_string(r.pins_held); });
+            bool const active = batches_[b].active();
+            auto const r      = batches_[b].scope->end();
+            expect(!active || r.pins_held == held, "pins in the report",
+                   [&] { return std::to_string(r.pins_held); });
         } else if (dice_.one_in(2)) {
             registry_.end_batch(batches_[b].id);
         } else {
             registry_.destroy_batch(batches_[b].id);
+            batches_[b].manual = false;
         }
         mark_ended(b);
     }
     void mark_ended(std::size_t b) {
-        batches_[b].ended = true;
+        (batches_[b].manual ? batches_[b].retained : batches_[b].ended) = true;
         for (std::size_t c = 0; c < batches_.size(); ++c)
-            if (batches_[c].parent == b && !batches_[c].ended) mark_ended(c);
+            if (batches_[c].parent == b && batches_[c].active() && !batches_[c].detached) mark_ended(c);
+    }
+    void destroy(std::size_t b) {
+        if (b == none) return;
+        registry_.destroy_batch(batches_[b].id);
+        batches_[b].manual = false;
+        mark_ended(b);
     }
 
-    /// What active batches reach.
+    /// What batches reach that are active, or retained, and so are there in any case.
     std::vector<bool> reached() const {
         std::vector<bool>        out(batches_.size());
-        std::vector<std::size_t> todo = which(true);
+        std::vector<std::size_t> todo;
+        for (std::size_t b = 0; b < batches_.size(); ++b)
+            if (!batches_[b].ended) todo.push_back(b);
         while (!todo.empty()) {
             std::size_t const b = todo.back();
             todo.pop_back();
@@ -234,14 +253,32 @@ private:
         return out;
     }
 
+    /// A batch that is retained leaves its parent, once there is nothing below it.
+    bool leave_parents(std::vector<bool> const& there) {
+        bool left = false;
+        for (std::size_t b = 0; b < batches_.size(); ++b) {
+            if (!batches_[b].retained || batches_[b].ended || batches_[b].parent == none) continue;
+            bool alone = true;
+            for (std::size_t c = 0; c < batches_.size(); ++c)
+                alone = alone && !(there[c] && batches_[c].parent == b);
+            if (alone) batches_[b].parent = none;
+            left = left || alone;
+        }
+        return left;
+    }
+
     void check() {
-        std::vector<bool> const there = reached();
+        std::vector<bool> there = reached();
+        while (leave_parents(there)) there = reached();
         for (std::size_t i = 0; i < batches_.size(); ++i) {
             batch& b = batches_[i];
             if (b.gone) continue;
             b.gone            = !there[i];
             auto const is     = registry_.status(b.id);
-            auto const should = b.gone ? batch_status::done : b.ended ? batch_status::ending : batch_status::active;
+            auto const should = b.gone       ? batch_status::done
+                                : b.ended    ? batch_status::ending
+                                : b.retained ? batch_status::retained
+                                             : batch_status::active;
             expect(is == should, "status of a batch", [&] {
                 return std::to_string(i) + ": " + tenure::detail::to_string(is) + ", not " +
                        tenure::detail::to_string(should);

@@ -308,8 +308,10 @@ inline batch_report batch_scope::end() {
 
 inline batch_report batch_scope::discard() {
     require_this_thread("discard");
-    require(detail::discard_kept(*batch_), "discard batch ");
-    return detail::end_with_report(*batch_, id_);
+    detail::failure    why;
+    batch_report const r = detail::discard_with_report(*batch_, id_, why);
+    require(why, "discard batch ");
+    return r;
 }
 
 inline detail::lane* batch_scope::enter_as(bool exclusive) const {

@@ -313,7 +313,7 @@ inline batch_report end_by_id(batch_record& b, std::uint64_t id) noexcept {
 /// Frees what keep() gave away from this batch and what is still alive of it, newest first. What is shared by now,
 /// the parent lets go of. object_pinned: another batch uses some of it, and nothing was done. The batch's own pins
 /// do not count, for it ends. What others pin in this very moment stays.
-inline failure discard_kept(batch_record& b) {
+inline failure discard_kept(batch_record& b) noexcept {
     if (!b.kept_out) return {};
     registry_core& r = *b.registry.load(std::memory_order_relaxed);
     if (r.uses.any()) {
@@ -332,6 +332,18 @@ inline failure discard_kept(batch_record& b) {
         }
     }
     return {};
+}
+
+/// As end_with_report; if discard_kept() fails, the batch goes on.
+inline batch_report discard_with_report(batch_record& b, std::uint64_t id, failure& why) noexcept {
+    batch_report pins;
+    if (!b.closed() && b.uses_others.load(std::memory_order_relaxed)) report_pins(b, pins);
+    why = discard_kept(b);
+    if (why) return {};
+    batch_report r = end_with_report(b, id);
+    r.pins_held    = pins.pins_held;
+    r.pins         = pins.pins;
+    return r;
 }
 
 inline lane* lane_of_root(registry_core& r) {

@@ -57,7 +57,8 @@ inline bool drop_hold(batch_record* b, std::uint64_t flags = 0) noexcept {
     std::uint64_t        s = b->state.load(std::memory_order_acquire);
     do {
         bool const last = holds_inside(s) == 1;
-        if (last && s & batch_flags::retained && !(s & batch_flags::ended)) retain(*b);
+        bool const kept = s & batch_flags::retained && !(s & batch_flags::ended);
+        if (last && kept && !(s & batch_flags::used && has_waiting_children(*r, *b))) retain(*b);
     } while (!b->state.compare_exchange_weak(s, (s - 1) & ~flags, std::memory_order_acq_rel));
     constexpr std::uint64_t waits = batch_flags::ended | batch_flags::used;
     if ((s & waits) == waits && holds_inside(s) == 1) [[unlikely]]

@@ -49,6 +49,12 @@ TENURE_COLD inline void wait_for_users(registry_core& r, batch_record& b, std::u
     let_go_unused(r, std::move(graph));
 }
 
+/// Whether a batch below it is over and waits for its users.
+inline bool has_waiting_children(registry_core& r, batch_record const& b) noexcept {
+    std::scoped_lock const graph(r.uses.mutex);
+    return b.uses.as_parent.uses;
+}
+
 /// What the batch has pinned and borrowed is let go, and guards of its pins are empty: at its end, once nothing of
 /// it is left that could refer to that; or before, if it does not wait for users yet: then it is not before these
 /// are done. For any thread that keeps the batch from being reused.
