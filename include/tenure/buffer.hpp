@@ -47,6 +47,8 @@ inline constexpr std::size_t buffer_alignment = alignof(T) < 16 ? 16 : alignof(T
 /// copyable. A buffer that was freed is stale, for ever: every call says stale_handle. Any thread may use any copy;
 /// on one buffer only reads may overlap. Offsets and sizes count elements.
 ///
+/// One that was evicted (tenure/derived.hpp) is made again by whatever needs its bytes, or says errc::evicted.
+///
 /// Errors of the store are thrown with its name; the try_ forms return them. Whatever fails, the buffer stays where
 /// it was; how much of a write was done when the medium failed in the middle is the store's to say.
 template <class T>
@@ -66,25 +68,29 @@ public:
     batch_id owner() const { return detail::owner_id(raw()); }
 
     /// Copies out.size() elements from `offset` on. Throws stale_handle, out_of_range, and what the store says.
-    void read(std::size_t offset, std::span<T> out) const { must(try_read(offset, out), "read from"); }
-    void write(std::size_t offset, std::span<T const> in) const { must(try_write(offset, in), "write to"); }
+    void read(std::size_t offset, std::span<T> out) const {
+        must(refused(offset, out.size()), "read from");
+        present();
+        must(read_here(offset, out), "read from");
+    }
+    void write(std::size_t offset, std::span<T const> in) const {
+        must(refused(offset, in.size()), "write to");
+        if (!record().is_here() && in.size() == size_) return renew(in);
+        present();
+        must(write_here(offset, in), "write to");
+    }
 
     result<void> try_read(std::size_t offset, std::span<T> out) const {
-        if (!alive()) return make_error_code(errc::stale_handle);
-        if (offset > size_ || out.size() > size_ - offset) return make_error_code(errc::out_of_range);
+        if (auto const why = refused(offset, out.size()); !why) return why;
         if (!record().is_here()) [[unlikely]]
-            if (auto const back = detail::as_result([&] { detail::bring_back(raw()); }); !back) return back;
-        return record().from->store.read(record().where, offset * sizeof(T), std::as_writable_bytes(out));
+            return detail::as_result([&] { read(offset, out); });
+        return read_here(offset, out);
     }
     result<void> try_write(std::size_t offset, std::span<T const> in) const {
-        if (!alive()) return make_error_code(errc::stale_handle);
-        if (offset > size_ || in.size() > size_ - offset) return make_error_code(errc::out_of_range);
-        if (!record().is_here()) [[unlikely]] {
-            bool const whole = in.size() == size_;
-            auto const back  = detail::as_result([&] { whole ? renew(in) : detail::bring_back(raw()); });
-            if (!back || whole) return back;
-        }
-        return record().from->store.write(record().where, offset * sizeof(T), std::as_bytes(in));
+        if (auto const why = refused(offset, in.size()); !why) return why;
+        if (!record().is_here()) [[unlikely]]
+            return detail::as_result([&] { write(offset, in); });
+        return write_here(offset, in);
     }
 
     /// All of it, as memory of this process; unchecked like any span once the buffer is freed or moved. Throws
@@ -154,6 +160,17 @@ private:
         if (!checked().is_here()) [[unlikely]]
             detail::bring_back(raw());
         return *record_;
+    }
+    result<void> refused(std::size_t offset, std::size_t n) const noexcept {
+        if (!alive()) return make_error_code(errc::stale_handle);
+        if (offset > size_ || n > size_ - offset) return make_error_code(errc::out_of_range);
+        return {};
+    }
+    result<void> read_here(std::size_t offset, std::span<T> out) const {
+        return record().from->store.read(record().where, offset * sizeof(T), std::as_writable_bytes(out));
+    }
+    result<void> write_here(std::size_t offset, std::span<T const> in) const {
+        return record().from->store.write(record().where, offset * sizeof(T), std::as_bytes(in));
     }
     void renew(std::span<T const> in) const {
         detail::write_anew(raw(), detail::buffer_alignment<T>, std::as_bytes(in));

@@ -93,8 +93,9 @@ private:
 template <class T, class F, class... In>
 class recipe_of final : public recipe {
 public:
-    static constexpr bool by_elements = std::is_invocable_v<F&, std::span<T>, std::span<In const>...>;
-    static_assert(by_elements || std::is_invocable_v<F&, buffer<T>, frozen_buffer<In>...>,
+    using on_elements                 = std::is_invocable<F&, std::span<T>, std::span<In const>...>;
+    static constexpr bool by_elements = on_elements::value;
+    static_assert(std::disjunction_v<on_elements, std::is_invocable<F&, buffer<T>, frozen_buffer<In>...>>,
                   "make_derived<T>(n, f, inputs...) calls f(span<T> out, span<In const> in...), or "
                   "f(buffer<T> out, frozen_buffer<In> in...)");
 
