@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <memory_resource>
 #include <source_location>
 #include <system_error>
@@ -29,6 +30,7 @@ struct paged_batch;
 struct stored;
 struct supply;
 struct thread_context;
+struct undo_point;
 struct batch_record;
 struct lane;
 
@@ -95,7 +97,9 @@ inline constexpr std::uint64_t done     = 1u << 25;  ///< memory is freed
 inline constexpr std::uint64_t released = 1u << 26;  ///< no guard refers to the record
 inline constexpr std::uint64_t retained = 1u << 27;  ///< ended, cleanup::manual: waits for destroy
 inline constexpr std::uint64_t stopping = 1u << 28;  ///< another thread asked the guard to stop
-inline constexpr std::uint64_t closed   = ended | done | retained | stopping;  ///< nothing is made any more
+inline constexpr std::uint64_t checkpointed = 1u << 29;  ///< batch_record::undo is not null
+inline constexpr std::uint64_t undoing      = 1u << 30;  ///< a thread takes a checkpoint or ends one: nobody comes in
+inline constexpr std::uint64_t closed = ended | done | retained | stopping | undoing;  ///< nothing is made any more
 }  // namespace batch_flags
 
 /// Objects and bytes that went one way. The batch's own thread adds without a locked instruction.
@@ -163,6 +167,8 @@ struct kept_log {
 };
 
 inline constexpr std::size_t name_words = 8;
+
+inline constexpr int no_unwinding = std::numeric_limits<int>::max();
 
 /// What was current on a thread before something else was, to be so again.
 struct former_current {
@@ -259,6 +265,10 @@ struct batch_record {
     std::atomic<std::uint64_t> charged{0};  ///< with limits: in use here and below
     std::atomic<bool>          above_soft{false};
     std::atomic<std::uint64_t> own_charge{0};  ///< what this batch has charged to `limited` and those above
+
+    undo_point*                  undo = nullptr;        ///< the newest checkpoint; of who may make it `undoing`
+    std::atomic<thread_context*> undoer{nullptr};       ///< who made it so
+    int                          unwound = no_unwinding;  ///< more exceptions than this, and its guard rolls back
 
     bool is_here() const noexcept;  ///< this thread opened it, or has entered its own lane
     bool closed() const noexcept { return state.load(std::memory_order_acquire) & batch_flags::closed; }

@@ -77,7 +77,8 @@ inline bool is_or_above(batch_record const* owner, batch_record const* b) noexce
 inline bool keep_quickly(batch_record& from, raw_handle h, bool just_ask = false) noexcept {
     batch_record* const to  = from.parent.load(std::memory_order_relaxed);
     kept_log* const     log = from.kept_out;
-    if (!log || from.limited || to->limited || from.closed() || to->closed()) return false;
+    if (!log || from.limited || to->limited || to->closed()) return false;
+    if (from.state.load(std::memory_order_acquire) & (batch_flags::closed | batch_flags::checkpointed)) return false;
     if (log->count == log->room && !just_ask) return false;
     if (h.word & (header_flag | cell_flag) || !(h.word & extent_mask)) return false;
 
@@ -201,6 +202,7 @@ inline failure transfer_to(registry_core& r, raw_handle h, std::uint64_t to_id) 
 inline failure free_one(registry_core& r, raw_handle h, batch_record const* expected = nullptr) {
     h = resolve(h);
     return with_owner(r, h, expected, [&](batch_record& owner, extent const& x) -> failure {
+        if (has_checkpoint(owner) && is_under_checkpoint(owner, x.begin)) return {errc::not_restorable, &owner};
         lane_claim const list(listing_lane(h, x, owner));
         return free_object(owner, h) ? failure{} : failure{errc::stale_handle};
     });

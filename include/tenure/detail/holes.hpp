@@ -8,6 +8,7 @@
 
 #include <tenure/detail/large.hpp>
 #include <tenure/detail/sharing.hpp>
+#include <tenure/detail/undo_point.hpp>
 #include <tenure/detail/window.hpp>
 
 namespace tenure::detail {
@@ -109,6 +110,7 @@ inline void drain_remote(lane& l) noexcept {
 /// Points the lane at a hole of at least `needed` bytes in a unit of its batch. Larger objects are not worth the
 /// search.
 TENURE_SLOW inline bool aim_at_hole(lane& l, std::size_t needed) noexcept {
+    if (has_checkpoint(*l.batch)) return false;  // what is made since has memory of its own
     if (l.remote.load(std::memory_order_relaxed)) drain_remote(l);
     if (needed > unit_bytes / 8) return false;
     leave_hole(l);

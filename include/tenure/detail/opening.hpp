@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <mutex>
 #include <source_location>
 
@@ -22,6 +23,10 @@ TENURE_SLOW inline void set_options(batch_record& b, batch_options const& o) {
     b.residency = o.residency;
     b.priority.store(o.priority, std::memory_order_relaxed);
     if (!o.name.empty()) set_name(b, o.name);
+    if (o.on_exception == tenure::on_exception::rollback) {
+        b.unwound = std::uncaught_exceptions();
+        b.books.touch();
+    }
     if (o.limits.soft == no_limit && o.limits.hard == no_limit) return;
     b.limits  = o.limits;
     b.limited = &b;
@@ -54,7 +59,9 @@ inline batch_record* prepare_record(registry_core& r, batch_record const* parent
     struct guard {
         batch_record* b;
         ~guard() {
-            if (b) give_record(b);
+            if (!b) return;
+            b->unwound = no_unwinding;
+            give_record(b);
         }
     } undo{b};
     b->registry.store(&r, std::memory_order_relaxed);
@@ -73,6 +80,7 @@ inline batch_record* prepare_record(registry_core& r, batch_record const* parent
 
 [[noreturn]] TENURE_COLD inline void refuse_to_open(batch_record* b, batch_record* parent) {
     leave_supplies(*b);
+    b->unwound = no_unwinding;
     give_record(b);
     throw_failure({errc::batch_ended, parent}, "open a batch below ");
 }

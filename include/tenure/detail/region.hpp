@@ -26,6 +26,7 @@ using granule_bits = std::atomic<std::uint32_t>[lines_a_unit];
 struct unit;
 struct lane;
 struct run_cache;
+struct saved_area;
 
 /// Batch `owner` owns some objects of a unit, mostly one whose memory is not its own. A unit has one for each such
 /// batch.
@@ -67,6 +68,7 @@ struct unit {
     unit_state                  state;    ///< under the depot's lock
     bool                        dirty;    ///< touched since its pages were last dropped
     bool                        huge;     ///< huge pages were asked for
+    std::uint32_t               given_up; ///< head: a large piece that a checkpoint keeps; which one, from 1
     std::atomic<std::uint64_t>  filed;    ///< id of the batch that mapped it from the page file; 0: nobody did
     spin_lock                   lock;     ///< what follows
     std::atomic<bool>           tracked;  ///< `tracking` is in use
@@ -83,6 +85,7 @@ struct unit {
     std::atomic<lane*>          queue;         ///< in whose list of units with holes it is; under its batch's lock
     unit*                       next_hole;     ///< likewise
     unit*                       prev_hole;
+    std::atomic<saved_area*>    undo;          ///< who notes what is written here, or null
 };
 
 struct supply;
