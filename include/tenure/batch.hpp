@@ -36,6 +36,12 @@ enum class cleanup : std::uint8_t {
     manual,   ///< the end frees nothing; registry::destroy_batch(id) does
 };
 
+/// What becomes of a batch with checkpoints when an exception leaves its guard's block.
+enum class on_exception : std::uint8_t {
+    end,       ///< it ends, as at the closing brace
+    rollback,  ///< it goes back to its first checkpoint, and ends then: see registry::rollback
+};
+
 /// Where a batch's memory is while no thread has the batch entered and its guard is not open.
 enum class residency : std::uint8_t {
     memory,           ///< in memory, unless registry::page_out is called
@@ -72,6 +78,8 @@ struct batch_limits {
 struct batch_options {
     std::string_view name{};  ///< copied; what exceeds 63 bytes is cut
     tenure::cleanup  cleanup = tenure::cleanup::on_exit;
+
+    tenure::on_exception on_exception = tenure::on_exception::end;
 
     /// See registry::page_out. Batches below it have their own.
     tenure::residency residency = tenure::residency::memory;

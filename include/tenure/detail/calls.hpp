@@ -78,7 +78,8 @@ inline bool keep_quickly(batch_record& from, raw_handle h, bool just_ask = false
     batch_record* const to  = from.parent.load(std::memory_order_relaxed);
     kept_log* const     log = from.kept_out;
     if (!log || from.limited || to->limited || to->closed()) return false;
-    if (from.state.load(std::memory_order_acquire) & (batch_flags::closed | batch_flags::checkpointed)) return false;
+    if (from.state.load(std::memory_order_acquire) & (batch_flags::closed | batch_flags::checkpointed))
+        return false;
     if (log->count == log->room && !just_ask) return false;
     if (h.word & (header_flag | cell_flag) || !(h.word & extent_mask)) return false;
 

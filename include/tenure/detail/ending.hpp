@@ -315,9 +315,9 @@ void roll_back_unwound(batch_record& b, std::uint64_t id) noexcept;
 inline void close_guard(batch_record& b, std::uint64_t id) noexcept {
     if (b.guard.load(std::memory_order_relaxed) != &this_thread) [[unlikely]]
         return close_foreign_guard(b, id);
-    std::uint64_t           s = b.state.load(std::memory_order_relaxed);
-    constexpr std::uint64_t special =
-        batch_flags::holds | batch_flags::ended | batch_flags::done | batch_flags::retained | batch_flags::checkpointed;
+    std::uint64_t           s       = b.state.load(std::memory_order_relaxed);
+    constexpr std::uint64_t special = batch_flags::holds | batch_flags::ended | batch_flags::done |
+                                      batch_flags::retained | batch_flags::checkpointed;
     if (!(s & special) && b.cleanup == tenure::cleanup::on_exit && b.children == 0 &&
         b.state.compare_exchange_strong(s, s | batch_flags::ended, std::memory_order_seq_cst)) [[likely]] {
         batch_record* const up   = b.parent.load(std::memory_order_relaxed);

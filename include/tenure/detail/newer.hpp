@@ -92,16 +92,27 @@ inline void bury_in_shares(batch_record& b, undo_point const& c) noexcept {
     }
 }
 
-/// The rest of a unit from `at` on, but for what others own there.
-inline void bury_rest(batch_record& b, std::uintptr_t at) noexcept {
-    place const            p = place_at(at);
+/// [at, end) of a unit, but for what others own there, is a hole, which the lane goes on with.
+inline void reopen(batch_record& b, lane& l, std::uintptr_t at, std::uintptr_t end) noexcept {
+    place const p = place_at(at);
+    if (l.holes != p.base) finish_filling(l);
     std::scoped_lock const guard(p.u->lock);
     begin_tracking(p);
     granule_mask which = granules_of(b, p);
-    which.keep(at, p.base + unit_bytes);
-    word_t none = 0;
+    which.keep(at, end);
+    word_t none  = 0;
+    p.u->filling = &l;
     bury_granules(p, find_share(p.u, &b), which, none);
-    offer_holes(p);
+    tracking const& t = p.track();
+    auto const free = [&](std::size_t i) { return t.dead[i].load(std::memory_order_relaxed) == ~std::uint32_t{0}; };
+    std::size_t       from = (at - p.base + line_bytes - 1) / line_bytes;
+    std::size_t const last = (end - p.base) / line_bytes;
+    while (from < last && !free(from)) ++from;
+    std::size_t to = from;
+    while (to < last && free(to)) ++to;
+    l.holes     = p.base;
+    l.hole_line = static_cast<std::uint32_t>(to);
+    if (from < to && p.u->passes < last_pass) open_hole(l, p, from, to);
 }
 
 /// Whole units of a run, from the one at `from` on, go back.
@@ -130,22 +141,29 @@ inline void give_newer_runs(batch_record& b, lane& l, unit const* mark) noexcept
     }
 }
 
-/// The lane is as it was, but for what it goes on with: that is given back, or a hole.
-inline void take_back(batch_record& b, lane& l, lane_mark const* m) noexcept {
-    give_newer_runs(b, l, m ? m->runs : nullptr);
-    std::uintptr_t const at = m && m->runs ? m->cursor : 0;
-    if (m && m->goes_on) {
-        std::uintptr_t const next = (at + unit_bytes - 1) & ~(unit_bytes - 1);
-        std::uintptr_t const cut  = std::max(next, m->runs->address + unit_bytes);  // a run is never empty
-        cut_run(l, m->runs, cut);
-        m->runs->used_end.store(at, std::memory_order_relaxed);
-        if (at < cut) bury_rest(b, at);
-    }
+inline void set_cursor(lane& l, std::uintptr_t at) noexcept {
     moving_guard const moving(l);
     l.window_begin.store(at, std::memory_order_release);
     l.cursor.store(at, std::memory_order_release);
     l.window_top = l.run_end = at;
     l.window_end.store(0, std::memory_order_relaxed);
+}
+
+/// The lane is as it was, but that it goes on in a hole.
+inline void take_back(batch_record& b, lane& l, undo_point& c) noexcept {
+    lane_mark const* const m = c.mark_of(l);
+    leave_hole(l);
+    if (l.holes && !c.find(l.holes)) finish_filling(l);  // which goes with what is newer
+    give_newer_runs(b, l, m ? m->runs : nullptr);
+    if (!m || (!m->runs && !m->hole_end)) return set_cursor(l, m ? m->cursor : 0);
+    set_cursor(l, m->cursor);
+    if (m->hole_end) return reopen(b, l, m->cursor, m->hole_end);
+    if (!m->goes_on) return;
+    std::uintptr_t const next = (m->cursor + unit_bytes - 1) & ~(unit_bytes - 1);
+    std::uintptr_t const cut  = std::max(next, m->runs->address + unit_bytes);  // a run is never empty
+    cut_run(l, m->runs, cut);
+    m->runs->used_end.store(m->cursor, std::memory_order_relaxed);
+    if (m->cursor < cut) reopen(b, l, m->cursor, cut);
 }
 
 inline void give_newer_large(batch_record& b, undo_point const& c) noexcept {

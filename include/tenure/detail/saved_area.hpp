@@ -26,8 +26,8 @@ namespace tenure::detail {
 
 /// Bytes of slabs, which checking tools may know as nobody's; both at multiples of 8.
 TENURE_OPTIMISTIC inline void copy_raw(void* to, void const* from, std::size_t bytes) noexcept {
-    auto* const                         out = static_cast<std::uint64_t*>(to);
-    auto const volatile* const          in  = static_cast<std::uint64_t const volatile*>(from);
+    auto* const                out = static_cast<std::uint64_t*>(to);
+    auto const volatile* const in  = static_cast<std::uint64_t const volatile*>(from);
     for (std::size_t i = 0; i < bytes / 8; ++i) out[i] = in[i];
 }
 
@@ -39,15 +39,23 @@ struct granule_mask {
         return bits[(a & (unit_bytes - 1)) >> (granule_shift + 5)] >> (a >> granule_shift & 31) & 1;
     }
 
-    /// Only those in [begin, end), which is in one unit, count on.
+    /// Those in [begin, end), which is in one unit, count no more; or only they do.
+    void drop(std::uintptr_t begin, std::uintptr_t end) noexcept {
+        change(begin, end, [](std::uint32_t had, std::uint32_t in) { return had & ~in; });
+    }
     void keep(std::uintptr_t begin, std::uintptr_t end) noexcept {
+        change(begin, end, [](std::uint32_t had, std::uint32_t in) { return had & in; });
+    }
+
+private:
+    template <class F>
+    void change(std::uintptr_t begin, std::uintptr_t end, F f) noexcept {
         std::size_t const first = (begin & (unit_bytes - 1)) >> granule_shift;
         std::size_t const last  = first + ((end - begin) >> granule_shift);
         for (std::size_t i = 0; i < lines_a_unit; ++i) {
             std::size_t const from = std::clamp(first, i * 32, i * 32 + 32) - i * 32;
             std::size_t const to   = std::clamp(last, i * 32, i * 32 + 32) - i * 32;
-            std::uint64_t const all = (std::uint64_t{1} << to) - (std::uint64_t{1} << from);
-            bits[i] &= static_cast<std::uint32_t>(all);
+            bits[i] = f(bits[i], static_cast<std::uint32_t>((std::uint64_t{1} << to) - (std::uint64_t{1} << from)));
         }
     }
 };
@@ -79,10 +87,10 @@ inline std::size_t pages_at_a_time() noexcept {
 
 /// A stretch of one batch's memory at one checkpoint.
 struct saved_area {
-    std::uintptr_t           begin, end;  ///< what is restored: at multiples of 8
-    std::atomic<page_state>* pages;       ///< null: all of it was copied at once
-    std::byte*               copy;        ///< as long as the pages
-    std::unique_ptr<granule_mask> mask;   ///< of a unit that others own parts of
+    std::uintptr_t                begin, end;  ///< what is restored: at multiples of 8
+    std::atomic<page_state>*      pages;       ///< null: all of it was copied at once
+    std::byte*                    copy;        ///< as long as the pages
+    std::unique_ptr<granule_mask> mask;        ///< of a unit that others own parts of
     std::size_t                   cuts = 0;
 
     std::uintptr_t first() const noexcept { return begin; }  // a unit's begin, so a page's
@@ -90,12 +98,10 @@ struct saved_area {
         return (end + page_bytes() - 1) & ~(page_bytes() - 1);
     }
     std::size_t page_count() const noexcept { return (last() - first()) / page_bytes(); }
-    bool        has(std::uintptr_t a) const noexcept {
-        return begin <= a && a < end && (!mask || mask->has(a));
-    }
-    page_state state(std::size_t i) const noexcept { return pages[i].load(std::memory_order_acquire); }
-    void*      page(std::size_t i) const noexcept { return to_pointer(first() + i * page_bytes()); }
-    std::byte* copy_of(std::size_t i) const noexcept { return copy + i * page_bytes(); }
+    bool        has(std::uintptr_t a) const noexcept { return begin <= a && a < end && (!mask || mask->has(a)); }
+    page_state  state(std::size_t i) const noexcept { return pages[i].load(std::memory_order_acquire); }
+    void*       page(std::size_t i) const noexcept { return to_pointer(first() + i * page_bytes()); }
+    std::byte*  copy_of(std::size_t i) const noexcept { return copy + i * page_bytes(); }
 
     /// Called for pages that nobody else can be at.
     void save_now(std::size_t i) noexcept {
@@ -149,7 +155,8 @@ private:
 
         std::size_t const i = (a - x.first()) / page_bytes();
         for (page_state now = x.state(i); now != page_state::clean || !claim(x, i); now = x.state(i)) {
-            if (now == page_state::saved) {  // already noted, and read-only for the sake of a checkpoint that is over
+            if (now ==
+                page_state::saved) {  // already noted, and read-only for the sake of a checkpoint that is over
                 bool const again = std::exchange(last_opened, a) == a;
                 if (again) last_opened = 0;
                 return !again && open(x, i, i + 1);

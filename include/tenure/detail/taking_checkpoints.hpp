@@ -18,7 +18,7 @@
 namespace tenure::detail {
 
 inline std::string name_of(std::type_info const& type) {
-    int                                                status = 0;
+    int                                                                  status = 0;
     std::unique_ptr<char, decltype([](char* p) { std::free(p); })> const name(
         abi::__cxa_demangle(type.name(), nullptr, nullptr, &status));
     return status == 0 ? name.get() : type.name();
@@ -33,7 +33,7 @@ public:
         std::uintptr_t const state = e->state.load(std::memory_order_acquire);
         if (state & (entry::dead | entry::moved)) return;  // not the batch's any more
         if (state & entry::proxied) {
-            auto const* const p = static_cast<proxy const*>(e);
+            auto const* const      p = static_cast<proxy const*>(e);
             std::scoped_lock const guard(unit_at(to_address(p->object))->lock);
             if (p->listed)
                 throw error(errc::batch_in_use, "checkpoint of batch " + label_of(batch_) + ": the batch that " +
@@ -72,13 +72,13 @@ inline void copy_buffers(undo_point& c, entry_check const& check) {
         }
     }
     for (saved_buffer& s : c.buffers) {
-        any_store&          store = s.what.from->store;
-        constexpr char const* call = "copy a buffer for a checkpoint in";
-        result<block> const copy  = store.allocate(s.what.where.bytes, 16);
+        any_store&            store = s.what.from->store;
+        constexpr char const* call  = "copy a buffer for a checkpoint in";
+        result<block> const   copy  = store.allocate(s.what.where.bytes, 16);
         if (!copy) throw_store_error(copy.error(), call, store);
         for (saved_copies& x : c.copies)
             if (x.in == s.what.from) x.blocks->add(*copy);
-        s.copy = *copy;
+        s.copy          = *copy;
         auto const done = s.copy.bytes ? store.try_copy(s.what.where, 0, *copy, 0, copy->bytes) : result<void>();
         if (!done) throw_store_error(done.error(), call, store);
     }
@@ -98,12 +98,12 @@ inline void take_checkpoint(batch_record& b, std::uint64_t id) {
     c->depth = b.undo ? b.undo->depth + 1 : 1;
     for_lanes(b, [&](lane& l) {
         close_window(l);
-        leave_hole(l);
         if (!b.undo) drain_remote(l);  // else what is listed there is perhaps older, and stays
-        std::uintptr_t const at    = l.cursor.load(std::memory_order_relaxed) & cursor_address;
-        bool const           inside = l.runs && at - l.runs->address < l.run_end - l.runs->address &&
+        std::uintptr_t const at     = l.cursor.load(std::memory_order_relaxed) & cursor_address;
+        std::uintptr_t const hole   = l.in_hole && at < l.run_end ? l.run_end : 0;
+        bool const           inside = !l.in_hole && l.runs && at - l.runs->address < l.run_end - l.runs->address &&
                             l.run_end == l.runs->address + (std::size_t{l.runs->length} << unit_shift);
-        c->lanes.push_back({&l, l.runs, l.entries, at, inside});
+        c->lanes.push_back({&l, l.runs, l.entries, at, inside, hole});
         for (entry* e = l.entries; e; e = e->next) check(e);
     });
     for (entry* e = b.inbox; e; e = e->next) check(e);

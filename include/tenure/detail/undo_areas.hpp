@@ -35,49 +35,58 @@ inline granule_mask granules_of(batch_record const& b, place p) noexcept {
     return mask;
 }
 
+/// The part of a unit, which is not the batch's alone, or in which a lane fills a hole.
+inline saved_area masked_area(batch_record const& b, place p, std::uintptr_t end, lane_mark const* filler) {
+    saved_area x{p.base, end, nullptr, nullptr, std::make_unique<granule_mask>()};
+    {
+        std::scoped_lock const guard(p.u->lock);
+        *x.mask = granules_of(b, p);
+    }
+    x.mask->keep(p.base, end);
+    if (filler) x.mask->drop(filler->cursor, filler->hole_end);
+    return x;
+}
+
 /// [begin, end), a unit's begin and what follows; neighbours that are the batch's alone are one area.
-inline void add_areas(std::vector<saved_area>& to, batch_record const& b, std::uintptr_t begin, std::uintptr_t end,
-                      bool alone) {
-    if (begin == end) return;
-    if (alone) return to.push_back({begin, end, nullptr, nullptr, nullptr});
+inline void add_areas(std::vector<saved_area>& to, batch_record const& b, std::vector<lane_mark> const& lanes,
+                      std::uintptr_t begin, std::uintptr_t end) {
     bool joins = false;
     for (std::uintptr_t a = begin; a < end; a += unit_bytes) {
-        std::uintptr_t const stop = std::min(a + unit_bytes, end);
-        place const          p    = place_at(a);
-        bool const           mine = is_all_of(b, p);
-        if (joins && mine) to.back().end = stop;
-        else {
-            to.push_back({a, stop, nullptr, nullptr, nullptr});
-            if (!mine) {
-                to.back().mask = std::make_unique<granule_mask>();
-                std::scoped_lock const guard(p.u->lock);
-                *to.back().mask = granules_of(b, p);
-                to.back().mask->keep(a, stop);
-            }
-        }
+        std::uintptr_t const stop   = std::min(a + unit_bytes, end);
+        lane_mark const*     filler = nullptr;
+        for (lane_mark const& m : lanes)
+            if (m.hole_end && ((m.hole_end - 1) ^ a) < unit_bytes) filler = &m;
+        bool const mine = !filler && is_all_of(b, place_at(a));
+        if (!mine) to.push_back(masked_area(b, place_at(a), stop, filler));
+        else if (joins) to.back().end = stop;
+        else to.push_back({a, stop, nullptr, nullptr, nullptr});
         joins = mine;
     }
 }
 
-/// Where the run's lane stopped in it, or stands.
+/// Where the run's lane stands, or stopped; what it left of that unit may have been filled as a hole.
 inline std::uintptr_t end_of_use(unit const* u, lane_mark const& m) noexcept {
     if (m.goes_on && u == m.runs) return m.cursor;
     std::uintptr_t const used = u->used_end.load(std::memory_order_relaxed);
-    return used ? used : u->address + (std::size_t{u->length} << unit_shift);
+    return used ? (used + unit_bytes - 1) & ~(unit_bytes - 1) : u->address + (std::size_t{u->length} << unit_shift);
 }
 
 /// Throws std::bad_alloc.
 inline std::vector<saved_area> areas_of(batch_record& b, std::vector<lane_mark> const& lanes) {
     std::vector<saved_area> out;
+    auto const              add_whole = [&](std::uintptr_t begin, std::uintptr_t end) {
+        if (begin < end) out.push_back({begin, end, nullptr, nullptr, nullptr});
+    };
     for (lane_mark const& m : lanes)
-        for (unit const* u = m.runs; u; u = u->next)
-            add_areas(out, b, u->address, end_of_use(u, m), !u->guarded.load(std::memory_order_relaxed));
-    for (unit const* u = b.large; u; u = u->next)
+        for (unit const* u = m.runs; u; u = u->next) {
+            if (u->guarded.load(std::memory_order_relaxed)) add_areas(out, b, lanes, u->address, end_of_use(u, m));
+            else add_whole(u->address, end_of_use(u, m));
+        }
+    for (unit const* u = b.large; u; u = u->next) {
+        std::uintptr_t const begin = u->address + u->large_offset.load(std::memory_order_relaxed);
         if (!u->given_up)
-            add_areas(out, b, u->address,
-                      u->address + u->large_offset.load(std::memory_order_relaxed) +
-                          round_extent(u->large_bytes.load(std::memory_order_relaxed)),
-                      true);
+            add_whole(u->address, begin + round_extent(u->large_bytes.load(std::memory_order_relaxed)));
+    }
     std::vector<std::uintptr_t> shared;
     for (std::size_t n = 64; n > shared.capacity();) {  // memory is not asked for under the lock
         shared.clear();
@@ -89,7 +98,7 @@ inline std::vector<saved_area> areas_of(batch_record& b, std::vector<lane_mark> 
     }
     for (std::uintptr_t const base : shared)
         if (place_at(base).head()->home.load(std::memory_order_relaxed) != &b)
-            add_areas(out, b, base, base + unit_bytes, false);
+            add_areas(out, b, lanes, base, base + unit_bytes);
     std::sort(out.begin(), out.end(), [](auto const& x, auto const& y) { return x.begin < y.begin; });
     return out;
 }
@@ -194,11 +203,11 @@ inline void unwatch(undo_point& c) noexcept {
         for (saved_area const& x : c.areas) {
             if (!x.pages) continue;
             for (std::uintptr_t a = x.first(); a < x.last();) {
-                saved_area const* const older = c.below->find(a);
+                saved_area const* const older    = c.below->find(a);
                 std::uintptr_t const    unit_end = std::min((a & ~(unit_bytes - 1)) + unit_bytes, x.last());
-                bool const              kept  = older && older->pages;
-                std::uintptr_t const    from  = kept ? std::min(older->last(), x.last()) : a;
-                std::uintptr_t const    to    = kept ? from : unit_end;
+                bool const              kept     = older && older->pages;
+                std::uintptr_t const    from     = kept ? std::min(older->last(), x.last()) : a;
+                std::uintptr_t const    to       = kept ? from : unit_end;
                 if (from < to) unprotect(to_pointer(from), to - from);
                 a = std::max(from, to);
             }

@@ -22,7 +22,8 @@ struct lane_mark {
     unit*          runs;
     entry*         entries;
     std::uintptr_t cursor;
-    bool           goes_on;  ///< in the first of `runs`, behind the cursor
+    bool           goes_on;   ///< in the first of `runs`, behind the cursor
+    std::uintptr_t hole_end;  ///< or in a hole, up to here; else 0
 };
 
 struct saved_buffer {
@@ -39,7 +40,7 @@ struct saved_copies {
 /// One checkpoint of a batch. What is newer can go, what is older is in `areas` and stays: it is neither freed nor
 /// given away, and no hole in it is filled.
 struct undo_point {
-    undo_point() noexcept               = default;
+    undo_point() noexcept                    = default;
     undo_point(undo_point const&)            = delete;
     undo_point& operator=(undo_point const&) = delete;
     ~undo_point() {

@@ -40,7 +40,8 @@ public:
     /// None: it is this thread's.
     errc why() const noexcept { return why_; }
 
-    /// Who freed something that was given away from here, and whose entry stands in a list here, is through with it.
+    /// Who freed something that was given away from here, and whose entry stands in a list here, is through with
+    /// it.
     void await_others() const noexcept {
         while ((batch_->state.load(std::memory_order_acquire) & batch_flags::holds) > mine_) ::sched_yield();
     }
@@ -52,7 +53,7 @@ private:
         std::uint64_t s = b.state.load(std::memory_order_acquire);
         do {
             std::scoped_lock const lock(b.lock);
-            mine_ = 1;
+            mine_        = 1;
             bool foreign = false;
             for_lanes(b, [&](lane const& l) {
                 mine_ += l.users.load(std::memory_order_relaxed);
