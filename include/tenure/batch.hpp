@@ -44,6 +44,12 @@ enum class reclamation : std::uint8_t {
     background,  ///< a thread of the registry, afterwards: see registry::drain
 };
 
+/// What becomes of a batch with checkpoints when an exception leaves its guard's block.
+enum class on_exception : std::uint8_t {
+    end,       ///< it ends, as at the closing brace
+    rollback,  ///< it goes back to its first checkpoint, and ends then: see registry::rollback
+};
+
 /// Where a batch's memory is while no thread has the batch entered and its guard is not open.
 enum class residency : std::uint8_t {
     memory,           ///< in memory, unless registry::page_out is called
@@ -84,7 +90,8 @@ struct batch_options {
     /// For slow destructors. In the background they run later, on another thread, in the order of the ends: what
     /// they use of other batches must outlive theirs. Every handle into the batch is stale once the end has
     /// returned.
-    tenure::reclamation reclaim = reclamation::at_once;
+    tenure::reclamation  reclaim      = reclamation::at_once;
+    tenure::on_exception on_exception = tenure::on_exception::end;
 
     /// See registry::page_out. Batches below it have their own.
     tenure::residency residency = tenure::residency::memory;

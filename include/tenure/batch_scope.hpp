@@ -211,6 +211,11 @@ public:
     /// batch_ended.
     [[nodiscard]] entered enter() { return entered(enter_as(false)); }
 
+    /// As those of registry, for this batch.
+    void checkpoint() { detail::take_checkpoint(undoable("checkpoint"), id_); }
+    void rollback() { detail::end_checkpoint(undoable("roll back"), id_, true); }
+    void commit() { detail::end_checkpoint(undoable("commit"), id_, false); }
+
     /// Lets go: the batch lives until somebody ends its id, and holds its ancestors until then. Throws batch_ended,
     /// wrong_thread.
     batch_id detach();
@@ -224,6 +229,10 @@ private:
     batch_scope(detail::registry_core* core, detail::batch_record* parent, batch_options const* options,
                 source where);
 
+    detail::batch_record& undoable(char const* call) const {
+        if (!core()) throw error(errc::batch_ended, call + std::string(" a batch that was detached"));
+        return *batch_;
+    }
     detail::batch_record*  batch() const { return batch_; }
     detail::registry_core* core() const { return batch()->registry.load(std::memory_order_relaxed); }
     detail::lane&          here() const { return batch()->primary; }

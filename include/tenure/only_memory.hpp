@@ -21,4 +21,10 @@ inline constexpr bool only_memory<std::basic_string<C, Traits, std::pmr::polymor
 template <class T>
 inline constexpr bool only_memory<std::vector<T, std::pmr::polymorphic_allocator<T>>> = only_memory<T>;
 
+/// Whether everything that a T refers to lies in itself or in its batch, so that its bytes and the batch's bring it
+/// back. Then a checkpoint may be taken although there are some. What has no destructor, and `only_memory` on the
+/// batch's own resource(), needs no specialisation.
+template <class T>
+inline constexpr bool restorable = false;
+
 }  // namespace tenure

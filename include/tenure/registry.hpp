@@ -20,6 +20,7 @@
 #include <tenure/detail/census.hpp>
 #include <tenure/detail/owners.hpp>
 #include <tenure/detail/pinning.hpp>
+#include <tenure/detail/rolling_back.hpp>
 #include <tenure/error.hpp>
 #include <tenure/handle.hpp>
 #include <tenure/lane.hpp>
@@ -217,6 +218,27 @@ public:
     /// std::errc::io_error: it could not all be read.
     void page_in(batch_id id);
 
+    /// From now on what the batch has can be brought back to what it is: docs/checkpoints.md. Checkpoints nest.
+    /// While one is open, what was there is neither freed, given away nor moved (not_restorable), and the batch
+    /// stays in memory.
+    ///
+    /// Throws not_restorable, naming it: an object whose destructor does more than its memory needs (also what was
+    /// adopted or deferred), a buffer in a store that cannot copy; batch_in_use: another thread is inside, or holds
+    /// a batch below it, or it is the root; batch_ended, no_such_batch, memory_full, what a store says. Then there
+    /// is none more. Cost: that of making the batch's slabs read-only, a look at each object with a destructor, a
+    /// copy of each buffer; later some 5 us for each page that is written to for the first time.
+    void checkpoint(batch_id id);
+
+    /// The batch is as it was at its newest checkpoint, which is over. Objects made or received since are freed,
+    /// newest first; those given away since stay with their owners. A store that cannot bring a buffer back throws
+    /// what it says, and the checkpoint is still open. Throws no_checkpoint, batch_in_use, batch_ended,
+    /// no_such_batch. Cost: in proportion to what changed.
+    void rollback(batch_id id);
+
+    /// The newest checkpoint is over, and changes since then are those of the checkpoint before it, if there is
+    /// one. Throws as rollback, but for what stores say.
+    void commit(batch_id id);
+
     /// As batch_scope::enter. Throws no_such_batch, too.
     [[nodiscard]] entered enter(batch_id id);
 
@@ -273,6 +295,8 @@ private:
     detail::found    find(batch_id id, char const* call) const;
     detail::found    find_to_end(batch_id id, char const* call) const;
     void             end(batch_id id, bool destroy);
+
+    detail::batch_record& live(batch_id id, char const* call) const;
 
     detail::registry_core* core_;
     registry_options       options_;
@@ -395,6 +419,22 @@ inline void registry::page_in(batch_id id) {
         throw error(std::make_error_code(std::errc::io_error),
                     "page in batch #" + std::to_string(id.value) + " from " + core_->pages.options.directory);
 }
+
+inline detail::batch_record& registry::live(batch_id id, char const* call) const {
+    auto* const b = find(id, call).record;
+    if (!b) throw error(errc::batch_ended, call + ("#" + std::to_string(id.value)));
+    return *b;
+}
+
+inline void registry::checkpoint(batch_id id) {
+    detail::take_checkpoint(live(id, "checkpoint of batch "), id.value);
+}
+
+inline void registry::rollback(batch_id id) {
+    detail::end_checkpoint(live(id, "roll back batch "), id.value, true);
+}
+
+inline void registry::commit(batch_id id) { detail::end_checkpoint(live(id, "commit batch "), id.value, false); }
 
 inline entered registry::enter(batch_id id) {
     auto* const b = find(id, "enter batch ").record;

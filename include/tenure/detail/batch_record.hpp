@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <memory_resource>
 #include <source_location>
 #include <system_error>
@@ -31,6 +32,7 @@ struct paged_batch;
 struct stored;
 struct supply;
 struct thread_context;
+struct undo_point;
 struct batch_record;
 struct lane;
 
@@ -87,10 +89,11 @@ struct alignas(64) lane {
     lane_resource resource{*this};
 };
 
-/// Flags of batch_record::state, above the count of holds and below the low half of the generation.
+/// Flags of batch_record::state, above the count of holds and below what there is room for of the generation.
 ///
 /// A hold is whatever must be over before the batch's memory can go: a child elsewhere, a lane, a thread inside.
 /// The record itself is free for another batch once it is both `done` and `released` by guard or registry.
+inline constexpr unsigned state_tag_shift = 34;
 namespace batch_flags {
 inline constexpr std::uint64_t holds    = (1u << 24) - 1;
 inline constexpr std::uint64_t ended    = 1u << 24;  ///< the end was asked for
@@ -99,8 +102,10 @@ inline constexpr std::uint64_t released = 1u << 26;  ///< no guard refers to the
 inline constexpr std::uint64_t retained = 1u << 27;  ///< ended, cleanup::manual: waits for destroy
 inline constexpr std::uint64_t stopping = 1u << 28;  ///< another thread asked the guard to stop
 inline constexpr std::uint64_t taken    = 1u << 29;  ///< somebody is in its own lane, who is not its guard
-inline constexpr std::uint64_t used   = 1u << 31;  ///< one of the holds is for what others use of it, use_graph.hpp
-inline constexpr std::uint64_t closed = ended | done | retained | stopping;  ///< nothing is made any more
+inline constexpr std::uint64_t undoing  = 1u << 30;  ///< a thread takes a checkpoint or ends one: nobody comes in
+inline constexpr std::uint64_t used = 1u << 31;  ///< one of the holds is for what others use of it, use_graph.hpp
+inline constexpr std::uint64_t checkpointed = std::uint64_t{1} << 32;  ///< batch_record::undo is not null
+inline constexpr std::uint64_t closed = ended | done | retained | stopping | undoing;  ///< nothing is made any more
 }  // namespace batch_flags
 
 /// How a batch's end differs from the usual one: flags of batch_record::ends.
@@ -174,6 +179,8 @@ struct kept_log {
 };
 
 inline constexpr std::size_t name_words = 8;
+
+inline constexpr int no_unwinding = std::numeric_limits<int>::max();
 
 /// What was current on a thread before something else was, to be so again.
 struct former_current {
@@ -274,11 +281,14 @@ struct batch_record {
 
     std::atomic<bool> buried{
         false};  ///< over, in the background: its handles are stale, its destructors yet to run
-    std::size_t                waiting_bytes = 0;
-    batch_record*              next_waiting  = nullptr;
-    membership_list*           memberships   = nullptr;  ///< of commons, under the lock: membership.hpp
-    std::atomic<std::uint64_t> members{0};               ///< of a common, which this is: then with its generation
-    use_node                   uses;
+    std::size_t                  waiting_bytes = 0;
+    batch_record*                next_waiting  = nullptr;
+    membership_list*             memberships   = nullptr;  ///< of commons, under the lock: membership.hpp
+    std::atomic<std::uint64_t>   members{0};               ///< of a common, which this is: then with its generation
+    use_node                     uses;
+    undo_point*                  undo = nullptr;          ///< the newest checkpoint; of who may make it `undoing`
+    std::atomic<thread_context*> undoer{nullptr};         ///< who made it so
+    int                          unwound = no_unwinding;  ///< more exceptions than this, and its guard rolls back
 
     bool is_here() const noexcept;  ///< this thread opened it, or has entered its own lane
     bool closed() const noexcept { return state.load(std::memory_order_acquire) & batch_flags::closed; }

@@ -57,6 +57,7 @@ inline std::optional<buffer_record> look_at_buffer(raw_handle h, extent const& x
 /// not_owner, object_pinned, memory_full, and what the stores say.
 inline void move_buffer_to(registry_core& r, raw_handle h, any_store const& named, std::size_t alignment) {
     failure const why = with_owner(r, h, nullptr, [&](batch_record& owner, extent const& x) -> failure {
+        if (has_checkpoint(owner) && is_under_checkpoint(owner, x.begin)) return {errc::not_restorable, &owner};
         std::optional<buffer_record> const seen = look_at_buffer(h, x, owner);
         if (!seen) return {errc::stale_handle};
         if (seen->evicted) return {errc::evicted, &owner};

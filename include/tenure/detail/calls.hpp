@@ -85,6 +85,8 @@ inline bool keep_quickly(batch_record& from, raw_handle h, bool just_ask = false
     batch_record* const to  = from.parent.load(std::memory_order_relaxed);
     kept_log* const     log = from.kept_out;
     if (!log || from.limited || to->limited || to->closed()) return false;
+    if (from.state.load(std::memory_order_acquire) & (batch_flags::closed | batch_flags::checkpointed))
+        return false;
     if (log->count == log->room && !just_ask) return false;
     if (h.word & (header_flag | cell_flag) || !(h.word & extent_mask)) return false;
 
@@ -234,6 +236,7 @@ inline failure free_one(registry_core& r, raw_handle h, batch_record* expected =
     h                    = resolve(h);
     std::uint64_t common = 0;
     failure const why    = with_owner(r, h, expected, [&](batch_record& owner, extent const& x) -> failure {
+        if (has_checkpoint(owner) && is_under_checkpoint(owner, x.begin)) return {errc::not_restorable, &owner};
         lane_claim const list(listing_lane(h, x, owner));
         if (is_common(owner)) common = owner.id.load(std::memory_order_relaxed);
         return free_object(owner, h);

@@ -18,6 +18,7 @@ inline void persist_buffer(raw_handle h, std::string_view name) {
     if (!is_alive(h)) throw_failure({errc::stale_handle}, "persist a buffer ");
     registry_core& r   = static_cast<buffer_record const*>(h.pointer)->from->registry;
     failure const  why = with_owner(r, h, nullptr, [&](batch_record& owner, extent const& x) -> failure {
+        if (has_checkpoint(owner) && is_under_checkpoint(owner, x.begin)) return {errc::not_restorable, &owner};
         std::optional<buffer_record> const seen = look_at_buffer(h, x, owner);
         if (!seen) return {errc::stale_handle};
         buffer_record const& before = *seen;

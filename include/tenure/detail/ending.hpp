@@ -27,6 +27,7 @@ inline void recycle(batch_record* b) noexcept {
         b->store_errors = 0;
         b->uses.going   = false;
         b->page_error.store({}, std::memory_order_relaxed);
+        b->unwound = no_unwinding;
     }
     if (b->residency != tenure::residency::memory) b->evictable.store(false, std::memory_order_relaxed);
     give_record(b);
@@ -172,9 +173,9 @@ TENURE_COLD inline void end_descendants(batch_record& top) noexcept {
     for_records([&](batch_record& b) {
         std::uint64_t const s = b.state.load(std::memory_order_acquire);
         std::uint64_t const n = b.id.load(std::memory_order_acquire);
-        if (n == 0 || s & batch_flags::closed || !same_batch(s, n) || &b == &top) return;
+        if (n == 0 || s & (batch_flags::closed & ~batch_flags::undoing) || !same_batch(s, n) || &b == &top) return;
         if (b.guard.load(std::memory_order_relaxed) && governs(top, &b) &&
-            set_flag(b, n, batch_flags::stopping, batch_flags::closed).done)
+            set_flag(b, n, batch_flags::stopping, batch_flags::closed & ~batch_flags::undoing).done)
             stop_lanes(b);
     });
 }
@@ -327,13 +328,16 @@ TENURE_COLD inline void close_foreign_guard(batch_record& b, std::uint64_t id) n
     b.wandered.store(true, std::memory_order_release);
 }
 
+/// The guard goes, and a checkpoint is open.
+void roll_back_unwound(batch_record& b, std::uint64_t id) noexcept;
+
 /// The guard goes. The common case costs one locked instruction.
 inline void close_guard(batch_record& b, std::uint64_t id) noexcept {
     if (b.guard.load(std::memory_order_relaxed) != &this_thread) [[unlikely]]
         return close_foreign_guard(b, id);
-    std::uint64_t           s = b.state.load(std::memory_order_relaxed);
-    constexpr std::uint64_t special =
-        batch_flags::holds | batch_flags::ended | batch_flags::done | batch_flags::retained;
+    std::uint64_t           s       = b.state.load(std::memory_order_relaxed);
+    constexpr std::uint64_t special = batch_flags::holds | batch_flags::ended | batch_flags::done |
+                                      batch_flags::retained | batch_flags::checkpointed;
     if (!(s & special) && b.ends == 0 && b.children == 0 &&
         b.state.compare_exchange_strong(s, s | batch_flags::ended, std::memory_order_seq_cst)) [[likely]] {
         batch_record* const up   = b.parent.load(std::memory_order_relaxed);
@@ -347,6 +351,7 @@ inline void close_guard(batch_record& b, std::uint64_t id) noexcept {
         if (held) let_go(up);
         return close_wandered();
     }
+    if (s & batch_flags::checkpointed) roll_back_unwound(b, id);
     end_record(b, id, false);
     b.guard.store(nullptr, std::memory_order_release);
     if (b.state.fetch_or(batch_flags::released, std::memory_order_acq_rel) & batch_flags::done) recycle(&b);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <typeinfo>
 
 #include <tenure/detail/config.hpp>
 
@@ -15,6 +16,8 @@ struct entry;
 /// What ends an object: one constant a type.
 struct alignas(16) finalizer {
     void (*destroy)(entry*) noexcept;
+    std::type_info const* type       = nullptr;  ///< null: a buffer
+    bool                  restorable = false;    ///< its bytes alone bring it back: checkpoints
 };
 
 /// Stands right before every object that has something to do at its end, and threads it on the list of a lane of

@@ -5,17 +5,20 @@
 #include <atomic>
 #include <cstdint>
 
+#include <poll.h>
+#include <sched.h>
+
 #include <tenure/detail/process.hpp>
 
 namespace tenure::detail {
 
-/// What keeps a batch from going. `state` carries the low half of the generation, so that a thread that knows a
+/// What keeps a batch from going. `state` carries the low bits of the generation, so that a thread that knows a
 /// batch by its id alone can never touch the next one that has the same record.
 
-inline std::uint64_t generation_tag(std::uint64_t id) noexcept { return id >> record_bits << 32; }
+inline std::uint64_t generation_tag(std::uint64_t id) noexcept { return id >> record_bits << state_tag_shift; }
 
 inline bool same_batch(std::uint64_t state, std::uint64_t id) noexcept {
-    return state >> 32 == generation_tag(id) >> 32;
+    return (state ^ generation_tag(id)) >> state_tag_shift == 0;
 }
 
 /// Sets a flag, unless the record is another batch's by now or has one of `unless`. Returns the state before.
@@ -31,11 +34,24 @@ inline flag_set set_flag(batch_record& b, std::uint64_t id, std::uint64_t flag, 
     return {true, s};
 }
 
+/// Waits for a thread that is taking a checkpoint or going back to one. False: it is this one.
+TENURE_COLD inline bool await_undoing(batch_record const& b) noexcept {
+    for (int i = 0; b.state.load(std::memory_order_acquire) & batch_flags::undoing; ++i) {
+        if (b.undoer.load(std::memory_order_acquire) == &this_thread) return false;
+        if (i < 100) ::sched_yield();
+        else ::poll(nullptr, 0, 1);
+    }
+    return true;
+}
+
 /// Keeps the batch's memory from going, whatever ends it. False: it is over.
 inline bool hold(batch_record& b, std::uint64_t id, std::uint64_t unless = batch_flags::closed) noexcept {
     std::uint64_t s = b.state.load(std::memory_order_acquire);
     do {
-        if (!same_batch(s, id) || s & unless) return false;
+        while (!same_batch(s, id) || s & unless) [[unlikely]] {
+            if (!same_batch(s, id) || s & unless & ~batch_flags::undoing || !await_undoing(b)) return false;
+            s = b.state.load(std::memory_order_acquire);
+        }
     } while (!b.state.compare_exchange_weak(s, s + 1, std::memory_order_acq_rel));
     return true;
 }
@@ -55,7 +71,7 @@ inline bool hold_until_freed(batch_record& b) noexcept {
 }
 
 /// The memory is still there, even if nothing can be made: so a batch that was ended with cleanup::manual counts.
-inline constexpr std::uint64_t unless_over = batch_flags::ended | batch_flags::done;
+inline constexpr std::uint64_t unless_over = batch_flags::ended | batch_flags::done | batch_flags::undoing;
 
 /// Makes the batch's own lane this thread's, unless it is another use's. By a locked instruction, for a visit does
 /// it without the batch's lock.

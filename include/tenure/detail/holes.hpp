@@ -8,6 +8,7 @@
 
 #include <tenure/detail/large.hpp>
 #include <tenure/detail/sharing.hpp>
+#include <tenure/detail/undo_point.hpp>
 #include <tenure/detail/window.hpp>
 
 namespace tenure::detail {
@@ -106,9 +107,33 @@ inline void drain_remote(lane& l) noexcept {
     }
 }
 
+inline constexpr std::size_t line_bytes = granules_a_line << granule_shift;
+
+/// Points the lane at these lines of the unit that it fills: one more pass of it. Under the unit's lock.
+inline void open_hole(lane& l, place p, std::size_t from, std::size_t to) noexcept {
+    tracking& t = p.track();
+    ++p.u->passes;
+    guard_word(p);
+    share* const mine = find_share(p.u, l.batch);
+    for (std::size_t i = from; i < to; ++i) {
+        t.pass[i].store(static_cast<std::uint8_t>(p.u->passes), std::memory_order_release);
+        t.dead[i].store(0, std::memory_order_release);
+        if (mine) mine->objects[i].store(~std::uint32_t{0}, std::memory_order_relaxed);
+    }
+    if (mine) {
+        mine->granules += static_cast<std::uint32_t>((to - from) * granules_a_line);
+        p.u->live += static_cast<std::uint32_t>((to - from) * granules_a_line);
+    }
+    run_taken(to_pointer(p.base + from * line_bytes), (to - from) * line_bytes);
+    aim(l, p.base + from * line_bytes, p.base + to * line_bytes,
+        generation_of(p.word().load(std::memory_order_relaxed)) + p.u->passes);
+    l.in_hole = true;
+}
+
 /// Points the lane at a hole of at least `needed` bytes in a unit of its batch. Larger objects are not worth the
 /// search.
 TENURE_SLOW inline bool aim_at_hole(lane& l, std::size_t needed) noexcept {
+    if (has_checkpoint(*l.batch)) return false;  // what is made since has memory of its own
     if (l.remote.load(std::memory_order_relaxed)) drain_remote(l);
     if (needed > unit_bytes / 8) return false;
     leave_hole(l);
@@ -125,30 +150,13 @@ TENURE_SLOW inline bool aim_at_hole(lane& l, std::size_t needed) noexcept {
         while (to < lines_a_unit && free(to)) ++to;
         l.hole_line = static_cast<std::uint32_t>(to);
 
-        constexpr std::size_t line_bytes = granules_a_line << granule_shift;
         if (from == to || p.u->passes >= last_pass) {
             guard.unlock();
             finish_filling(l);
             continue;
         }
         if ((to - from) * line_bytes < needed) continue;
-
-        ++p.u->passes;
-        guard_word(p);
-        share* const mine = find_share(p.u, l.batch);
-        for (std::size_t i = from; i < to; ++i) {
-            t.pass[i].store(static_cast<std::uint8_t>(p.u->passes), std::memory_order_release);
-            t.dead[i].store(0, std::memory_order_release);
-            if (mine) mine->objects[i].store(~std::uint32_t{0}, std::memory_order_relaxed);
-        }
-        if (mine) {
-            mine->granules += static_cast<std::uint32_t>((to - from) * granules_a_line);
-            p.u->live += static_cast<std::uint32_t>((to - from) * granules_a_line);
-        }
-        run_taken(to_pointer(p.base + from * line_bytes), (to - from) * line_bytes);
-        aim(l, p.base + from * line_bytes, p.base + to * line_bytes,
-            generation_of(p.word().load(std::memory_order_relaxed)) + p.u->passes);
-        l.in_hole = true;
+        open_hole(l, p, from, to);
         return true;
     }
     return false;

@@ -17,13 +17,15 @@ namespace tenure::detail {
 /// but the root; its record counts the batches that have a share in it, its members, and it ends with the last of
 /// them, as any batch does. A member has a list of the commons it is in: what its end lets go of.
 ///
-/// The count carries the low half of the generation, as the state does: who knows a common by its id alone can
+/// The count carries the low bits of the generation, as the state does: who knows a common by its id alone can
 /// neither join nor leave the next batch that has the same record.
 
 inline constexpr std::uint64_t members_mask = 0xffff'ffff;
 
 inline bool is_common(batch_record const& b) noexcept {
-    return (b.members.load(std::memory_order_relaxed) ^ b.state.load(std::memory_order_relaxed)) >> 32 == 0;
+    return (b.members.load(std::memory_order_relaxed) ^ b.state.load(std::memory_order_relaxed)) >>
+               state_tag_shift ==
+           0;
 }
 
 /// Batches that share it; 0: it is no common, or over.

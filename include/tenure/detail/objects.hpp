@@ -46,9 +46,9 @@ void destroy_array(entry* e) noexcept {
 }
 
 template <class T>
-inline constexpr finalizer object_finalizer{&destroy_object<T>};
+inline constexpr finalizer object_finalizer{&destroy_object<T>, &typeid(T), restorable<T>};
 template <class T>
-inline constexpr finalizer array_finalizer{&destroy_array<T>};
+inline constexpr finalizer array_finalizer{&destroy_array<T>, &typeid(T[]), restorable<T>};
 
 /// A place for an object: a small one in a slab, or a run of its own.
 struct space {

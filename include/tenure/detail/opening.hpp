@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <mutex>
 #include <source_location>
 
@@ -30,6 +31,10 @@ TENURE_SLOW inline void set_options(batch_record& b, batch_options const& o) {
     b.residency = o.residency;
     b.priority.store(o.priority, std::memory_order_relaxed);
     if (!o.name.empty()) set_name(b, o.name);
+    if (o.on_exception == tenure::on_exception::rollback) {
+        b.unwound = std::uncaught_exceptions();
+        b.books.touch();
+    }
     if (o.limits.soft == no_limit && o.limits.hard == no_limit) return;
     b.limits  = o.limits;
     b.limited = &b;
@@ -62,7 +67,9 @@ inline batch_record* prepare_record(registry_core& r, batch_record const* parent
     struct guard {
         batch_record* b;
         ~guard() {
-            if (b) give_record(b);
+            if (!b) return;
+            b->unwound = no_unwinding;
+            give_record(b);
         }
     } undo{b};
     b->registry.store(&r, std::memory_order_relaxed);
@@ -81,6 +88,7 @@ inline batch_record* prepare_record(registry_core& r, batch_record const* parent
 
 [[noreturn]] TENURE_COLD inline void refuse_to_open(batch_record* b, batch_record* parent) {
     leave_supplies(*b);
+    b->unwound = no_unwinding;
     give_record(b);
     throw_failure({errc::batch_ended, parent}, "open a batch below ");
 }
@@ -122,7 +130,8 @@ inline batch_record* open_batch(registry_core& r, batch_record* parent, batch_op
     } else {
         b->guard.store(nullptr, relaxed);
     }
-    b->state.store(generation << 32 | (guarded ? 0 : batch_flags::released), std::memory_order_release);
+    b->state.store(generation << state_tag_shift | (guarded ? 0 : batch_flags::released),
+                   std::memory_order_release);
     b->id.store(id, std::memory_order_release);
     if (!guarded) become_loose(r, *b);
     return b;

@@ -10,6 +10,7 @@
 #include <tenure/detail/membership.hpp>
 #include <tenure/detail/records.hpp>
 #include <tenure/detail/residency.hpp>
+#include <tenure/detail/undo_point.hpp>
 #include <tenure/detail/use_lock.hpp>
 
 namespace tenure::detail {
@@ -87,8 +88,9 @@ inline void run_inbox(batch_record& b) noexcept {
 
 /// Entries of objects that were given away part with the list here, under their locks: before, and their bytes
 /// could not go; afterwards, and they are gone.
-inline void run_entries(batch_record& b, lane& l) noexcept {
-    while (entry* const e = l.entries) {
+inline void run_entries(batch_record& b, lane& l, entry const* until = nullptr) noexcept {
+    while (l.entries != until) {
+        entry* const e             = l.entries;
         l.entries                  = e->next;
         std::uintptr_t const state = e->state.load(std::memory_order_acquire);
         if (state & entry::moved) {
@@ -203,8 +205,13 @@ inline void close_shares(batch_record& b) noexcept {
     }
 }
 
+/// What is under a checkpoint can be written to, given away and freed again.
+void drop_checkpoints(batch_record& b) noexcept;
+
 /// Ends all that the batch owns and returns its memory.
 inline void release_memory(batch_record& b) noexcept {
+    if (has_checkpoint(b)) [[unlikely]]
+        drop_checkpoints(b);
     bool ends = b.inbox != nullptr;
     for_lanes(b, [&](lane& l) {
         close_window(l);

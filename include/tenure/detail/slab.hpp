@@ -12,6 +12,7 @@
 #include <tenure/detail/holes.hpp>
 #include <tenure/detail/residency.hpp>
 #include <tenure/detail/runs.hpp>
+#include <tenure/detail/undo_point.hpp>
 
 namespace tenure::detail {
 
@@ -225,6 +226,16 @@ inline void* lane_resource::do_allocate(std::size_t bytes, std::size_t alignment
     return allocate_or_throw(lane_, bytes, alignment);
 }
 
+/// A large piece of resource() goes back.
+inline void free_large_piece(batch_record& b, unit* u) noexcept {
+    std::size_t const bytes = u->large_bytes.load(std::memory_order_relaxed);
+    note_peak(b);
+    unlink_large(b, u);
+    b.books.add(&ledger::freed, 0, bytes, b.is_here());
+    refund_use(b, bytes);
+    give_large(u);
+}
+
 /// What was allocated last, and large pieces, go back at once; the rest with the batch.
 inline void lane_resource::do_deallocate(void* p, std::size_t bytes, std::size_t alignment) {
     std::size_t const    rounded = (bytes + 7) & ~std::size_t{7};
@@ -242,15 +253,12 @@ inline void lane_resource::do_deallocate(void* p, std::size_t bytes, std::size_t
         bool const          outside = !b.in_chain.load(std::memory_order_relaxed) && !is_root(b);
         bool const          held    = outside && hold(b, id, unless_over);  // it may be just going out
         if (held) be_in(b);
-        note_peak(b);
-        unlink_large(b, u);
-        b.books.add(&ledger::freed, 0, rounded, b.is_here());
-        refund_use(b, rounded);
-        give_large(u);
+        if (has_checkpoint(b) && is_under_checkpoint(b, u->address)) give_up_large(b, u);
+        else free_large_piece(b, u);
         if (held) let_go(&b);
         return;
     }
-    poison(p, bytes);
+    if (!TENURE_ASAN || !is_under_checkpoint(*lane_.batch, at)) poison(p, bytes);
     if ((cursor & cursor_address) != at + rounded || lane_.window_begin.load(std::memory_order_relaxed) > at)
         return;
     note_peak(*lane_.batch);

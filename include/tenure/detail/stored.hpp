@@ -146,6 +146,24 @@ inline void free_gathered(batch_record& b) noexcept {
     }
 }
 
+/// As free_gathered, of a batch that goes on. What cannot be freed is tried again at its end. Returns the bytes.
+inline std::size_t free_gathered_so_far(batch_record& b) noexcept {
+    std::size_t sum = 0;
+    for (stored* in = b.stores.load(std::memory_order_relaxed); in; in = in->next) {
+        auto const many = in->to_free->blocks();
+        if (many.empty()) continue;
+        auto const done = in->from->store.deallocate(many);
+        if (!done && done.error() != errc::no_such_block) continue;
+        std::scoped_lock const guard(b.lock);
+        for (block const& gone : many) {
+            in->freed += gone.bytes;
+            sum += gone.bytes;
+        }
+        in->to_free->count = 0;
+    }
+    return sum;
+}
+
 /// What a batch has in stores, all told.
 inline flow stored_in(batch_record& b) noexcept {
     flow sum;

@@ -45,8 +45,8 @@ private:
 /// Memory that is just being replaced by a copy of itself elsewhere, and read-only meanwhile, lest a write be lost.
 /// Who writes there is made to wait, in a handler of SIGSEGV, until that is over, and then writes; all other faults
 /// go where they went before. (A write by the system on the program's behalf, as read(2) into such memory, has no
-/// such luck and fails with EFAULT.) The thread that has one must take no lock and write to no slab meanwhile: who
-/// waits for it may hold locks.
+/// such luck and fails with EFAULT.) The handler is one for all that makes slabs read-only. The thread that has one
+/// must take no lock and write to no slab meanwhile: who waits for it may hold locks.
 class transit {
 public:
     transit(std::uintptr_t begin, std::uintptr_t end) noexcept {
@@ -70,7 +70,19 @@ public:
     transit(transit const&)            = delete;
     transit& operator=(transit const&) = delete;
 
+    /// Whoever makes slabs read-only for another reason is asked first, in the handler: true, and the write is
+    /// tried again.
+    static void ask_first(bool (*f)(std::uintptr_t) noexcept) noexcept {
+        asked.store(f, std::memory_order_release);
+        install();
+    }
+
+    /// Something that was read-only is not any more: who finds nothing to wait for tries once more.
+    static void note_end() noexcept { completed.fetch_add(1, std::memory_order_acq_rel); }
+
 private:
+    inline static constinit std::atomic<bool (*)(std::uintptr_t) noexcept> asked{nullptr};
+
     inline static constinit transit_slot               slots[16];
     inline static constinit std::atomic<std::uint64_t> completed{0};
     inline static constinit std::atomic<signal_action> before{}, first{};
@@ -105,6 +117,7 @@ private:
 
         auto const a = reinterpret_cast<std::uintptr_t>(info->si_addr);
         if (info->si_code == SEGV_ACCERR && a < std::uintptr_t{1} << address_bits && region_of(a)) {
+            if (auto* const f = asked.load(std::memory_order_acquire); f && f(a)) return;
             // One that was just over when the handler came to look is tried again, too, but once only.
             std::uint64_t const now = completed.load(std::memory_order_acquire);
             if (is_moving(a) || a != last_address || now != last_completed) {

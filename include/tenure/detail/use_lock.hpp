@@ -44,7 +44,7 @@ inline void let_go_unused(registry_core& r, std::unique_lock<std::mutex> graph) 
 /// A batch that has ended is kept by uses alone, or was a moment ago, when its state was `seen`.
 TENURE_COLD inline void wait_for_users(registry_core& r, batch_record& b, std::uint64_t seen) noexcept {
     std::unique_lock graph(r.uses.mutex);
-    if ((b.state.load(std::memory_order_acquire) ^ seen) >> 32) return;
+    if ((b.state.load(std::memory_order_acquire) ^ seen) >> state_tag_shift) return;
     r.uses.note_over(b);
     let_go_unused(r, std::move(graph));
 }

@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include <tenure/detail/calls.hpp>
+
+namespace tenure::detail {
+
+/// While it lives, nobody else is in the batch, and whoever comes waits; this thread is refused, as in a batch that
+/// has ended. It must not be the root.
+class undo_claim {
+public:
+    undo_claim(batch_record& b, std::uint64_t id, std::uint64_t unless) noexcept {
+        if (!hold(b, id, unless)) {
+            why_ = errc::batch_ended;
+            return;
+        }
+        batch_ = &b;
+        be_in(b);
+        paging_state const before = claim_paging(b);  // so nobody tries to have it go out just now
+        why_                      = claim(b) ? errc{} : errc::batch_in_use;
+        end_claim_of_paging(b, before);
+        if (why_ == errc{}) b.undoer.store(&this_thread, std::memory_order_release);
+    }
+    ~undo_claim() {
+        if (!batch_) return;
+        if (why_ == errc{}) {
+            batch_->undoer.store(nullptr, std::memory_order_relaxed);
+            batch_->state.fetch_and(~batch_flags::undoing, std::memory_order_release);
+        }
+        let_go(batch_);
+    }
+    undo_claim(undo_claim const&)            = delete;
+    undo_claim& operator=(undo_claim const&) = delete;
+
+    /// None: it is this thread's.
+    errc why() const noexcept { return why_; }
+
+    /// Who freed something that was given away from here, and whose entry stands in a list here, is through with
+    /// it.
+    void await_others() const noexcept {
+        while ((batch_->state.load(std::memory_order_acquire) & batch_flags::holds) > mine_) ::sched_yield();
+    }
+
+private:
+    bool claim(batch_record& b) noexcept {
+        thread_context const* const guard = b.guard.load(std::memory_order_acquire);
+        if (b.in_chain.load(std::memory_order_relaxed) && guard != &this_thread) return false;
+        std::uint64_t s = b.state.load(std::memory_order_acquire);
+        do {
+            std::scoped_lock const lock(b.lock);
+            mine_        = 1;
+            bool foreign = false;
+            for_lanes(b, [&](lane const& l) {
+                mine_ += l.users.load(std::memory_order_relaxed);
+                foreign = foreign || (l.users.load(std::memory_order_relaxed) && !is_mine(&l));
+            });
+            if (foreign || (s & batch_flags::holds) != mine_ || s & batch_flags::undoing) return false;
+        } while (!b.state.compare_exchange_weak(s, s | batch_flags::undoing, std::memory_order_acq_rel));
+        return true;
+    }
+
+    batch_record* batch_ = nullptr;
+    std::uint64_t mine_  = 0;
+    errc          why_{};
+};
+
+}  // namespace tenure::detail
