@@ -269,12 +269,18 @@ TEST_CASE("another instance: what was there is gone, and said to be") {
     auto        x    = bytes(5, 0);
     auto        read = p.doing([&] { return p.store->read(b, 0, x).error(); });
     p.server.next(operation::read);
+    auto made = p.doing([&] { return p.store->allocate(big, 1).error(); });
+    p.server.next(operation::allocate);
+    auto freed = p.doing([&] { return p.store->deallocate_batch(3, {}).has_value(); });
+    p.server.next(operation::end_batch);
     p.server.cut();
     auto reply     = p.server.offer();
     reply.instance = 78;
     reply.session  = 6;
     p.server.greet(reply);
-    CHECK(read.get() == errc::disconnected);
+    CHECK(read.get() == errc::stale_handle);
+    CHECK(made.get() == errc::disconnected);
+    CHECK(freed.get());
     CHECK(p.store->usage() == tenure::store_usage{0, 0, 0});
     CHECK(p.store->read(b, 0, x).error() == errc::stale_handle);
     CHECK(p.store->write(b, 0, x).error() == errc::stale_handle);
@@ -283,8 +289,8 @@ TEST_CASE("another instance: what was there is gone, and said to be") {
 
     block const n      = p.make(big, (std::uint64_t{10} << 40) + 1);
     block const both[] = {b, n};
-    auto        freed  = p.doing([&] { return p.store->deallocate(both).has_value(); });
-    auto const  f      = p.server.next(operation::deallocate);
+    freed              = p.doing([&] { return p.store->deallocate(both).has_value(); });
+    auto const f       = p.server.next(operation::deallocate);
     CHECK(f.body.size() == sizeof(tenure::protocol::block_run));
     CHECK(f.as<tenure::protocol::block_run>().first == n.id);
     p.server.answer(f);
@@ -300,7 +306,7 @@ TEST_CASE("the same instance, but the lease is over") {
     auto reply    = p.server.offer();
     reply.session = 6;
     p.server.greet(reply);
-    CHECK(read.get() == errc::disconnected);
+    CHECK(read.get() == errc::stale_handle);
     read = p.doing([&] { return p.store->read(b, 0, x).error(); });
     p.server.answer(p.server.next(operation::read), errc::no_such_block);
     CHECK(read.get() == errc::stale_handle);
@@ -559,6 +565,26 @@ TEST_CASE("close") {
     CHECK(p.store->close().has_value());
     p.store->async_allocate(1, 1, [&](std::error_code why, block) { made.set_value(why); });
     CHECK(made.get_future().get() == errc::store_closed);
+}
+
+TEST_CASE("a goodbye that goes with the connection: nobody knows whether it was heard") {
+    pair p;
+    auto x      = bytes(5, 0);
+    auto b      = p.make(big, epoch + 1);
+    auto read   = p.store->async_read(b, 0, x, boost::asio::use_future);
+    auto closed = p.doing([&] { return p.store->close().error(); });
+    p.server.next(operation::read);
+    p.server.next(operation::goodbye);
+    p.server.cut();
+    CHECK(closed.get() == errc::disconnected);
+    try {
+        read.get();
+        FAIL_CHECK("it was read by nobody");
+    } catch (boost::system::system_error const& e) {
+        CHECK(std::error_code(e.code()) == errc::store_closed);
+    }
+    CHECK(p.store->allocate(1, 1).error() == errc::store_closed);
+    CHECK(p.store->close().has_value());  // there is nothing to say any more
 }
 
 TEST_CASE("who is not let in hears why") {
