@@ -227,8 +227,8 @@ public:
                 [=](call& c) { detail::remote::ask_range(c, operation::grant, to, to_offset, nullptr, bytes); },
                 self);
         };
-        auto const send = [=, this, where = other.describe()](auto& self, protocol::key const& ticket) {
-            initiate<void>(
+        auto const send = [=, here = this, where = other.describe()](auto& self, protocol::key const& ticket) {
+            here->template initiate<void>(
                 [=](call& c) { detail::remote::ask_send(c, from, offset, bytes, where, to, to_offset, ticket); },
                 self);
         };
