@@ -86,22 +86,21 @@ block warm_block(tenure::remote_store& store, std::span<std::byte const> content
     return b;
 }
 
-void write(benchmark::State& state, carrier how) {
+/// transfer_bytes with one call, which is `move(store, block, memory)`.
+template <class Move>
+void transfer(benchmark::State& state, carrier how, Move move) {
     server const             there{how};
     auto const               store = there.connect();
     bench::warm_buffer const memory{bench::transfer_bytes};
     std::span const          all{memory.data(), bench::transfer_bytes};
     auto const               b = warm_block(*store, all);
-    measure(state, 1, [&] { store->write(b, 0, all).value(); });
+    measure(state, 1, [&] { move(*store, b, all).value(); });
 }
-
+void write(benchmark::State& state, carrier how) {
+    transfer(state, how, [](auto& store, block b, auto from) { return store.write(b, 0, from); });
+}
 void read(benchmark::State& state, carrier how) {
-    server const             there{how};
-    auto const               store = there.connect();
-    bench::warm_buffer const memory{bench::transfer_bytes};
-    std::span const          all{memory.data(), bench::transfer_bytes};
-    auto const               b = warm_block(*store, all);
-    measure(state, 1, [&] { store->read(b, 0, all).value(); });
+    transfer(state, how, [](auto& store, block b, auto into) { return store.read(b, 0, into); });
 }
 
 /// One block, of which the small reads are parts, as remote_raw.cpp has it.

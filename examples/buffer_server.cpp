@@ -9,7 +9,6 @@
 //     buffer_server --status unix:/run/user/1000/tenure.sock
 
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -32,12 +31,10 @@
 #include <boost/asio/write.hpp>
 #include <nlohmann/json.hpp>
 
-#include <tenure/device/cuda.hpp>
-#include <tenure/device/opencl.hpp>
-#include <tenure/device/store.hpp>
 #include <tenure/remote/server.hpp>
 #include <tenure/remote/tls.hpp>
-#include <tenure/store/heap.hpp>
+
+#include "demo/named_store.hpp"
 
 namespace {
 
@@ -49,52 +46,6 @@ struct settings {
     unsigned                 threads = 1;
     bool                     quiet   = false;
 };
-
-/// "kind:1:0" -> {"kind", 1, 0}
-struct device_name {
-    explicit device_name(std::string const& text) : kind(text.substr(0, text.find(':'))) {
-        std::size_t at = kind.size();
-        for (unsigned* const n : {&first, &second}) {
-            if (at == text.size()) return;
-            auto const [end, ec] = std::from_chars(text.data() + at + 1, text.data() + text.size(), *n);
-            if (ec != std::errc()) break;
-            at = static_cast<std::size_t>(end - text.data());
-            ++numbers;
-        }
-        if (at != text.size()) kind = "";
-    }
-
-    std::string kind;
-    unsigned    first = 0, second = 0, numbers = 0;
-};
-
-/// Calls f(shared_ptr of a store).
-template <class F>
-auto with_store(settings const& s, F f) {
-    device_name const            name(s.device);
-    tenure::device_store_options limits;
-    limits.capacity = s.capacity;
-    if (name.kind == "host")
-        return f(std::make_shared<tenure::heap_store>(tenure::heap_options{.capacity = s.capacity}));
-    if (name.kind == "cuda" && name.numbers <= 1) {
-        tenure::cuda_options o;
-        o.device     = static_cast<int>(name.first);
-        auto const d = std::make_shared<tenure::cuda_device>(o);
-        std::fprintf(stderr, "device: %s\n", d->name().c_str());
-        return f(std::make_shared<tenure::device_store<tenure::cuda_device>>(d, limits));
-    }
-    if (name.kind == "opencl") {
-        tenure::opencl_options o;
-        o.platform   = name.numbers == 2 ? name.first : 0;
-        o.device     = name.numbers == 2 ? name.second : name.first;
-        auto const d = std::make_shared<tenure::opencl_device>(o);
-        std::fprintf(stderr, "device: %s\n", d->name().c_str());
-        return f(std::make_shared<tenure::device_store<tenure::opencl_device>>(d, limits));
-    }
-    throw tenure::error(
-        make_error_code(std::errc::invalid_argument),
-        "--device " + s.device + ": it is host, cuda:NUMBER, opencl:NUMBER or opencl:PLATFORM:NUMBER");
-}
 
 /// One line a connection, at either end of it.
 void log(tenure::server_event const& e) {
@@ -214,7 +165,7 @@ int main(int argc, char** argv) {
         if (!s.status.empty()) return show_status(s.status);
         if (s.listen.empty() && s.unix_paths.empty())
             throw std::runtime_error("nothing to listen at: give --unix PATH or --listen ENDPOINT");
-        return with_store(s, [&](auto store) { return serve(s, std::move(store)); });
+        return demo::with_store(s.device, s.capacity, [&](auto store) { return serve(s, std::move(store)); });
     } catch (std::exception const& e) {
         std::fprintf(stderr, "buffer_server: %s\n", e.what());
         return 1;

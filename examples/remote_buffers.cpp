@@ -22,6 +22,7 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <sys/prctl.h>
@@ -34,9 +35,9 @@
 
 #include <tenure/remote/client.hpp>
 #include <tenure/remote/server.hpp>
-#include <tenure/store/heap.hpp>
 #include <tenure/tenure.hpp>
 
+#include "demo/named_store.hpp"
 #include "demo/progress_bar.hpp"
 #include "demo/table.hpp"
 #include "remote_buffers/strassen.hpp"
@@ -48,10 +49,11 @@ using namespace std::chrono_literals;
 using steady = std::chrono::steady_clock;
 
 struct options {
-    std::size_t   side  = 8;    ///< tiles
-    std::size_t   width = 128;  ///< elements of a tile
-    std::uint64_t seed  = 1;
-    bool          crash = false;
+    std::size_t   side   = 8;    ///< tiles
+    std::size_t   width  = 128;  ///< elements of a tile
+    std::uint64_t seed   = 1;
+    bool          crash  = false;
+    std::string   device = "host";
 };
 
 options parse(int argc, char** argv) {
@@ -62,6 +64,8 @@ options parse(int argc, char** argv) {
         ->check(CLI::Range(1, 4096))
         ->capture_default_str();
     app.add_option("--seed", o.seed, "Of the elements")->capture_default_str();
+    app.add_option("--device", o.device, "Where the server's memory is: host, opencl:0, cuda:0")
+        ->capture_default_str();
     app.add_flag("--crash", o.crash, "Kills the client half-way");
     try {
         app.parse(argc, argv);
@@ -117,13 +121,15 @@ private:
 
 constexpr auto lease = 1s;
 
-void serve(tenure::endpoint const& where) {
-    boost::asio::io_context io{1};
-    tenure::server_options  o;
-    o.lease = lease;
-    tenure::buffer_server server{io.get_executor(), std::make_shared<tenure::heap_store>(), o};
-    server.listen(where);
-    io.run();
+void serve(tenure::endpoint const& where, std::string const& device) {
+    demo::with_store(device, 0, [&](auto store) {
+        boost::asio::io_context io{1};
+        tenure::server_options  o;
+        o.lease = lease;
+        tenure::buffer_server server{io.get_executor(), std::move(store), o};
+        server.listen(where);
+        io.run();
+    });
 }
 
 std::shared_ptr<tenure::remote_store> connect(tenure::endpoint const& where, char const* name) {
@@ -208,7 +214,7 @@ void run(options const& o) {
               << demo::mebibytes(bytes) << " each, at a server in another process; here is room for three tiles of "
               << demo::grouped(o.width * o.width * sizeof(element) / 1024) << " KiB.\n\n";
 
-    process const server{[&] { serve(where); }};
+    process const server{[&] { serve(where, o.device); }};
     process       client{[&] { compute(where, o); }};
     auto const    onlooker = connect(where, "the onlooker");
     holdings      most, last;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The tenure authors
 // SPDX-License-Identifier: BSL-1.0
 
-// What both sides make of single frames, and of what people write: headers, bodies, endpoints.
+// What both sides make of single frames, and of what people write: headers, bodies, endpoints, files of tokens.
 
 #include <cstring>
 #include <string>
@@ -9,6 +9,7 @@
 
 #include <tenure/remote/endpoint.hpp>
 #include <tenure/remote/protocol.hpp>
+#include <tenure/remote/trust.hpp>
 
 #include "input.hpp"
 
@@ -61,6 +62,27 @@ void read_endpoint(std::string_view text) {
     }
 }
 
+/// The file that an administrator writes by hand.
+void read_tokens(std::string_view text) {
+    try {
+        auto const known = tenure::tokens::from_text(text);
+        auto const first = known.first();
+        require(known.empty() == first.empty(), "a token is not empty");
+        if (known.empty()) return;
+        require(first.size() <= protocol::most_token, "nor longer than may be");
+        require(text.find(first) != text.npos, "it is what was written");
+        require(first.find('\n') == first.npos && first.back() != '\r' && first.back() != ' ', "on one line");
+        auto const* const whose = known.find(std::as_bytes(std::span(first)));
+        require(whose != nullptr, "who shows it is let in");
+        require(text.find(*whose) != text.npos && whose->find(':') == whose->npos, "by the name before it");
+        auto const        with_more = std::string(first) + '!';
+        auto const* const other     = known.find(std::as_bytes(std::span(with_more)));
+        require(!other || text.find(with_more) != text.npos, "and nobody else");
+    } catch (tenure::error const& e) {
+        require(e.code() == std::errc::invalid_argument, "it says what kind of error it is");
+    }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
@@ -72,6 +94,8 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
     read_as<protocol::range_request>(all);
     read_as<protocol::send_request>(all);
     read_header(all);
-    read_endpoint({reinterpret_cast<char const*>(data), size});
+    std::string_view const text(reinterpret_cast<char const*>(data), size);
+    read_endpoint(text);
+    read_tokens(text);
     return 0;
 }

@@ -3,7 +3,9 @@
 
 // A store at a server, through a socket.
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <future>
 #include <memory>
@@ -15,6 +17,8 @@
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include <malloc.h>
 
 #include <doctest/doctest.h>
 #include <boost/asio/as_tuple.hpp>
@@ -35,6 +39,9 @@
 #include <tenure/store/limited.hpp>
 #include <tenure/tenure.hpp>
 
+#include "remote/house.hpp"
+#include "remote/proxy.hpp"
+#include "stores/plain_store.hpp"
 #include "temporary.hpp"
 
 namespace {
@@ -49,31 +56,11 @@ std::vector<std::byte> bytes(std::size_t n, int what) {
     return std::vector<std::byte>(n, static_cast<std::byte>(what));
 }
 
-/// A server in this process, on a thread of its own.
-class serving {
-public:
-    explicit serving(endpoint const& at, tenure::server_options options = {},
-                     tenure::any_store store = std::make_shared<tenure::heap_store>())
-        : server_(io_.get_executor(), std::move(store), std::move(options)),
-          where_(server_.listen(at)),
-          thread_([this] { io_.run(); }) {}
-    ~serving() { server_.close(); }
-
-    endpoint const& where() const { return where_; }
-    auto            status() const { return server_.status(); }
-
-private:
-    boost::asio::io_context io_;
-    tenure::buffer_server   server_;
-    endpoint                where_;
-    std::jthread            thread_;
-};
-
 /// A server and a place for its socket.
 struct fixture {
     temporary_directory dir;
     endpoint            at{"unix:" + (dir.path() / "socket").string()};
-    serving             server{at};
+    house<>             server{at};
 };
 
 /// Hands on what two sides say, until it is cut: then both lose their connection, and the next one may come.
@@ -150,11 +137,11 @@ TEST_CASE("a remote store that is full, over TCP with a token") {
     options.tokens.add("me", "a secret");
     auto const limited = std::make_shared<tenure::limited_store<tenure::heap_store>>(
         std::make_shared<tenure::heap_store>(), tenure::store_limits{.bytes = 300'000});
-    serving                server(endpoint("tcp:127.0.0.1:0"), options, limited);
-    tenure::client_options mine;
-    CHECK_THROWS_AS(remote_store::connect(server.where(), mine), tenure::error);
+    house<tenure::limited_store<tenure::heap_store>> server(endpoint("tcp:127.0.0.1:0"), options, limited);
+    tenure::client_options                           mine;
+    CHECK_THROWS_AS(remote_store::connect(server.where, mine), tenure::error);
     mine.tokens.add("", "a secret");
-    auto const s = remote_store::connect(server.where(), mine);
+    auto const s = remote_store::connect(server.where, mine);
     // However many were fetched ahead: all of the room can be had.
     std::vector<block> all;
     for (;;) {
@@ -333,19 +320,19 @@ TEST_CASE("a connection that is cut again and again: nothing lost, nothing twice
         REQUIRE(s->usage().bytes == held);
         REQUIRE(s->usage().blocks == live.size());
     }
-    CHECK(f.server.status().clients.size() == 1);
+    CHECK(f.server.server.status().clients.size() == 1);
 }
 
 TEST_CASE("another server in the place of the first: what was there is stale") {
     temporary_directory dir;
     endpoint const      at("unix:" + (dir.path() / "socket").string());
-    auto                server = std::make_unique<serving>(at);
+    auto                server = std::make_unique<house<>>(at);
     auto const          s      = remote_store::connect(at);
     block const         old    = s->allocate(1000, 8).value();
     server.reset();
-    server   = std::make_unique<serving>(at);
+    server   = std::make_unique<house<>>(at);
     auto one = bytes(1, 0);
-    CHECK_FALSE(s->read(old, 0, one).has_value());
+    CHECK(s->read(old, 0, one).error() == errc::stale_handle);  // the first that is asked, too
     CHECK(s->read(old, 0, one).error() == errc::stale_handle);
     CHECK(s->deallocate(std::span(&old, 1)).has_value());
     block const fresh = s->allocate(1000, 8).value();
@@ -354,22 +341,141 @@ TEST_CASE("another server in the place of the first: what was there is stale") {
     CHECK(s->close().has_value());
 }
 
-TEST_CASE("two clients share a block, and two servers send one") {
+TEST_CASE("two clients share a block") {
     fixture     f;
     auto const  a = remote_store::connect(f.at), b = remote_store::connect(f.at);
-    block const mine = a->allocate(100, 8).value();
-    CHECK(a->share(mine, "weights").has_value());
-    block const theirs = b->open("weights").value();
+    block const mine  = a->allocate(100, 8).value();
+    bool        waits = true;
+    SUBCASE("and wait") {}
+    SUBCASE("and do not wait") { waits = false; }
+    using boost::asio::use_future;
+    if (waits) CHECK(a->share(mine, "weights").has_value());
+    else a->async_share(mine, "weights", use_future).get();
+    block const theirs = waits ? b->open("weights").value() : b->async_open("weights", use_future).get();
     CHECK(a->write(mine, 0, bytes(100, 4)).has_value());
     auto got = bytes(100, 0);
     CHECK(b->read(theirs, 0, got).has_value());
     CHECK(got == bytes(100, 4));
     CHECK(b->usage() == store_usage{0, 0, 0});
     CHECK(b->deallocate(std::span(&theirs, 1)).error() == errc::no_such_block);
-    CHECK(a->unshare("weights").has_value());
+    if (waits) CHECK(a->unshare("weights").has_value());
+    else a->async_unshare("weights", use_future).get();
     CHECK(b->open("weights").error() == errc::no_such_name);
-    CHECK(a->open("").error() == std::errc::invalid_argument);
-    CHECK(a->server_status().value().find("\"clients\"") != std::string::npos);
+    for (auto const& name : {std::string(), std::string(256, 'x')}) {  // there are no such names
+        CHECK(a->open(name).error() == std::errc::invalid_argument);
+        CHECK(a->share(mine, name).error() == std::errc::invalid_argument);
+        std::promise<std::error_code> refused;
+        a->async_unshare(name, [&](std::error_code why) { refused.set_value(why); });
+        CHECK(refused.get_future().get() == std::errc::invalid_argument);
+    }
+    auto const status = waits ? a->server_status().value() : a->async_server_status(use_future).get();
+    CHECK(status.find("\"clients\"") != std::string::npos);
+}
+
+TEST_CASE("two servers send a block, and the client sees none of it") {
+    temporary_directory    dir;
+    house<plain_store<>>   to(dir.path() / "to");
+    tenure::server_options options;
+    endpoint const         nobody("unix:" + (dir.path() / "nobody").string());
+    options.peers = {to.where, nobody};
+    house<>               from(dir.path() / "from", options);
+    proxy                 before_from(dir.path() / "proxy", from.path);
+    auto const            a        = remote_store::connect(endpoint("unix:" + (dir.path() / "proxy").string()));
+    auto const            b        = remote_store::connect(to.where);
+    constexpr std::size_t n        = 3 << 20;
+    auto                  contents = bytes(n, 5), got = bytes(n, 0);
+    contents[n / 2]  = std::byte{6};
+    block const here = a->allocate(n, 8).value(), there = b->allocate(n + 10, 8).value();
+    CHECK(a->write(here, 0, contents).has_value());
+    before_from.heal();  // from here on it counts
+
+    SUBCASE("the caller waits") { CHECK(a->send_to(here, 0, n, *b, there, 10).has_value()); }
+    SUBCASE("a future") { a->async_send_to(here, 0, n, *b, there, 10, boost::asio::use_future).get(); }
+    SUBCASE("a coroutine, on its own executor") {
+        boost::asio::io_context io;
+        auto const              program = [&]() -> boost::asio::awaitable<void> {
+            co_await a->async_send_to(here, 0, n, *b, there, 10, boost::asio::use_awaitable);
+        };
+        auto done = boost::asio::co_spawn(io, program, boost::asio::use_future);
+        io.run();
+        done.get();
+    }
+    CHECK(before_from.passed(proxy::to_server) + before_from.passed(proxy::to_client) < 1000);
+    CHECK(b->read(there, 10, got).has_value());
+    CHECK(got == contents);
+    CHECK(b->read(there, 0, std::span(got).first(10)).has_value());
+    CHECK(std::vector(got.begin(), got.begin() + 10) == bytes(10, 0));  // nothing beside it
+
+    // A part of it; what is not in a block; blocks that are gone, on either side.
+    CHECK(a->send_to(here, n / 2, 1, *b, there, 0).has_value());
+    CHECK(b->read(there, 0, std::span(got).first(1)).has_value());
+    CHECK(got[0] == std::byte{6});
+    CHECK(a->send_to(here, 1, n, *b, there, 0).error() == errc::out_of_range);
+    CHECK(a->send_to(here, 0, n, *b, there, 11).error() == errc::out_of_range);
+    block const gone{there.id + 1'000'000, 10};
+    CHECK(a->send_to(here, 0, 1, *b, gone, 0).error() == errc::no_such_block);
+    CHECK(a->send_to(gone, 0, 1, *b, there, 0).error() == errc::no_such_block);
+    // The other way, which the server's owner has not allowed; and a client where nothing can be sent.
+    CHECK(b->send_to(there, 0, 1, *a, here, 0).error() == errc::access_denied);
+    std::promise<std::error_code> refused;
+    a->async_send_to(here, 0, 1, *b, gone, 0, [&](std::error_code why) { refused.set_value(why); });
+    CHECK(refused.get_future().get() == errc::no_such_block);
+    CHECK(b->close().has_value());
+    CHECK(a->send_to(here, 0, 1, *b, there, 0).error() == errc::store_closed);
+    CHECK(a->read(here, 0, got).has_value());
+    CHECK(got == contents);
+}
+
+namespace {
+
+/// Of this process, where the system's malloc tells.
+std::size_t bytes_in_use() {
+    auto const m = ::mallinfo2();
+    return m.uordblks + m.hblkhd;
+}
+
+bool soon(auto condition) {
+    auto const end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!condition()) {
+        if (std::chrono::steady_clock::now() > end) return false;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return true;
+}
+
+}  // namespace
+
+TEST_CASE("what was sent is let go") {
+    constexpr std::size_t n = 2 << 20, many = TENURE_SANITIZED ? 4 : 32;
+    temporary_directory   dir;
+    house<plain_store<>>  there(dir.path() / "server");  // whose payloads are copies, on their way
+    auto const            s    = remote_store::connect(there.where);
+    block const           b    = s->allocate(n, 8).value();
+    auto const            once = [&] {
+        auto       payload = std::make_shared<std::vector<std::byte>>(bytes(n, 1));
+        auto const weak    = std::weak_ptr(payload);
+        auto const all     = std::span(*payload);
+        s->async_write(b, 0, all, [payload = std::move(payload)](std::error_code why) { CHECK_FALSE(why); });
+        return weak;
+    };
+    // The caller's memory is nobody's any more once the handler was called, though nothing is asked after it.
+    auto const first = once();
+    CHECK(soon([&] { return first.expired(); }));
+
+    // So is what both sides had of it while it went: the lists, the copies, the answers.
+    auto const before = bytes_in_use();
+    {
+        std::vector<std::weak_ptr<std::vector<std::byte>>> written;
+        for (std::size_t i = 0; i < many; ++i) written.push_back(once());
+        CHECK(soon([&] { return std::ranges::all_of(written, [](auto const& w) { return w.expired(); }); }));
+        std::vector<std::vector<std::byte>> got(many, bytes(n, 0));
+        std::vector<std::future<void>>      reads;
+        for (auto& g : got) reads.push_back(s->async_read(b, 0, g, boost::asio::use_future));
+        for (auto& r : reads) r.get();
+        CHECK(std::ranges::all_of(got, [&](auto const& g) { return g == bytes(n, 1); }));
+    }
+    CHECK(soon([&] { return bytes_in_use() < before + (std::size_t{1} << 20); }));
+    CHECK(s->close().has_value());
 }
 
 TEST_CASE("the buffers of batches in a remote store") {
@@ -398,7 +504,7 @@ TEST_CASE("the buffers of batches in a remote store") {
         CHECK(got == numbers);
     }
     CHECK(s->usage() == store_usage{0, 0, 0});
-    auto const clients = f.server.status().clients;
+    auto const clients = f.server.server.status().clients;
     REQUIRE(clients.size() == 1);
     CHECK(clients[0].batches <= 1);  // what waits for who asks next has no batch, or the last one
 }

@@ -36,6 +36,7 @@
 #include <doctest/doctest.h>
 #include <boost/asio/io_context.hpp>
 
+#include <tenure/remote/client.hpp>
 #include <tenure/remote/server.hpp>
 #include <tenure/remote/tls.hpp>
 #include <tenure/store/heap.hpp>
@@ -1208,6 +1209,58 @@ TEST_CASE("TLS: who is who on both sides") {
     t.tls = server(false);
     running nobody(t);
     check_throws(errc::insecure, {"token"}, [&] { nobody.server.listen(tenure::endpoint("tls:localhost:0")); });
+}
+
+TEST_CASE("a client over TLS") {
+    temporary_directory    dir;
+    certificates const     c(dir.path());
+    tenure::server_options o;
+    o.tls = std::make_shared<tenure::tls_server>(tenure::tls_files{c.pem("server"), c.key("server"), c.pem("ca")});
+    running    there(o);
+    auto const bound = there.server.listen(tenure::endpoint("tls:127.0.0.1:0"));
+    auto const with  = [&](char const* who, char const* ca, char const* host = "localhost") {
+        tenure::client_options mine;
+        mine.tls = std::make_shared<tenure::tls_client>(tenure::tls_files{c.pem(who), c.key(who), c.pem(ca)});
+        auto at  = bound;
+        at.where = host;
+        return tenure::remote_store::connect(at, mine);
+    };
+    auto const s = with("client", "ca");
+    auto const x = pattern(3 << 20);
+    auto const b = s->allocate_in(1, x.size(), 8).value();
+    bytes      out(x.size());
+    CHECK(s->write(b, 0, x));
+    CHECK(s->read(b, 0, out));
+    CHECK(out == x);
+    {
+        // Several at once, from two threads; the end of the batch.
+        bytes        first(100'000), second(100'000);
+        std::jthread other([&] { CHECK(s->read(b, 0, first)); });
+        CHECK(s->read(b, 100'000, second));
+        other.join();
+        CHECK(std::equal(first.begin(), first.end(), x.begin()));
+        CHECK(std::equal(second.begin(), second.end(), x.begin() + 100'000));
+    }
+    CHECK(s->deallocate_batch(1, {&b, 1}));
+    CHECK(s->usage() == tenure::store_usage{});
+    CHECK(s->read(b, 0, out).error() == errc::no_such_block);
+    CHECK(s->close());
+
+    // Another host than the certificate's, an authority that is none, a client whom nobody knows; and without TLS.
+    auto const refused = [](auto connects) {
+        try {
+            connects();
+            return false;
+        } catch (tenure::error const& e) {
+            return e.code() == errc::access_denied || e.code() == errc::device_unavailable;
+        }
+    };
+    CHECK(refused([&] { with("client", "ca", "127.0.0.1"); }));
+    CHECK(refused([&] { with("client", "other_ca"); }));
+    CHECK(refused([&] { with("stranger", "ca"); }));
+    check_throws(std::make_error_code(std::errc::invalid_argument), {"tls_client"},
+                 [&] { tenure::remote_store::connect(bound); });
+    CHECK(there.server.status().clients.empty());
 }
 
 TEST_CASE("drain lets those who are there go on, and nobody in") {

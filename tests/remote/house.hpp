@@ -14,16 +14,20 @@
 #include <tenure/remote/server.hpp>
 #include <tenure/store/heap.hpp>
 
-/// A server in this process, on a Unix socket, with a thread that runs it.
+/// A server in this process, with a thread that runs it.
 template <class Store = tenure::heap_store>
 class house {
 public:
-    explicit house(std::filesystem::path where, tenure::server_options options = {},
+    explicit house(std::filesystem::path const& socket, tenure::server_options options = {},
                    std::shared_ptr<Store> s = std::make_shared<Store>())
-        : store(std::move(s)), path(std::move(where)), server(io_.get_executor(), store, std::move(options)) {
-        server.listen(tenure::endpoint("unix:" + path.native()));
-        thread_ = std::jthread([this] { io_.run(); });
-    }
+        : house(tenure::endpoint("unix:" + socket.native()), std::move(options), std::move(s)) {}
+    explicit house(tenure::endpoint const& at, tenure::server_options options = {},
+                   std::shared_ptr<Store> s = std::make_shared<Store>())
+        : store(std::move(s)),
+          server(io_.get_executor(), store, std::move(options)),
+          where(server.listen(at)),
+          path(where.where),
+          thread_([this] { io_.run(); }) {}
     ~house() {
         server.close();
         work_.reset();
@@ -42,14 +46,15 @@ public:
     }
 
     std::shared_ptr<Store> const store;
-    std::filesystem::path const  path;
 
 private:
     boost::asio::io_context                                                  io_{1};
     boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{io_.get_executor()};
 
 public:
-    tenure::buffer_server server;
+    tenure::buffer_server       server;
+    tenure::endpoint const      where;
+    std::filesystem::path const path;  ///< of a Unix socket
 
 private:
     std::jthread thread_;

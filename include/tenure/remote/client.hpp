@@ -14,11 +14,14 @@
 #include <utility>
 
 #include <boost/asio/async_result.hpp>
+#include <boost/asio/compose.hpp>
 #include <boost/system/error_code.hpp>
 
+#include <tenure/remote/client/asking.hpp>
 #include <tenure/remote/client/async_call.hpp>
 #include <tenure/remote/client/driver.hpp>
 #include <tenure/remote/client/options.hpp>
+#include <tenure/remote/client/sending.hpp>
 #include <tenure/remote/client/stash.hpp>
 #include <tenure/remote/endpoint.hpp>
 #include <tenure/store/concept.hpp>
@@ -30,7 +33,8 @@ namespace tenure {
 /// Each operation ends within client_options::timeout, with errc::timed_out if nothing else. A connection that
 /// drops is made anew, and what was asked for is asked again and done once; if the server cannot be reached for
 /// longer than its lease, or is another one now, all blocks are gone: naming one is errc::stale_handle, freeing one
-/// is no error, and what was under way is errc::disconnected. New blocks are made in a new session then.
+/// is no error, and what else was under way is errc::disconnected, as is all that was while no server answered. New
+/// blocks are made in a new session then.
 ///
 /// The async_ operations take any completion token; what is passed to them stays until the handler is called. A
 /// handler runs on its own executor, else on the store's thread, where it may also call operations that block. A
@@ -68,7 +72,7 @@ public:
 
     result<block> allocate_in(std::uint64_t batch, std::size_t bytes, std::size_t alignment) {
         waiting c;
-        set_allocate(c, batch, bytes, alignment);
+        detail::remote::ask_blocks(c, batch, bytes, alignment);
         if (auto const b = core_->spare.take({batch, bytes, alignment}, c.count)) return *b;
         if (auto const why = run(c)) return why;
         return c.made;
@@ -77,55 +81,43 @@ public:
     /// One request for a million blocks that were made one after the other, else one for forty thousand runs of
     /// such.
     result<void> deallocate(std::span<block const> many) noexcept {
-        return done([&](call& c) { set_many(c, operation::deallocate, many, 0); });
+        return done([&](call& c) { detail::remote::ask_many(c, operation::deallocate, many); });
     }
 
     /// One request, however many.
     result<void> deallocate_batch(std::uint64_t batch, std::span<block const> many) noexcept {
-        return done([&](call& c) { set_many(c, operation::end_batch, many, batch); });
+        return done([&](call& c) { detail::remote::ask_many(c, operation::end_batch, many, batch); });
     }
 
     /// limit_exceeded if they are more runs than go into one request.
     result<void> transfer(std::span<block const> many, std::uint64_t batch) {
-        return done([&](call& c) { set_many(c, operation::transfer, many, batch); });
+        return done([&](call& c) { detail::remote::ask_many(c, operation::transfer, many, batch); });
     }
 
     /// Long ones are several requests, side by side.
     result<void> read(block b, std::size_t offset, std::span<std::byte> out) {
-        return done([&](call& c) { set_range(c, operation::read, b, offset, out.data(), out.size()); });
+        return done([&](call& c) { detail::remote::ask_read(c, b, offset, out); });
     }
     result<void> write(block b, std::size_t offset, std::span<std::byte const> in) {
-        auto* const from = const_cast<std::byte*>(in.data());  // it is only read
-        return done([&](call& c) { set_range(c, operation::write, b, offset, from, in.size()); });
+        return done([&](call& c) { detail::remote::ask_write(c, b, offset, in); });
     }
 
     /// At the server.
     result<void> copy(block from, std::size_t from_offset, block to, std::size_t to_offset, std::size_t bytes) {
-        return done([&](call& c) { set_copy(c, from, from_offset, to, to_offset, bytes); });
+        return done([&](call& c) { detail::remote::ask_copy(c, from, from_offset, to, to_offset, bytes); });
     }
 
     /// Others of the server find the block under that name, until it is freed: to read, write and copy.
     result<void> share(block b, std::string_view name) {
-        if (!is_name(name)) return std::make_error_code(std::errc::invalid_argument);
-        return done([&](call& c) {
-            c.what = operation::share;
-            c.b    = b;
-            c.text = name;
-        });
+        return done([&](call& c) { detail::remote::ask_name(c, operation::share, name, b); });
     }
     result<void> unshare(std::string_view name) {
-        if (!is_name(name)) return std::make_error_code(std::errc::invalid_argument);
-        return done([&](call& c) {
-            c.what = operation::unshare;
-            c.text = name;
-        });
+        return done([&](call& c) { detail::remote::ask_name(c, operation::unshare, name); });
     }
     /// A block that is shared under that name. It stays its maker's, and does not count in usage().
     result<block> open(std::string_view name) {
-        if (!is_name(name)) return std::make_error_code(std::errc::invalid_argument);
         waiting c;
-        c.what = operation::open;
-        c.text = name;
+        detail::remote::ask_name(c, operation::open, name);
         if (auto const why = run(c)) return why;
         return c.made;
     }
@@ -134,14 +126,10 @@ public:
     result<void> send_to(block from, std::size_t offset, std::size_t bytes, remote_store& other, block to,
                          std::size_t to_offset) {
         waiting grant;
-        set_range(grant, operation::grant, to, to_offset, nullptr, bytes);
+        detail::remote::ask_range(grant, operation::grant, to, to_offset, nullptr, bytes);
         if (auto const why = other.run(grant)) return why;
         return done([&](call& c) {
-            set_range(c, operation::send, from, offset, nullptr, bytes);
-            c.to        = to;
-            c.to_offset = to_offset;
-            c.ticket    = grant.ticket;
-            c.text      = other.core_->to.to_text();
+            detail::remote::ask_send(c, from, offset, bytes, other.describe(), to, to_offset, grant.ticket);
         });
     }
 
@@ -167,6 +155,7 @@ public:
     std::string describe() const { return core_->to.to_text(); }
 
     /// Tells the server, which frees all of it. Afterwards everything is store_closed. Waits for a second at most.
+    /// disconnected, timed_out: whether it heard is not known; then it frees all within a lease.
     result<void> close() noexcept {
         waiting c;
         c.what     = operation::goodbye;
@@ -178,7 +167,7 @@ public:
     executor_type get_executor() noexcept { return executor_type(core_->driver); }
 
     // Without waiting. The handler's arguments are boost::system::error_code, or a std::error_code, and then a
-    // block from those that give one.
+    // block from those that give one, a std::string from the status.
 
     template <class Token>
     auto async_allocate(std::size_t bytes, std::size_t alignment, Token&& token) {
@@ -186,35 +175,69 @@ public:
     }
     template <class Token>
     auto async_allocate_in(std::uint64_t batch, std::size_t bytes, std::size_t alignment, Token&& token) {
-        return initiate<true>([=](call& c) { set_allocate(c, batch, bytes, alignment); }, token);
+        return initiate<block>([=](call& c) { detail::remote::ask_blocks(c, batch, bytes, alignment); }, token);
     }
     /// What `many` refers to stays until the handler is called, as any memory.
     template <class Token>
     auto async_deallocate(std::span<block const> many, Token&& token) {
-        return initiate<false>([=](call& c) { set_many(c, operation::deallocate, many, 0); }, token);
+        return initiate<void>([=](call& c) { detail::remote::ask_many(c, operation::deallocate, many); }, token);
     }
     template <class Token>
     auto async_deallocate_batch(std::uint64_t batch, std::span<block const> many, Token&& token) {
-        return initiate<false>([=](call& c) { set_many(c, operation::end_batch, many, batch); }, token);
+        return initiate<void>([=](call& c) { detail::remote::ask_many(c, operation::end_batch, many, batch); },
+                              token);
     }
     template <class Token>
     auto async_transfer(std::span<block const> many, std::uint64_t batch, Token&& token) {
-        return initiate<false>([=](call& c) { set_many(c, operation::transfer, many, batch); }, token);
+        return initiate<void>([=](call& c) { detail::remote::ask_many(c, operation::transfer, many, batch); },
+                              token);
     }
     template <class Token>
     auto async_read(block b, std::size_t offset, std::span<std::byte> out, Token&& token) {
-        return initiate<false>([=](call& c) { set_range(c, operation::read, b, offset, out.data(), out.size()); },
-                               token);
+        return initiate<void>([=](call& c) { detail::remote::ask_read(c, b, offset, out); }, token);
     }
     template <class Token>
     auto async_write(block b, std::size_t offset, std::span<std::byte const> in, Token&& token) {
-        auto* const from = const_cast<std::byte*>(in.data());
-        return initiate<false>([=](call& c) { set_range(c, operation::write, b, offset, from, in.size()); }, token);
+        return initiate<void>([=](call& c) { detail::remote::ask_write(c, b, offset, in); }, token);
     }
     template <class Token>
     auto async_copy(block from, std::size_t from_offset, block to, std::size_t to_offset, std::size_t bytes,
                     Token&& token) {
-        return initiate<false>([=](call& c) { set_copy(c, from, from_offset, to, to_offset, bytes); }, token);
+        return initiate<void>(
+            [=](call& c) { detail::remote::ask_copy(c, from, from_offset, to, to_offset, bytes); }, token);
+    }
+    template <class Token>
+    auto async_share(block b, std::string name, Token&& token) {
+        return initiate<void>([=](call& c) { detail::remote::ask_name(c, operation::share, name, b); }, token);
+    }
+    template <class Token>
+    auto async_unshare(std::string name, Token&& token) {
+        return initiate<void>([=](call& c) { detail::remote::ask_name(c, operation::unshare, name); }, token);
+    }
+    template <class Token>
+    auto async_open(std::string name, Token&& token) {
+        return initiate<block>([=](call& c) { detail::remote::ask_name(c, operation::open, name); }, token);
+    }
+    /// Both stores stay until the handler is called.
+    template <class Token>
+    auto async_send_to(block from, std::size_t offset, std::size_t bytes, remote_store& other, block to,
+                       std::size_t to_offset, Token&& token) {
+        auto const grant = [=, there = &other](auto& self) {
+            there->template initiate<protocol::key>(
+                [=](call& c) { detail::remote::ask_range(c, operation::grant, to, to_offset, nullptr, bytes); },
+                self);
+        };
+        auto const send = [=, here = this, where = other.describe()](auto& self, protocol::key const& ticket) {
+            here->template initiate<void>(
+                [=](call& c) { detail::remote::ask_send(c, from, offset, bytes, where, to, to_offset, ticket); },
+                self);
+        };
+        return boost::asio::async_compose<Token, void(boost::system::error_code)>(
+            detail::remote::sending{grant, send}, token, get_executor());
+    }
+    template <class Token>
+    auto async_server_status(Token&& token) {
+        return initiate<std::string>([](call& c) { c.what = operation::status; }, token);
     }
 
 private:
@@ -257,45 +280,9 @@ public:
 
 private:
     static clock::time_point now() noexcept { return clock::now(); }
-    static bool is_name(std::string_view n) noexcept { return !n.empty() && n.size() <= protocol::most_name; }
-    static result<void> outcome(std::error_code why) noexcept {
+    static result<void>      outcome(std::error_code why) noexcept {
         if (why) return why;
         return {};
-    }
-
-    static void set_allocate(call& c, std::uint64_t batch, std::size_t bytes, std::size_t alignment) noexcept {
-        c.what      = operation::allocate;
-        c.batch     = batch;
-        c.length    = bytes;
-        c.alignment = alignment;
-    }
-    static void set_many(call& c, operation what, std::span<block const> many, std::uint64_t batch) noexcept {
-        c.what  = what;
-        c.many  = many;
-        c.batch = batch;
-    }
-    /// A range that is not in the block is not asked for, in pieces: only whether the block lives.
-    static void set_range(call& c, operation what, block b, std::size_t offset, std::byte* memory,
-                          std::size_t bytes) noexcept {
-        c.what   = what;
-        c.b      = b;
-        c.beyond = offset > b.bytes || bytes > b.bytes - offset;
-        if (c.beyond) {
-            c.what = operation::read;
-            return;
-        }
-        c.offset = offset;
-        c.memory = memory;
-        c.length = bytes;
-    }
-    static void set_copy(call& c, block from, std::size_t from_offset, block to, std::size_t to_offset,
-                         std::size_t bytes) noexcept {
-        c.what      = operation::copy;
-        c.b         = from;
-        c.offset    = from_offset;
-        c.to        = to;
-        c.to_offset = to_offset;
-        c.length    = bytes;
     }
 
     std::error_code run(waiting& c) noexcept {
@@ -310,16 +297,16 @@ private:
         return outcome(run(c));
     }
 
-    template <bool GivesBlock, class Set, class Token>
+    /// `Given`: what the handler gets besides the error.
+    template <class Given, class Set, class Token>
     auto initiate(Set set, Token& token) {
-        using code      = boost::system::error_code;
-        using signature = std::conditional_t<GivesBlock, void(code, block), void(code)>;
-        return boost::asio::async_initiate<Token, signature>(
+        using made = detail::remote::given<Given>;
+        return boost::asio::async_initiate<Token, typename made::signature>(
             [core = core_.get()](auto handler, Set const& fill) {
-                using made    = detail::remote::async_call<decltype(handler), GivesBlock>;
-                made* const c = made::make(core->driver, std::move(handler), fill);
-                c->deadline   = now() + core->options.timeout;
-                if constexpr (GivesBlock) {
+                using asked    = detail::remote::async_call<decltype(handler), Given>;
+                asked* const c = asked::make(core->driver, std::move(handler), fill);
+                c->deadline    = now() + core->options.timeout;
+                if (c->what == operation::allocate) {
                     if (auto const b = core->spare.take({c->batch, c->length, c->alignment}, c->count)) {
                         c->made = *b;
                         c->past = true;

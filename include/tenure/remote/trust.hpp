@@ -67,8 +67,18 @@ public:
         if (!known || (about.st_mode & 077) != 0)
             throw error(errc::access_denied, "token file " + path + " can be read by others; chmod 600 it");
 
-        tokens           out;
-        std::string_view rest = text;
+        try {
+            tokens out = from_text(text);
+            if (out.empty()) throw error(errc::access_denied, "it has no token");
+            return out;
+        } catch (error const& e) {
+            throw error(e.code(), "token file " + path + ": " + e.what());
+        }
+    }
+
+    /// The same, of what such a file says. Throws std::errc::invalid_argument where a token is none.
+    static tokens from_text(std::string_view rest) {
+        tokens out;
         while (!rest.empty()) {
             auto line = rest.substr(0, rest.find('\n'));
             rest.remove_prefix(std::min(rest.size(), line.size() + 1));
@@ -78,7 +88,6 @@ public:
             if (colon == line.npos) out.add("", line);
             else out.add(line.substr(0, colon), line.substr(colon + 1));
         }
-        if (out.empty()) throw error(errc::access_denied, "token file " + path + " has no token");
         return out;
     }
 

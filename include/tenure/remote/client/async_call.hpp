@@ -3,7 +3,8 @@
 #pragma once
 
 #include <memory>
-#include <type_traits>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include <boost/asio/associated_allocator.hpp>
@@ -19,9 +20,33 @@
 
 namespace tenure::detail::remote {
 
+/// What a handler gets of a finished call, beside why it failed.
+template <class T>
+struct given;
+template <>
+struct given<void> {
+    using signature = void(boost::system::error_code);
+    static std::tuple<> of(call&) noexcept { return {}; }
+};
+template <>
+struct given<block> {
+    using signature = void(boost::system::error_code, block);
+    static std::tuple<block> of(call& c) noexcept { return c.made; }
+};
+template <>
+struct given<protocol::key> {
+    using signature = void(boost::system::error_code, protocol::key);
+    static std::tuple<protocol::key> of(call& c) noexcept { return c.ticket; }
+};
+template <>
+struct given<std::string> {
+    using signature = void(boost::system::error_code, std::string);
+    static std::tuple<std::string> of(call& c) noexcept { return std::move(c.text); }
+};
+
 /// A call that nobody blocks for, with its handler: one allocation, by the handler's allocator. It stays until it
 /// runs on the handler's executor: until then the handler's cancellation slot may be used.
-template <class Handler, bool GivesBlock>
+template <class Handler, class Given>
 class async_call final : public call {
 public:
     using allocator_type = boost::asio::associated_allocator_t<Handler>;
@@ -98,7 +123,7 @@ private:
         void operator()() {
             Handler                         handler(std::move(what->handler_));
             boost::system::error_code const why  = what->error;
-            block const                     made = what->made;
+            auto                            made = given<Given>::of(*what);
             auto const                      work = std::move(what->work_);
             // The memory goes first: the handler may ask for the same again. It needs the handler's allocator.
             rebound     a(boost::asio::get_associated_allocator(handler));
@@ -106,8 +131,7 @@ private:
             if (c->slot_.is_connected()) c->slot_.clear();
             c->~async_call();
             traits::deallocate(a, c, 1);
-            if constexpr (GivesBlock) std::move(handler)(why, made);
-            else std::move(handler)(why);
+            std::apply([&](auto&... result) { std::move(handler)(why, std::move(result)...); }, made);
         }
     };
 

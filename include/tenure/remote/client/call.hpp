@@ -63,6 +63,13 @@ struct call {
     call(call const&)            = delete;
     call& operator=(call const&) = delete;
 
+    /// Whether it can only be done to blocks that are there. (To free others is done already.)
+    bool names_blocks() const noexcept {
+        using enum protocol::operation;
+        return what == read || what == write || what == copy || what == transfer || what == share ||
+               what == grant || what == send;
+    }
+
     /// The first error stays.
     void failed(std::error_code why) noexcept {
         if (!error) error = why;

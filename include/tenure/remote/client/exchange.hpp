@@ -59,7 +59,7 @@ public:
     /// Whoever waits for a request to be sent hears why not.
     void fail_waiting(std::error_code why) noexcept {
         queue_.for_each_that_wants([&](call& c) {
-            if (!pieces_.settles(c)) c.failed(why);
+            if (!pieces_.settles(c)) c.failed(c.what == protocol::operation::goodbye ? unheard : why);
             queue_.finish(c);
         });
     }
@@ -97,8 +97,9 @@ public:
         held_.begin(hello);
         resume(most, in_flight);
         queue_.for_each_that_wants([&](call& c) {
-            if (!pieces_.settles(c) && c.done != 0) c.failed(make_error_code(errc::disconnected));
-            if (c.error || pieces_.settles(c)) queue_.finish(c);
+            if (!pieces_.settles(c) && c.done == 0) return;
+            if (c.names_blocks()) c.failed(make_error_code(errc::stale_handle));  // the first of them are gone
+            queue_.finish(c);
         });
     }
 
@@ -113,8 +114,8 @@ public:
     }
 
     /// The session is over: what it had is gone at the server, too. What was under way fails, unless it was to
-    /// free.
-    void end(std::error_code why) noexcept {
+    /// free. `told`: by a server, which is there and has none of the blocks.
+    void end(std::error_code why, bool told) noexcept {
         ids_.over();
         spare_.drop_all();
         window_.for_each([&](request& r) {
@@ -124,7 +125,9 @@ public:
             window_.answered(r);
             if (!c) return;
             --c->under_way;
-            if (!freed && r.operation() != usage) c->failed(why);
+            if (r.operation() == goodbye) c->failed(unheard);
+            else if (told && c->names_blocks()) c->failed(make_error_code(errc::stale_handle));
+            else if (!freed && r.operation() != usage) c->failed(why);
             ask_no_more(*c);
             if (c->under_way == 0) queue_.finish(*c);
         });
@@ -189,6 +192,9 @@ private:
     static constexpr std::size_t most_waiting = 2 << 20;  ///< bytes to send, beyond which calls wait for their turn
     static constexpr std::size_t most_asked   = 16 << 20;  ///< bytes of large payloads that are to come
     static constexpr std::size_t large        = 64 << 10;
+
+    /// Of a goodbye: whatever else ends with it is closed, but nobody knows what the server did.
+    inline static std::error_code const unheard = make_error_code(errc::disconnected);
 
     void ask_no_more(call& c) noexcept {
         queue_.rests(c);

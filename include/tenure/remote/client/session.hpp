@@ -255,7 +255,7 @@ private:
             calls_.resume(most, reply.in_flight);
         } else {
             bool const same = greeting_.instance() == reply.instance;
-            end_session(make_error_code(errc::disconnected));
+            end_session(make_error_code(errc::disconnected), true);
             calls_.begin(hello_, same, most, reply.in_flight);
         }
         greeting_.keep(reply);
@@ -293,10 +293,10 @@ private:
         wait();
     }
 
-    void end_session(std::error_code why) noexcept {
+    void end_session(std::error_code why, bool told = false) noexcept {
         session_ = 0;
         greeting_.forget();
-        calls_.end(why);
+        calls_.end(why, told);
     }
 
     /// Nor is there another one: who waits for it hears why.
