@@ -151,8 +151,13 @@ private:
     detail::raw_handle raw() const noexcept { return {record_, word_}; }
 
     detail::buffer_record const& record() const noexcept { return *record_; }
+    errc                         refusal() const {
+        return record_ && alive() ? detail::refusal_of(record().from->registry, raw())
+                                                          : detail::stale_because(raw());
+    }
     detail::buffer_record const& checked() const {
-        if (!alive()) detail::throw_stale(raw());
+        if (errc const why = refusal(); why != errc{}) [[unlikely]]
+            detail::throw_refused(raw(), why);
         return *record_;
     }
     /// All that needs the bytes comes by here: what was evicted is back then.
@@ -161,8 +166,8 @@ private:
             detail::bring_back(raw());
         return *record_;
     }
-    result<void> refused(std::size_t offset, std::size_t n) const noexcept {
-        if (!alive()) return make_error_code(errc::stale_handle);
+    result<void> refused(std::size_t offset, std::size_t n) const {
+        if (auto const why = refusal(); why != errc{}) return make_error_code(why);
         if (offset > size_ || n > size_ - offset) return make_error_code(errc::out_of_range);
         return {};
     }

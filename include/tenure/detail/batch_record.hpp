@@ -9,9 +9,11 @@
 #include <limits>
 #include <memory_resource>
 #include <source_location>
+#include <stop_token>
 #include <system_error>
 
 #include <tenure/batch.hpp>
+#include <tenure/detail/deadlines.hpp>
 #include <tenure/detail/finalizer.hpp>
 #include <tenure/detail/region.hpp>
 #include <tenure/detail/spin_lock.hpp>
@@ -213,7 +215,7 @@ enum class paging_state : int { in, moving, out };
 /// always be read, and is checked by `id`. Fields that others read are atomic, even where one thread alone writes
 /// them.
 struct batch_record {
-    batch_record() noexcept { primary.batch = this; }
+    batch_record() noexcept { primary.batch = timer.batch = this; }
 
     lane primary;
 
@@ -289,8 +291,18 @@ struct batch_record {
     undo_point*                  undo = nullptr;          ///< the newest checkpoint; of who may make it `undoing`
     std::atomic<thread_context*> undoer{nullptr};         ///< who made it so
     int                          unwound = no_unwinding;  ///< more exceptions than this, and its guard rolls back
+    // Of one that is `limited` by itself, which a timeout makes it.
+    std::atomic<std::uint64_t> deadline{0};  ///< its own or that of one above, whichever is first; 0: none
+    deadline_node              timer;        ///< armed if it is its own
+
+    std::atomic<errc>              cause{};        ///< why it went, or has to, before its end
+    std::atomic<std::stop_source*> stop{nullptr};  ///< made when somebody asks for a token
 
     bool is_here() const noexcept;  ///< this thread opened it, or has entered its own lane
+    errc why_closed() const noexcept {
+        errc const early = cause.load(std::memory_order_acquire);
+        return early == errc{} ? errc::batch_ended : early;
+    }
     bool closed() const noexcept { return state.load(std::memory_order_acquire) & batch_flags::closed; }
 };
 
