@@ -73,7 +73,11 @@ public:
 
     /// As batch_scope::enter: the batch is current on this thread while the guard lives, which must not be across
     /// co_await. Throws std::bad_alloc, batch_ended.
-    [[nodiscard]] entered enter() const { return entered(detail::enter_held(held("enter batch "))); }
+    [[nodiscard]] entered enter() const {
+        auto* const b = detail::find_anywhere(id_.value);
+        if (b && detail::visit_primary(*b, id_.value)) return entered(&b->primary);
+        return entered(detail::enter_held(held("enter batch ")));
+    }
 
     /// As batch_scope::make, from whichever thread. Cost: as enter(), which serves better where more is made.
     template <class T, class... Args>

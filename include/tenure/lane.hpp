@@ -100,7 +100,7 @@ public:
             detail::leave(visit);
         }
         detail::leave(previous_);
-        detail::leave_lane(lane_);
+        detail::leave_visit(lane_);
     }
 
     /// For containers that live in the batch, while this guard does on this thread.

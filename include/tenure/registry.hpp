@@ -336,6 +336,7 @@ inline void registry::page_in(batch_id id) {
 
 inline entered registry::enter(batch_id id) {
     auto* const b = find(id, "enter batch ").record;
+    if (b && detail::visit_primary(*b, id.value)) return entered(&b->primary);
     if (!b || (!detail::is_root(*b) && !detail::hold(*b, id.value)))
         throw error(errc::batch_ended, "enter batch #" + std::to_string(id.value));
     return entered(detail::enter_held(*b));

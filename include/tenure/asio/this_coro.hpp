@@ -8,7 +8,7 @@
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <tenure/batch.hpp>
-#include <tenure/registry.hpp>
+#include <tenure/batch_scope.hpp>
 
 namespace tenure::this_coro {
 

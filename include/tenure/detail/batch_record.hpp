@@ -79,9 +79,10 @@ struct alignas(64) lane {
     std::uint32_t              hole_line = 0;      ///< where to look for the next
     bool                       claimed   = false;  ///< idle, but some call's for the moment; under the batch's lock
     bool                       in_hole   = false;  ///< the current run is one of them
-    std::atomic<std::uint32_t> users{0};           ///< who entered through it; changes under the batch's lock
-    lane*                      next = nullptr;
-    lane_resource              resource{*this};
+    std::atomic<std::uint32_t> users{0};  ///< who entered through it; changes under the batch's lock, or by
+                                          ///< who has made a primary lane `taken`
+    lane*         next = nullptr;
+    lane_resource resource{*this};
 };
 
 /// Flags of batch_record::state, above the count of holds and below the low half of the generation.
@@ -95,6 +96,7 @@ inline constexpr std::uint64_t done     = 1u << 25;  ///< memory is freed
 inline constexpr std::uint64_t released = 1u << 26;  ///< no guard refers to the record
 inline constexpr std::uint64_t retained = 1u << 27;  ///< ended, cleanup::manual: waits for destroy
 inline constexpr std::uint64_t stopping = 1u << 28;  ///< another thread asked the guard to stop
+inline constexpr std::uint64_t taken    = 1u << 29;  ///< somebody is in its own lane, who is not its guard
 inline constexpr std::uint64_t closed   = ended | done | retained | stopping;  ///< nothing is made any more
 }  // namespace batch_flags
 

@@ -14,15 +14,17 @@ namespace tenure::detail {
 /// Which batch is current on this thread, and what is so again afterwards.
 
 /// Stands for the batch of a flow of control that went on after its end: everything is refused there.
-inline batch_record over{};
+inline batch_record lapsed{};
 
 /// The thread is through with the lane; its objects stay, and the next thread goes on where it stopped.
 inline void leave_lane(lane* l) noexcept {
     batch_record& b = *l->batch;
     {
         std::scoped_lock const guard(b.lock);
-        if (--l->users == 0 && !(l == &b.primary && b.in_chain))
-            l->thread.store(nullptr, std::memory_order_release);
+        if (--l->users == 0) {
+            if (l != &b.primary) l->thread.store(nullptr, std::memory_order_release);
+            else if (!b.in_chain) give_primary(b);
+        }
     }
     if (is_root(b)) return;
     registry_core& r      = *b.registry.load(std::memory_order_relaxed);
@@ -59,7 +61,7 @@ inline void resume(former_current& f, lane const* leaving = nullptr) noexcept {
             me.current = l;
             return;
         }
-        if (&b == &over) {
+        if (&b == &lapsed) {
             me.current = l;
             return;
         }

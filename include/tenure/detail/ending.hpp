@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <utility>
 
 #include <tenure/detail/background.hpp>
 #include <tenure/detail/opening.hpp>
@@ -43,23 +44,23 @@ inline batch_record* reclaim(batch_record* b) noexcept {
 
 inline void retain(batch_record& b) noexcept;
 
-/// Gives a hold back. With the last one, a batch that is retained leaves its parent. True: it is over and can be
-/// freed.
-inline bool drop_hold(batch_record* b) noexcept {
+/// Gives a hold back, and `flags`. With the last one, a batch that is retained leaves its parent. True: it is over
+/// and can be freed.
+inline bool drop_hold(batch_record* b, std::uint64_t flags = 0) noexcept {
     std::uint64_t s = b->state.load(std::memory_order_acquire);
     do {
         bool const last = (s & batch_flags::holds) == 1;
         if (last && s & batch_flags::retained && !(s & batch_flags::ended)) retain(*b);
-    } while (!b->state.compare_exchange_weak(s, s - 1, std::memory_order_acq_rel));
+    } while (!b->state.compare_exchange_weak(s, (s - 1) & ~flags, std::memory_order_acq_rel));
     return (s & batch_flags::holds) == 1 && s & batch_flags::ended;
 }
 
 /// No recursion: a batch that goes gives back its hold of the next.
-inline void let_go(batch_record* b) noexcept {
+inline void let_go(batch_record* b, std::uint64_t flags) noexcept {
     while (b) {
         std::uint64_t const id   = b->id.load(std::memory_order_relaxed);
         bool const          left = b->residency == tenure::residency::paged_when_left;
-        if (!drop_hold(b)) {
+        if (!drop_hold(b, std::exchange(flags, 0))) {
             if (left) [[unlikely]]
                 note_leaving(*b, id);
             return;
@@ -188,6 +189,7 @@ inline void leave_chain(batch_record& b) noexcept {
 inline void release_primary(batch_record& b) noexcept {
     std::scoped_lock const guard(b.lock);
     if (b.primary.users == 0) b.primary.thread.store(nullptr, std::memory_order_release);
+    else take_primary(b);
 }
 
 /// What a child's parent is told when the child no longer counts, or must be waited for.

@@ -38,7 +38,8 @@ inline lane* enter_lane(batch_record& b, bool exclusive) {
     lane* l = nullptr;
     {
         std::scoped_lock const guard(b.lock);
-        if (fits(b.primary)) l = take(b.primary);
+        if (fits(b.primary) && (b.primary.thread.load(std::memory_order_relaxed) == me || take_primary(b)))
+            l = take(b.primary);
         for (lane* other = b.lanes; other && !l; other = other->next)
             if (fits(*other)) l = take(*other);
     }
@@ -70,6 +71,33 @@ inline lane* enter_held(batch_record& b, bool exclusive = false) {
     return l;
 }
 
+/// The batch's own lane, and a hold, by one locked instruction: of a batch without a guard, in whose lane nobody
+/// is.
+inline bool visit_primary(batch_record& b, std::uint64_t id) noexcept {
+    using namespace batch_flags;
+    std::uint64_t s = b.state.load(std::memory_order_acquire);
+    do {
+        if (!same_batch(s, id) || (s & (closed | released | taken)) != released) return false;
+    } while (!b.state.compare_exchange_weak(s, (s + 1) | taken, std::memory_order_acq_rel));
+    b.primary.thread.store(&this_thread, std::memory_order_relaxed);
+    b.primary.users.store(1, std::memory_order_relaxed);
+    note_entry(b);
+    return true;
+}
+
+/// And back, by one. As leave_lane.
+inline void leave_visit(lane* l) noexcept {
+    batch_record& b    = *l->batch;
+    bool const    sole = l == &b.primary && l->users.load(std::memory_order_relaxed) == 1;
+    if (!sole || b.in_chain.load(std::memory_order_relaxed)) return leave_lane(l);
+    registry_core& r      = *b.registry.load(std::memory_order_relaxed);
+    bool const     can_go = b.evictable.load(std::memory_order_relaxed);
+    l->users.store(0, std::memory_order_relaxed);
+    l->thread.store(nullptr, std::memory_order_relaxed);
+    let_go(&b, batch_flags::taken);
+    if (can_go) relieve(r);
+}
+
 /// For the time of one call a lane that nobody uses is this thread's, so that its list can be changed.
 class lane_claim {
 public:
@@ -77,18 +105,23 @@ public:
         if (!l || l->thread.load(std::memory_order_relaxed)) return;
         std::scoped_lock const guard(l->batch->lock);
         if (l->thread.load(std::memory_order_relaxed)) return;
+        if (is_primary(*l) && !take_primary(*l->batch)) return;
         l->thread.store(&this_thread, std::memory_order_relaxed);
         lane_ = l;
     }
     ~lane_claim() {
         if (!lane_) return;
         std::scoped_lock const guard(lane_->batch->lock);
-        if (lane_->users == 0) lane_->thread.store(nullptr, std::memory_order_release);
+        if (lane_->users > 0) return;
+        if (is_primary(*lane_)) give_primary(*lane_->batch);
+        else lane_->thread.store(nullptr, std::memory_order_release);
     }
     lane_claim(lane_claim const&)            = delete;
     lane_claim& operator=(lane_claim const&) = delete;
 
 private:
+    static bool is_primary(lane const& l) noexcept { return &l == &l.batch->primary; }
+
     lane* lane_ = nullptr;
 };
 

@@ -57,9 +57,19 @@ inline bool hold_until_freed(batch_record& b) noexcept {
 /// The memory is still there, even if nothing can be made: so a batch that was ended with cleanup::manual counts.
 inline constexpr std::uint64_t unless_over = batch_flags::ended | batch_flags::done;
 
-/// Gives a hold back; with the last one a batch that is over is reclaimed, and one that is paged_when_left goes
-/// out.
-void let_go(batch_record* b) noexcept;
+/// Makes the batch's own lane this thread's, unless it is another use's. By a locked instruction, for a visit does
+/// it without the batch's lock.
+inline bool take_primary(batch_record& b) noexcept {
+    return !(b.state.fetch_or(batch_flags::taken, std::memory_order_acq_rel) & batch_flags::taken);
+}
+inline void give_primary(batch_record& b) noexcept {
+    b.primary.thread.store(nullptr, std::memory_order_release);
+    b.state.fetch_and(~batch_flags::taken, std::memory_order_acq_rel);
+}
+
+/// Gives a hold back, and flags that went with it; with the last one a batch that is over is reclaimed, and one
+/// that is paged_when_left goes out.
+void let_go(batch_record* b, std::uint64_t flags = 0) noexcept;
 
 /// The same, but it stays where it is.
 void let_go_in_place(batch_record* b) noexcept;

@@ -104,6 +104,7 @@ public:
             std::scoped_lock const with_lane(l->batch->lock);
             l->users = 0;
             l->thread.store(nullptr, std::memory_order_release);
+            if (l == &l->batch->primary) l->batch->state.fetch_and(~batch_flags::taken, std::memory_order_release);
             me.root_lane = nullptr;
         }
         me.record_count = 0;

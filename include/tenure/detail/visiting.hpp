@@ -30,10 +30,12 @@ struct visited_lane {
 };
 inline visited_lane lane_to_visit(std::uint64_t id) {
     batch_record* const b = find_anywhere(id);
-    if (!b) return {id ? &over.primary : nullptr, false};
+    if (!b) return {id ? &lapsed.primary : nullptr, false};
+    if (visit_primary(*b, id)) [[likely]]
+        return {&b->primary, true};
     if (b->guard.load(std::memory_order_acquire) == &this_thread)
-        return {b->closed() ? &over.primary : &b->primary, false};
-    if (!is_root(*b) && !hold(*b, id)) return {&over.primary, false};
+        return {b->closed() ? &lapsed.primary : &b->primary, false};
+    if (!is_root(*b) && !hold(*b, id)) return {&lapsed.primary, false};
     return {enter_held(*b), true};
 }
 
@@ -41,14 +43,14 @@ inline visited_lane lane_to_visit(std::uint64_t id) {
 /// open or made current in between. For a batch that is over, one stands in where make throws batch_ended: never a
 /// batch that nobody named.
 ///
-/// Costs four locked instructions, two for the hold and two for a lane that no other thread is in; none where the
-/// batch is current already, or its guard is this thread's.
+/// Costs two locked instructions; more where another thread is inside; none where the batch is current already, or
+/// its guard is this thread's.
 class visit {
 public:
     /// Throws std::bad_alloc: another thread is in all the lanes there are.
     explicit visit(std::uint64_t id) {
         thread_context const& me = this_thread;
-        if (current_id() == id && me.current != &over.primary && !me.visiting) {
+        if (current_id() == id && me.current != &lapsed.primary && !me.visiting) {
             there_    = me.current;
             previous_ = {there_, there_ ? there_->serial.load(std::memory_order_relaxed) : 0};
             return;
@@ -64,7 +66,7 @@ public:
         if (me.current != there_ || me.visiting) [[unlikely]]
             put_back();
         else if (moved_) resume(previous_, there_);
-        if (entered_) leave_lane(there_);
+        if (entered_) leave_visit(there_);
     }
     visit(visit const&)            = delete;
     visit& operator=(visit const&) = delete;
