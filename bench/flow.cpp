@@ -3,7 +3,11 @@
 
 // What it costs that the current batch follows the flow of control, beside the same without a batch.
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include <benchmark/benchmark.h>
 #include <boost/asio/awaitable.hpp>
@@ -75,5 +79,26 @@ void call_entered(benchmark::State& state) {
     }
 }
 BENCHMARK(call_entered)->Name("flow/call/enter");
+
+/// Opens 100,000 batches with a timeout, then ends them; beside those without one. No deadline comes.
+void arm_and_disarm(benchmark::State& state) {
+    constexpr std::size_t             many = 100'000;
+    std::optional<tenure::supervisor> watch;
+    if (state.range(0) == 2) watch.emplace();
+    tenure::batch_options options;
+    if (state.range(0) > 0) options.timeout = std::chrono::hours(1);
+    std::vector<tenure::batch_owner> all;
+    all.reserve(many);
+    for (auto _ : state) {
+        for (std::size_t i = 0; i < many; ++i) all.emplace_back(options);
+        all.clear();
+    }
+    state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(many));
+}
+BENCHMARK(arm_and_disarm)
+    ->Name("flow/open_end_100000/timeout")
+    ->ArgName("0_none_1_unsupervised_2_supervised")
+    ->DenseRange(0, 2)
+    ->Unit(benchmark::kMillisecond);
 
 }  // namespace

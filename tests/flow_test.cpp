@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <stop_token>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -21,9 +22,11 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/dispatch.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/thread_pool.hpp>
@@ -583,5 +586,85 @@ TEST_SUITE("batch_owner") {
         batch_owner c(tenure::batch_options{});
         request.end();
         CHECK(c.status() == batch_status::done);
+    }
+}
+
+TEST_SUITE("supervisor") {
+    using namespace std::chrono_literals;
+
+    TEST_CASE_FIXTURE(accounting, "acts at the deadline, on a thread of its own or the user's") {
+        for (bool const own : {true, false}) {
+            CAPTURE(own);
+            asio::io_context                  io;
+            tenure::registry                  reg;
+            std::optional<tenure::supervisor> watch;
+            if (own) watch.emplace(reg);
+            else watch.emplace(io.get_executor(), reg);
+            std::jthread user;
+            auto const   work = asio::make_work_guard(io);
+            if (!own) user = std::jthread([&] { io.run(); });
+            {
+                batch_owner const        later(reg, {.timeout = 1h});
+                batch_owner              soon(reg, {.timeout = 3ms});
+                auto const               h = soon.make<text>(1u);
+                std::atomic<bool>        told{false};
+                std::stop_callback const tell(soon.stop_token(), [&] { told = true; });
+                batch_scope              open(reg, {.timeout = 3ms});
+                auto const               here = open.make<note>();
+                std::stop_token const    stop = open.stop_token();
+                while (!told || text::alive > 0 || !stop.stop_requested()) std::this_thread::yield();
+                check_throws(errc::expired, {}, [&] { h->batch = 2; });
+                CHECK(here.alive());
+                CHECK(open.try_make<note>().error() == errc::expired);
+                CHECK(soon.status() == batch_status::expired);
+                CHECK(later.status() == batch_status::active);
+            }
+            watch.reset();
+            io.stop();
+        }
+    }
+
+    TEST_CASE_FIXTURE(accounting, "an expired request's coroutine unwinds") {
+        asio::io_context   io;
+        tenure::supervisor watch(io.get_executor());
+        batch_owner        request(tenure::batch_options{.name = "request", .timeout = 2ms});
+        std::exception_ptr why;
+        asio::co_spawn(
+            tenure::bind_batch(io, request),
+            [&]() -> awaitable<void> {
+                asio::steady_timer        never(io, 1h);
+                std::stop_callback const  cut(request.stop_token(),
+                                              [&] { asio::post(io, [&] { never.cancel(); }); });
+                boost::system::error_code e;
+                co_await never.async_wait(asio::redirect_error(use_awaitable, e));
+                CHECK(e == asio::error::operation_aborted);
+                tenure::make<note>();
+            },
+            [&](std::exception_ptr e) { why = e; });
+        io.run();
+        check_throws(errc::expired, {"that is over"}, [&] { std::rethrow_exception(why); });
+    }
+
+    TEST_CASE_FIXTURE(accounting, "comes and goes while others open and end batches") {
+        tenure::registry          reg;
+        std::atomic<bool>         done{false};
+        std::vector<std::jthread> threads;
+        for (unsigned i = 0; i < 3; ++i)
+            threads.emplace_back([&, i] {
+                dice d(i);
+                while (!done) {
+                    batch_scope b(reg, {.timeout = std::chrono::microseconds(d.below(300))});
+                    for (auto n = d.below(50); n > 0; --n)
+                        if (auto const h = b.try_make<text>(n); !h && h.error() != errc::expired)
+                            FAIL_CHECK("other");
+                }
+            });
+        for (int i = 0; i < (TENURE_SANITIZED ? 20 : 200); ++i) {
+            tenure::supervisor const watch(reg);
+            std::this_thread::yield();
+        }
+        done = true;
+        threads.clear();
+        CHECK(text::alive == 0);
     }
 }

@@ -18,6 +18,7 @@
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
@@ -191,8 +192,10 @@ private:
             auto const start = graph_.find(ask.package);
             if (!start) throw std::invalid_argument{"no package is called " + ask.package};
             if (ask.wait.count()) co_await pause(batch, ask.wait);
-            auto const  in_batch = tenure::bind_batch(pool_.get_executor(), batch);
-            std::string text = co_await asio::co_spawn(in_batch, think(*start, ask.replace), asio::use_awaitable);
+            // What stops it is its batch; Asio's own cancellation must not pass to another thread.
+            auto const  there = tenure::bind_batch(pool_.get_executor(), batch);
+            auto const  alone = asio::bind_cancellation_slot(asio::cancellation_slot{}, asio::use_awaitable);
+            std::string text  = co_await asio::co_spawn(there, think(*start, ask.replace), alone);
             ++figures_.ok;
             co_return text;
         } catch (tenure::error const& e) {

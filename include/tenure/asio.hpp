@@ -3,5 +3,6 @@
 #pragma once
 
 #include <tenure/asio/batch_executor.hpp>
+#include <tenure/asio/supervisor.hpp>
 #include <tenure/asio/this_coro.hpp>
 #include <tenure/asio/with_batch.hpp>

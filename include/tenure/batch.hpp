@@ -75,6 +75,8 @@ struct batch_limits {
     std::function<void(batch_id, std::size_t in_use)> on_soft{};
 };
 
+inline constexpr std::chrono::nanoseconds no_timeout = std::chrono::nanoseconds::max();
+
 struct batch_options {
     std::string_view name{};  ///< copied; what exceeds 63 bytes is cut
     tenure::cleanup  cleanup = tenure::cleanup::on_exit;
@@ -89,6 +91,13 @@ struct batch_options {
 
     /// For eviction policies that look at it: the lower goes out first.
     int priority = 0;
+
+    /// How long it may take, from its opening on; what is left to the batch above it where that is less. Then it
+    /// expires: make throws errc::expired, its stop_token fires, batches below it expire, too, and it goes as soon
+    /// as no thread is inside; an open guard keeps what it has until it closes. Acted on by a supervisor (asio.hpp)
+    /// or by registry::expire_overdue; else noticed at the next make, at the next access to a buffer, or at the
+    /// end. Then each make looks at the clock, and costs some 50 ns.
+    std::chrono::nanoseconds timeout = no_timeout;
 
     batch_limits limits{};
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <source_location>
+#include <stop_token>
 #include <string>
 #include <utility>
 
@@ -65,10 +66,19 @@ public:
     batch_id id() const noexcept { return id_; }
     explicit operator bool() const noexcept { return static_cast<bool>(id_); }
 
-    /// `done` where it is over, or there is none.
+    /// As those of batch_scope.
+    void cancel() noexcept {
+        if (auto* const b = detail::find_anywhere(id_.value)) detail::stop_batch(*b, id_.value, errc::cancelled);
+    }
+    std::stop_token stop_token() const {
+        auto* const b = detail::find_anywhere(id_.value);
+        return detail::stop_token_of(b ? *b : detail::nobody, id_.value);
+    }
+
+    /// `done` where there is none.
     batch_status status() const noexcept {
         auto* const b = detail::find_anywhere(id_.value);
-        return b ? detail::status_of(*b, id_.value) : batch_status::done;
+        return detail::status_of(b ? *b : detail::nobody, id_.value);
     }
 
     /// As batch_scope::enter: the batch is current on this thread while the guard lives, which must not be across
@@ -113,7 +123,7 @@ private:
         detail::lane const* const current = detail::this_thread.current;
         if (!current) return registry::global().new_batch(options, {}, where);
         auto* const r = current->batch->registry.load(std::memory_order_relaxed);
-        if (!r) throw error(errc::batch_ended, "open a batch below one that is over");
+        if (!r) throw error(current->batch->why_closed(), "open a batch below one that is over");
         auto* const b = detail::open_batch(*r, current->batch, &options, false, where);
         return {b->id.load(std::memory_order_relaxed)};
     }
@@ -122,7 +132,7 @@ private:
     detail::batch_record& held(char const* call) const {
         auto* const b = detail::find_anywhere(id_.value);
         if (!b || !detail::hold(*b, id_.value))
-            throw error(errc::batch_ended, call + ("#" + std::to_string(id_.value)));
+            throw error(detail::over_because(b, id_.value), call + ("#" + std::to_string(id_.value)));
         return *b;
     }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <memory_resource>
 #include <source_location>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -181,6 +182,15 @@ public:
     /// wrong_thread.
     batch_id detach();
 
+    /// Makes no more here or in batches below, from any thread: make throws errc::cancelled, the stop_token fires,
+    /// and what is not open on a thread goes at once; this batch when its guard closes. No-op if it is over. Cost:
+    /// a few microseconds, and a pass over the batches of the process where there are batches below.
+    void cancel() noexcept { detail::stop_batch(*batch_, id_, errc::cancelled); }
+
+    /// Fires when the batch is cancelled, expires, or is asked to stop by the end of one above; on the thread that
+    /// does it. Any thread. Throws std::bad_alloc.
+    std::stop_token stop_token() const { return detail::stop_token_of(*batch_, id_); }
+
     batch_id     id() const noexcept { return {id_}; }
     std::string  name() const { return detail::name_of(*batch_); }
     batch_status status() const noexcept;
@@ -233,7 +243,7 @@ inline batch_scope::batch_scope(detail::registry_core* core, detail::batch_recor
         }
     }
     if (!core) [[unlikely]]
-        throw error(errc::batch_ended, "open a batch below one that is over or was detached");
+        throw error(parent->why_closed(), "open a batch below one that is over or was detached");
     batch_ = detail::open_batch(*core, parent, options, true, where);
     id_    = batch_->id.load(std::memory_order_relaxed);
 }
@@ -276,7 +286,8 @@ inline batch_report batch_scope::discard() {
 }
 
 inline detail::lane* batch_scope::enter_as(bool exclusive) const {
-    if (!detail::hold(*batch(), id_)) throw error(errc::batch_ended, "enter batch " + detail::label_of(*batch_));
+    if (!detail::hold(*batch(), id_))
+        throw error(detail::over_because(batch_, id_), "enter batch " + detail::label_of(*batch_));
     return detail::enter_held(*batch_, exclusive);
 }
 
@@ -289,9 +300,7 @@ inline batch_id batch_scope::detach() {
     return {id_};
 }
 
-inline batch_status batch_scope::status() const noexcept {
-    return detail::status_of(batch_->state.load(std::memory_order_acquire));
-}
+inline batch_status batch_scope::status() const noexcept { return detail::status_of(*batch_, id_); }
 
 namespace detail {
 

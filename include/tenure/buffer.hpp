@@ -54,12 +54,12 @@ public:
     void write(std::size_t offset, std::span<T const> in) const { must(try_write(offset, in), "write to"); }
 
     result<void> try_read(std::size_t offset, std::span<T> out) const {
-        if (!alive()) return make_error_code(errc::stale_handle);
+        if (auto const why = refusal(); why != errc{}) return make_error_code(why);
         if (offset > size_ || out.size() > size_ - offset) return make_error_code(errc::out_of_range);
         return record().from->store.read(record().where, offset * sizeof(T), std::as_writable_bytes(out));
     }
     result<void> try_write(std::size_t offset, std::span<T const> in) const {
-        if (!alive()) return make_error_code(errc::stale_handle);
+        if (auto const why = refusal(); why != errc{}) return make_error_code(why);
         if (offset > size_ || in.size() > size_ - offset) return make_error_code(errc::out_of_range);
         return record().from->store.write(record().where, offset * sizeof(T), std::as_bytes(in));
     }
@@ -119,8 +119,13 @@ private:
     detail::raw_handle raw() const noexcept { return {record_, word_}; }
 
     detail::buffer_record const& record() const noexcept { return *record_; }
+    errc                         refusal() const {
+        return record_ && alive() ? detail::refusal_of(record().from->registry, raw())
+                                                          : detail::stale_because(raw());
+    }
     detail::buffer_record const& checked() const {
-        if (!alive()) detail::throw_stale(raw());
+        if (errc const why = refusal(); why != errc{}) [[unlikely]]
+            detail::throw_refused(raw(), why);
         return *record_;
     }
     [[noreturn]] void fail(std::error_code why, char const* call) const {

@@ -13,6 +13,7 @@
 
 #include <tenure/batch.hpp>
 #include <tenure/detail/giving.hpp>
+#include <tenure/detail/lapses.hpp>
 #include <tenure/error.hpp>
 
 namespace tenure {
@@ -68,9 +69,11 @@ struct handle_access {
     }
 };
 
-[[noreturn]] TENURE_COLD inline void throw_stale(raw_handle h) {
-    throw error(errc::stale_handle, h.word == 0 ? "access through a null handle" : "access through a handle");
+[[noreturn]] TENURE_COLD inline void throw_refused(raw_handle h, errc why) {
+    throw error(why, h.word == 0 ? "access through a null handle" : "access through a handle");
 }
+
+[[noreturn]] TENURE_COLD inline void throw_stale(raw_handle h) { throw_refused(h, stale_because(resolve(h))); }
 
 [[noreturn]] TENURE_COLD inline void throw_out_of_range(std::size_t i, std::size_t n) {
     throw error(errc::out_of_range, "element " + std::to_string(i) + " of an array of " + std::to_string(n));

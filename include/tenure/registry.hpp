@@ -11,6 +11,7 @@
 #include <mutex>
 #include <new>
 #include <source_location>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,6 +45,9 @@ struct registry_options {
     /// that of the environment's TMPDIR, else /var/tmp.
     std::string  page_file{};
     paged_access access = paged_access::brings_back;
+
+    /// For timeouts, in nanoseconds; none: the steady clock. It never goes back. Any thread.
+    std::uint64_t (*clock)() noexcept = nullptr;
 
     /// Free memory that stays free this long goes back to the system, a few MiB at a time, as batches come and go.
     std::chrono::nanoseconds decay = std::chrono::seconds(5);
@@ -99,6 +103,17 @@ public:
     /// The closing brace, from any thread. No-op if it is over. Throws no_such_batch. A guard of another thread is
     /// asked to stop: its make fails from then on, and the batch is `ending` until that guard closes.
     void end_batch(batch_id id) { end(id, false); }
+
+    /// As batch_scope::cancel; a batch without a guard goes as soon as no thread is inside, whatever its cleanup.
+    /// No-op if it is over. Throws no_such_batch, not_owner: the root.
+    void cancel(batch_id id);
+
+    /// As batch_scope::stop_token; of what is over, one that has been asked to stop. Throws no_such_batch.
+    std::stop_token stop_token(batch_id id) const;
+
+    /// Expires the batches whose time is up. Returns how long it is till the next, no_timeout if there is none. For
+    /// event loops that a supervisor does not fit; any thread. Cost: a batch at a time, as cancel().
+    std::chrono::nanoseconds expire_overdue() noexcept { return detail::expire_overdue(*core_); }
 
     /// As end_batch, and tells what it did: exact where no other thread is at the batch. What stores could not free
     /// is in the snapshot only.
@@ -206,9 +221,11 @@ public:
 
 private:
     friend class batch_scope;
+    friend class supervisor;
     friend detail::lane& detail::current_lane();
 
     static registry& open_global();
+    void             watch_deadlines(std::shared_ptr<detail::deadline_watch> watch);
     detail::lane&    root_lane() { return *detail::lane_of_root(*core_); }
     detail::found    find(batch_id id, char const* call) const;
     detail::found    find_to_end(batch_id id, char const* call) const;
@@ -227,6 +244,7 @@ inline registry::registry(registry_options options) : options_(std::move(options
         detail::open_registry(memory, store, std::move(paging), static_cast<std::uint64_t>(options_.decay.count()),
                               std::source_location::current());
     core_->background.limit(options_.background_limit);
+    if (options_.clock) core_->deadlines.now = options_.clock;
 }
 
 inline registry::~registry() {
@@ -260,7 +278,9 @@ inline batch_id registry::new_batch(batch_options const& options, batch_id paren
     detail::batch_record* up = core_->root;
     if (parent) {
         up = find(parent, "open a batch below ").record;
-        if (!up) throw error(errc::batch_ended, "open a batch below #" + std::to_string(parent.value));
+        if (!up)
+            throw error(detail::over_because(up, parent.value),
+                        "open a batch below #" + std::to_string(parent.value));
     }
     return {detail::open_batch(*core_, up, &options, false, where)->id.load(std::memory_order_relaxed)};
 }
@@ -275,7 +295,7 @@ inline batch_id registry::set_current_batch(batch_id id) {
     detail::batch_record* b        = detail::find_anywhere(id.value);
     if (!b) {
         find(id, "make current: batch ");
-        throw error(errc::batch_ended, "make current: batch #" + std::to_string(id.value));
+        throw error(detail::over_because(b, id.value), "make current: batch #" + std::to_string(id.value));
     }
     detail::lane* to      = nullptr;
     bool          visited = false;
@@ -285,11 +305,11 @@ inline batch_id registry::set_current_batch(batch_id id) {
         to = &b->primary;  // a destructor puts back what was current: there, too, nothing can be made
     } else if (b->guard.load(std::memory_order_acquire) == &detail::this_thread) {
         if (b->closed() && !b->in_chain.load(std::memory_order_relaxed))
-            throw error(errc::batch_ended, "make current: batch #" + std::to_string(id.value));
+            throw error(b->why_closed(), "make current: batch #" + std::to_string(id.value));
         to = &b->primary;
     } else {
         if (!detail::is_root(*b) && !detail::hold(*b, id.value))
-            throw error(errc::batch_ended, "make current: batch #" + std::to_string(id.value));
+            throw error(detail::over_because(b, id.value), "make current: batch #" + std::to_string(id.value));
         to                                = detail::enter_held(*b);
         visited                           = true;
         detail::this_thread.leave_visited = &detail::leave_visited;
@@ -301,6 +321,26 @@ inline batch_id registry::set_current_batch(batch_id id) {
 inline void registry::end(batch_id id, bool destroy) {
     detail::found const f = find_to_end(id, destroy ? "destroy batch " : "end batch ");
     if (f.record) detail::end_record(*f.record, id.value, destroy);
+}
+
+inline void registry::watch_deadlines(std::shared_ptr<detail::deadline_watch> watch) {
+    detail::deadline_queue& q = core_->deadlines;
+    {
+        std::scoped_lock const guard(q.mutex);
+        q.watch = watch;
+        q.watched.store(watch != nullptr, std::memory_order_relaxed);
+    }
+    if (watch) watch->earlier();  // for those that are there already
+}
+
+inline void registry::cancel(batch_id id) {
+    detail::found const f = find_to_end(id, "cancel batch ");
+    if (f.record) detail::stop_batch(*f.record, id.value, errc::cancelled);
+}
+
+inline std::stop_token registry::stop_token(batch_id id) const {
+    detail::found const f = find(id, "stop_token of batch ");
+    return detail::stop_token_of(f.record ? *f.record : detail::nobody, id.value);
 }
 
 inline batch_report registry::end_with_report(batch_id id) {
@@ -338,13 +378,13 @@ inline entered registry::enter(batch_id id) {
     auto* const b = find(id, "enter batch ").record;
     if (b && detail::visit_primary(*b, id.value)) return entered(&b->primary);
     if (!b || (!detail::is_root(*b) && !detail::hold(*b, id.value)))
-        throw error(errc::batch_ended, "enter batch #" + std::to_string(id.value));
+        throw error(detail::over_because(b, id.value), "enter batch #" + std::to_string(id.value));
     return entered(detail::enter_held(*b));
 }
 
 inline batch_status registry::status(batch_id id) const {
     detail::found const f = find(id, "status of batch ");
-    return f.record ? detail::status_of(*f.record, id.value) : batch_status::done;
+    return detail::status_of(f.record ? *f.record : detail::nobody, id.value);
 }
 
 inline batch_usage registry::usage(batch_id id) const {

@@ -27,6 +27,7 @@ inline constinit std::atomic<std::uint32_t> last_burial{0};
 /// Nobody else can be at the batch. Where a unit has one owner, no locked instruction: each would wait for its unit
 /// to come from memory.
 inline void bury(batch_record& b) noexcept {
+    log_lapse(b);
     b.buried.store(true, std::memory_order_relaxed);
     burials.fetch_add(1, std::memory_order_relaxed);
     std::uint32_t const number     = last_burial.fetch_add(1, std::memory_order_relaxed) | std::uint32_t{1} << 31;

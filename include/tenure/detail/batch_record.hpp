@@ -8,9 +8,11 @@
 #include <initializer_list>
 #include <memory_resource>
 #include <source_location>
+#include <stop_token>
 #include <system_error>
 
 #include <tenure/batch.hpp>
+#include <tenure/detail/deadlines.hpp>
 #include <tenure/detail/finalizer.hpp>
 #include <tenure/detail/region.hpp>
 #include <tenure/detail/spin_lock.hpp>
@@ -203,7 +205,7 @@ enum class paging_state : int { in, moving, out };
 /// always be read, and is checked by `id`. Fields that others read are atomic, even where one thread alone writes
 /// them.
 struct batch_record {
-    batch_record() noexcept { primary.batch = this; }
+    batch_record() noexcept { primary.batch = timer.batch = this; }
 
     lane primary;
 
@@ -268,12 +270,23 @@ struct batch_record {
     std::atomic<bool>          above_soft{false};
     std::atomic<std::uint64_t> own_charge{0};  ///< what this batch has charged to `limited` and those above
 
+    // Of one that is `limited` by itself, which a timeout makes it.
+    std::atomic<std::uint64_t> deadline{0};  ///< its own or that of one above, whichever is first; 0: none
+    deadline_node              timer;        ///< armed if it is its own
+
+    std::atomic<errc>              cause{};        ///< why it went, or has to, before its end
+    std::atomic<std::stop_source*> stop{nullptr};  ///< made when somebody asks for a token
+
     std::atomic<bool> buried{
         false};  ///< over, in the background: its handles are stale, its destructors yet to run
     std::size_t   waiting_bytes = 0;
     batch_record* next_waiting  = nullptr;
 
     bool is_here() const noexcept;  ///< this thread opened it, or has entered its own lane
+    errc why_closed() const noexcept {
+        errc const early = cause.load(std::memory_order_acquire);
+        return early == errc{} ? errc::batch_ended : early;
+    }
     bool closed() const noexcept { return state.load(std::memory_order_acquire) & batch_flags::closed; }
 };
 

@@ -78,7 +78,7 @@ inline raw_handle make_buffer_record(lane& l, supply& s, block where, bool lent)
 class limited_hold {
 public:
     limited_hold(batch_record& b, char const* call) : held_(b.limited && !is_root(b) ? &b : nullptr) {
-        if (held_ && !hold(b, b.id.load(std::memory_order_relaxed))) throw_failure({errc::batch_ended, &b}, call);
+        if (held_ && !hold(b, b.id.load(std::memory_order_relaxed))) throw_failure({b.why_closed(), &b}, call);
     }
     ~limited_hold() {
         if (held_) let_go(held_);
@@ -116,7 +116,7 @@ private:
 inline raw_handle make_buffer_in(lane& l, std::size_t bytes, std::size_t alignment, any_store const& named) {
     constexpr char const* call = "make a buffer in batch ";
     batch_record&         b    = *l.batch;
-    if (b.closed()) throw_failure({errc::batch_ended, &b}, call);
+    if (b.closed() || (b.limited && notice_deadline(b))) throw_failure({b.why_closed(), &b}, call);
     limited_hold const held(b, call);
     supply_guard const s(b, named);
     if (!s) throw_failure({errc::memory_full, &b, sizeof(supply)}, call);

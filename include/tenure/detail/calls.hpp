@@ -8,7 +8,9 @@
 #include <utility>
 
 #include <tenure/detail/entering.hpp>
+#include <tenure/detail/lapses.hpp>
 #include <tenure/detail/pressure.hpp>
+#include <tenure/detail/stopping.hpp>
 
 namespace tenure::detail {
 
@@ -46,9 +48,19 @@ inline batch_status status_of(std::uint64_t state) noexcept {
     return state & batch_flags::retained ? batch_status::retained : batch_status::active;
 }
 
+/// Of the batch with that id, which had this record.
 inline batch_status status_of(batch_record const& b, std::uint64_t id) noexcept {
-    std::uint64_t const s = b.state.load(std::memory_order_acquire);
-    return same_batch(s, id) ? status_of(s) : batch_status::done;
+    std::uint64_t const s     = b.state.load(std::memory_order_acquire);
+    errc                cause = b.cause.load(std::memory_order_acquire);
+    if (b.id.load(std::memory_order_acquire) != id || !same_batch(s, id)) {
+        cause = lapses.of_batch(id);
+        if (cause == errc{}) return batch_status::done;
+    } else if (std::uint64_t const due = b.deadline.load(std::memory_order_relaxed); due) {
+        bool const open = !(s & batch_flags::closed);
+        if (open && b.registry.load(std::memory_order_relaxed)->deadlines.now() >= due) cause = errc::expired;
+    }
+    if (cause == errc::expired) return batch_status::expired;
+    return cause == errc::cancelled ? batch_status::cancelled : status_of(s);
 }
 
 /// Holds a batch for the time of one call that changes what it owns.
@@ -112,10 +124,10 @@ inline bool keep_quickly(batch_record& from, raw_handle h, bool just_ask = false
 /// each raw handle and stops when f returns false.
 template <class ForEach>
 failure keep_all(batch_record& from, ForEach for_each) {
-    if (from.closed()) return {errc::batch_ended, &from};
+    if (from.closed()) return {from.why_closed(), &from};
     batch_record* const to = from.parent.load(std::memory_order_relaxed);
     if (!to) return {errc::not_owner, &from};
-    if (to->closed()) return {errc::batch_ended, to};
+    if (to->closed()) return {to->why_closed(), to};
 
     onlooker               here;
     telling                stores(from, *to);
@@ -160,7 +172,7 @@ template <class F>
 failure with_owner(registry_core& r, raw_handle h, batch_record const* expected, F f) {
     onlooker const here(h);
     for (;;) {
-        if (!is_alive(h)) return {errc::stale_handle};
+        if (!is_alive(h)) return {stale_because(h)};
         extent const        x     = extent_of(h);
         batch_record* const owner = owner_of(x);
         if (!owner) continue;  // it is just ending
@@ -176,6 +188,19 @@ failure with_owner(registry_core& r, raw_handle h, batch_record const* expected,
     }
 }
 
+/// Why a buffer is not to be used: it is freed, or its batch was cancelled, or its time is up. errc{}: it may be.
+inline errc refusal_of(registry_core& r, raw_handle h) {
+    if (!is_alive(h)) return stale_because(h);
+    if (!r.deadlines.used.load(std::memory_order_relaxed)) [[likely]]
+        return {};
+    return with_owner(r, h, nullptr,
+                      [](batch_record& owner, extent const&) -> failure {
+                          if (owner.limited) notice_deadline(owner);
+                          return {owner.cause.load(std::memory_order_acquire)};
+                      })
+        .code;
+}
+
 /// In whose list the object's entry is, for a lane_claim. The owner is held.
 inline lane* listing_lane(raw_handle h, extent const& x, batch_record& owner) noexcept {
     if (!x.header) return nullptr;
@@ -187,9 +212,9 @@ inline lane* listing_lane(raw_handle h, extent const& x, batch_record& owner) no
 inline failure transfer_to(registry_core& r, raw_handle h, std::uint64_t to_id) {
     found const to = find_batch(r, to_id);
     if (!to.known) return {errc::no_such_batch};
-    if (!to.record) return {errc::batch_ended};
+    if (!to.record) return {over_because(nullptr, to_id)};
     held_batch const target(*to.record, to_id, batch_flags::closed);
-    if (!target) return {errc::batch_ended, to.record};
+    if (!target) return {over_because(to.record, to_id), to.record};
     h = resolve(h);
     return with_owner(r, h, nullptr, [&](batch_record& from, extent const& x) -> failure {
         if (&from == to.record) return {};
@@ -205,7 +230,7 @@ inline failure transfer_to(registry_core& r, raw_handle h, std::uint64_t to_id) 
 /// As transfer_to, in the registry of the batch that is current.
 inline failure transfer_from(lane const& current, raw_handle h, std::uint64_t to_id) {
     registry_core* const r = current.batch->registry.load(std::memory_order_relaxed);
-    return r ? transfer_to(*r, h, to_id) : failure{errc::batch_ended, current.batch};
+    return r ? transfer_to(*r, h, to_id) : failure{current.batch->why_closed(), current.batch};
 }
 
 /// From any thread; `expected`: only if that batch owns it.
@@ -233,8 +258,9 @@ inline batch_report report_of(batch_record& b) noexcept {
 /// The end, with its report. The guard is this thread's.
 inline batch_report end_with_report(batch_record& b, std::uint64_t id) noexcept {
     if (b.state.load(std::memory_order_acquire) & (batch_flags::ended | batch_flags::retained))
-        return {.status = status_of(b.state.load(std::memory_order_acquire))};
+        return {.status = status_of(b, id)};
     batch_report r         = report_of(b);
+    bool const   late      = b.limited && is_overdue(b);
     flow const   in_stores = stored_in(b);
     end_record(b, id, false);
     r.status = status_of(b.state.load(std::memory_order_acquire));
@@ -242,6 +268,7 @@ inline batch_report end_with_report(batch_record& b, std::uint64_t id) noexcept 
         r.bytes = 0;
         return r;
     }
+    if (late) r.status = batch_status::expired;
     r.freed        = r.made + r.received - r.kept;
     r.buffers      = in_stores.buffers;
     r.buffer_bytes = in_stores.bytes;
@@ -256,8 +283,9 @@ inline batch_report end_by_id(batch_record& b, std::uint64_t id) noexcept {
     auto const          status  = [&] { return status_of(b, id); };
     std::uint64_t const is_over = batch_flags::ended | batch_flags::retained;
     if (std::uint64_t const s = b.state.load(std::memory_order_acquire); !same_batch(s, id) || s & is_over)
-        return {.status = status()};
+        return {.status = status_of(b, id)};
     batch_report r         = report_of(b);
+    bool const   late      = b.limited && is_overdue(b);
     flow const   in_stores = stored_in(b);
     r.page_error           = b.page_error.load(std::memory_order_relaxed).code();
     end_record(b, id, false);
@@ -266,6 +294,7 @@ inline batch_report end_by_id(batch_record& b, std::uint64_t id) noexcept {
         r.bytes = 0;
         return r;
     }
+    if (late) r.status = batch_status::expired;
     r.freed        = r.made + r.received - r.kept;
     r.buffers      = in_stores.buffers;
     r.buffer_bytes = in_stores.bytes;

@@ -49,7 +49,7 @@ inline bool look_at(batch_record& b, registry_core const& r, batch_info& out) {
     out.id                           = {id};
     out.parent                       = {parent ? parent->id.load(std::memory_order_acquire) : 0};
     out.name                         = name_of(b);
-    out.status                       = status_of(state);
+    out.status                       = status_of(b, id);
     out.guarded                      = b.guard.load(std::memory_order_acquire) != nullptr;
     out.in_background                = b.buried.load(std::memory_order_acquire);
     out.age        = std::chrono::nanoseconds(coarse_now() - b.opened_ns.load(std::memory_order_acquire));

@@ -21,9 +21,14 @@ inline void recycle(batch_record* b) noexcept {
     if (b->is_loose) leave_loose(*b);
     b->id.store(0, std::memory_order_release);
     b->primary.serial.store(0, std::memory_order_relaxed);
-    if (b->limited == b) b->limits.on_soft = nullptr;
+    if (b->limited == b) {
+        b->limits.on_soft = nullptr;
+        drop_deadline(*b);
+    }
     if (b->books.used.load(std::memory_order_relaxed)) {
         b->books.reset();
+        b->cause.store({}, std::memory_order_relaxed);
+        delete b->stop.exchange(nullptr, std::memory_order_relaxed);
         b->store_errors = 0;
         b->page_error.store({}, std::memory_order_relaxed);
     }
@@ -81,10 +86,17 @@ inline void close_windows(batch_record& b) noexcept {
     for (lane* l = b.lanes; l; l = l->next) l->window_end.store(0, std::memory_order_relaxed);
 }
 
+/// Asks whoever has the batch's stop_token to stop. The batch is held, or its end is the caller's.
+inline void fire_stop(batch_record& b) noexcept {
+    if (std::stop_source* const s = b.stop.load(std::memory_order_seq_cst)) [[unlikely]]
+        s->request_stop();
+}
+
 /// The batch's state says that it is over; from the return of this call on, every make finds out.
 inline void stop_lanes(batch_record& b) noexcept {
     heavy_barrier();
     close_windows(b);
+    fire_stop(b);
 }
 
 template <class F>
@@ -142,6 +154,7 @@ inline void end_loose_descendants(batch_record& top) noexcept {
     while (batch_record* const b = doomed) {
         doomed = b->next_doomed;
         close_windows(*b);
+        fire_stop(*b);
         let_go(b);
     }
 }

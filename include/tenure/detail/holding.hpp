@@ -71,6 +71,11 @@ inline void give_primary(batch_record& b) noexcept {
 /// that is paged_when_left goes out.
 void let_go(batch_record* b, std::uint64_t flags = 0) noexcept;
 
+/// Deadlines, see stopping.hpp.
+bool minds_the_clock(batch_record const& b) noexcept;
+bool notice_deadline(batch_record& b) noexcept;
+bool is_overdue(batch_record const& b) noexcept;
+
 /// The same, but it stays where it is.
 void let_go_in_place(batch_record* b) noexcept;
 

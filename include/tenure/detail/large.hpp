@@ -38,7 +38,7 @@ public:
         std::uint64_t const s = batch_.state.load(std::memory_order_acquire);
         if (s & batch_flags::closed) [[unlikely]] {  // by a callback
             if (s & batch_flags::done) bytes_ = 0;   // which gave back all
-            return {errc::batch_ended, &batch_};
+            return {batch_.why_closed(), &batch_};
         }
         return {};
     }
@@ -57,8 +57,8 @@ TENURE_COLD inline unit* take_large(batch_record& b, lane& l, std::size_t before
         why = {errc::memory_full, &b, bytes};
         return nullptr;
     }
-    if (b.closed()) {
-        why = {errc::batch_ended, &b};
+    if (b.closed() || (b.limited && notice_deadline(b))) {
+        why = {b.why_closed(), &b};
         return nullptr;
     }
     charge_guard charged(b);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <source_location>
@@ -17,6 +18,23 @@ namespace tenure::detail {
 /// Stands where a guard has let go of its batch: everything is refused there, as in a batch that has ended.
 inline batch_record nobody{};
 
+/// Throws what a supervisor does.
+TENURE_SLOW inline void set_deadline(batch_record& b, std::chrono::nanoseconds timeout, std::uint64_t inherited) {
+    deadline_queue&     q    = b.registry.load(std::memory_order_relaxed)->deadlines;
+    auto const          left = static_cast<std::uint64_t>(timeout.count() > 0 ? timeout.count() : 0);
+    std::uint64_t const now  = q.now();
+    std::uint64_t const due  = now + left < now ? ~std::uint64_t{0} : now + left;
+    if (inherited && inherited <= due) return;
+    b.deadline.store(due, std::memory_order_relaxed);
+    q.arm(b.timer, due);
+}
+
+inline void drop_deadline(batch_record& b) noexcept {
+    if (b.limited != &b) return;
+    if (b.deadline.exchange(0, std::memory_order_relaxed))
+        b.registry.load(std::memory_order_relaxed)->deadlines.disarm(b.timer);
+}
+
 /// The registry's own thread: background.hpp.
 void run_background(registry_core& r) noexcept;
 
@@ -30,11 +48,14 @@ TENURE_SLOW inline void set_options(batch_record& b, batch_options const& o) {
     b.residency = o.residency;
     b.priority.store(o.priority, std::memory_order_relaxed);
     if (!o.name.empty()) set_name(b, o.name);
-    if (o.limits.soft == no_limit && o.limits.hard == no_limit) return;
-    b.limits  = o.limits;
-    b.limited = &b;
+    if (o.limits.soft == no_limit && o.limits.hard == no_limit && o.timeout == no_timeout) return;
+    std::uint64_t const due = b.limited ? b.limited->deadline.load(std::memory_order_relaxed) : 0;
+    b.limits                = o.limits;
+    b.limited               = &b;
+    b.deadline.store(due, std::memory_order_relaxed);
     b.charged.store(0, std::memory_order_relaxed);
     b.above_soft.store(false, std::memory_order_relaxed);
+    if (o.timeout != no_timeout) set_deadline(b, o.timeout, due);
 }
 
 /// Into the registry's list of batches without a guard, and out of it.
@@ -62,7 +83,9 @@ inline batch_record* prepare_record(registry_core& r, batch_record const* parent
     struct guard {
         batch_record* b;
         ~guard() {
-            if (b) give_record(b);
+            if (!b) return;
+            drop_deadline(*b);
+            give_record(b);
         }
     } undo{b};
     b->registry.store(&r, std::memory_order_relaxed);
@@ -81,8 +104,9 @@ inline batch_record* prepare_record(registry_core& r, batch_record const* parent
 
 [[noreturn]] TENURE_COLD inline void refuse_to_open(batch_record* b, batch_record* parent) {
     leave_supplies(*b);
+    drop_deadline(*b);
     give_record(b);
-    throw_failure({errc::batch_ended, parent}, "open a batch below ");
+    throw_failure({parent->why_closed(), parent}, "open a batch below ");
 }
 
 /// A new batch below `parent`, which the caller keeps from ending meanwhile. `guarded`: it belongs to a guard on

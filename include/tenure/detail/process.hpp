@@ -27,6 +27,7 @@ struct registry_core {
     supply*                    supplies = nullptr;  ///< from stores that batches name
     std::atomic<std::uint32_t> ending_supplies{0};  ///< of these, unlinked and not gone yet
     batch_record*              root = nullptr;
+    deadline_queue             deadlines;
     spin_lock                  loose_lock;
     batch_record*              loose = nullptr;  ///< batches without a guard, newest first, through older and newer
     std::atomic<std::uint64_t> foreign_ends{0};  ///< guards destroyed on a thread that did not open them

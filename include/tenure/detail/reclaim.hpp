@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include <tenure/detail/freeing.hpp>
+#include <tenure/detail/lapses.hpp>
 #include <tenure/detail/records.hpp>
 #include <tenure/detail/residency.hpp>
 
@@ -200,8 +201,26 @@ inline void close_shares(batch_record& b) noexcept {
     }
 }
 
+/// A batch that goes before its end: its handles will say so.
+TENURE_COLD inline void log_lapse(batch_record& b) noexcept {
+    if (b.limited && is_overdue(b)) b.cause.store(errc::expired, std::memory_order_release);
+    errc const cause = b.cause.load(std::memory_order_acquire);
+    if (cause == errc{}) return;
+    b.books.touch();
+    lapses.add_batch(b.id.load(std::memory_order_relaxed), cause);
+    auto const log = [&](unit const* u) {
+        for (int n = 0; u && n < 256; u = u->next, ++n)
+            lapses.add_run(u->address, std::size_t{u->length} << unit_shift,
+                           generation_of(table_word(u->address).load(std::memory_order_relaxed)), cause);
+    };
+    for_lanes(b, [&](lane const& l) { log(l.runs); });
+    log(b.large);
+}
+
 /// Ends all that the batch owns and returns its memory.
 inline void release_memory(batch_record& b) noexcept {
+    bool const buried = b.buried.load(std::memory_order_relaxed);  // then it was over before, and that is told
+    if (!buried && (b.limited || b.books.used.load(std::memory_order_relaxed))) log_lapse(b);
     bool ends = b.inbox != nullptr;
     for_lanes(b, [&](lane& l) {
         close_window(l);

@@ -97,7 +97,8 @@ inline bool aim_at_first_run(lane& l, std::size_t needed) noexcept {
 TENURE_SLOW inline failure refill(lane& l, std::size_t needed) {
     batch_record& b = *l.batch;
     if (b.closed()) [[unlikely]]
-        return {errc::batch_ended, &b};  // before anything that its reclaimer may be changing
+        return {b.why_closed(), &b};  // before anything that its reclaimer may be changing
+    if (b.limited && notice_deadline(b)) return {b.why_closed(), &b};
     l.thread.store(&this_thread, std::memory_order_relaxed);
     close_window(l);
 
@@ -112,10 +113,10 @@ TENURE_SLOW inline failure refill(lane& l, std::size_t needed) {
     std::uint64_t size = std::min<std::uint64_t>(l.run_end - at, window_bytes);
     if (b.limited) {
         std::uint64_t const offered = size;
-        size                        = charge_ahead(b.limited, needed, offered);
+        size                        = minds_the_clock(b) ? needed : charge_ahead(b.limited, needed, offered);
         if (would_pass(b.limited, size)) {
             settle_windows();
-            size = charge_ahead(b.limited, needed, offered);
+            size = std::min(size, charge_ahead(b.limited, needed, offered));
         }
         failure const why = charge(b.limited, nullptr, size);
         if (why) return why;

@@ -23,6 +23,11 @@ inline std::uint64_t current_id() noexcept {
     return l ? l->batch->id.load(std::memory_order_relaxed) : 0;
 }
 
+inline lane* lapsed_lane(batch_record const* b, std::uint64_t id) noexcept {
+    errc const why = over_because(b, id);
+    return &lapsed[why == errc::expired ? 1 : why == errc::cancelled ? 2 : 0].primary;
+}
+
 /// The lane to make current for the batch with that id, and whether it was entered for it. Throws std::bad_alloc.
 struct visited_lane {
     lane* where;
@@ -30,12 +35,13 @@ struct visited_lane {
 };
 inline visited_lane lane_to_visit(std::uint64_t id) {
     batch_record* const b = find_anywhere(id);
-    if (!b) return {id ? &lapsed.primary : nullptr, false};
+    if (!b && !id) return {nullptr, false};
+    if (!b) return {lapsed_lane(b, id), false};
     if (visit_primary(*b, id)) [[likely]]
         return {&b->primary, true};
     if (b->guard.load(std::memory_order_acquire) == &this_thread)
-        return {b->closed() ? &lapsed.primary : &b->primary, false};
-    if (!is_root(*b) && !hold(*b, id)) return {&lapsed.primary, false};
+        return {b->closed() ? lapsed_lane(b, id) : &b->primary, false};
+    if (!is_root(*b) && !hold(*b, id)) return {lapsed_lane(b, id), false};
     return {enter_held(*b), true};
 }
 
@@ -50,7 +56,7 @@ public:
     /// Throws std::bad_alloc: another thread is in all the lanes there are.
     explicit visit(std::uint64_t id) {
         thread_context const& me = this_thread;
-        if (current_id() == id && me.current != &lapsed.primary && !me.visiting) {
+        if (current_id() == id && (id || !me.current) && !me.visiting) {
             there_    = me.current;
             previous_ = {there_, there_ ? there_->serial.load(std::memory_order_relaxed) : 0};
             return;

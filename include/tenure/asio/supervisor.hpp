@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <tenure/registry.hpp>
+
+namespace tenure {
+
+namespace detail {
+
+/// One timer for all deadlines of a registry. A deadline that is earlier than the timer moves it; one that goes
+/// leaves it, and it finds nothing to do. Handlers hold it, and the registry's queue does until it is stopped.
+class deadline_timer final : public deadline_watch, public std::enable_shared_from_this<deadline_timer> {
+public:
+    deadline_timer(registry& of, boost::asio::any_io_executor const& executor) : registry_(of), timer_(executor) {}
+
+    void earlier() override {
+        std::scoped_lock const guard(posting_);
+        if (posted_) return;
+        boost::asio::post(timer_.get_executor(), [self = shared_from_this()] { self->act(true); });
+        posted_ = true;
+    }
+
+    /// Returns when nothing is done any more. Not from a callback of a stop_token.
+    void stop() noexcept {
+        std::scoped_lock const guard(acting_, posting_);
+        posted_ = stopped_ = true;
+        timer_.cancel();
+    }
+
+private:
+    void act(bool by_post) {
+        std::scoped_lock const guard(acting_);
+        if (stopped_) return;
+        if (by_post) {
+            std::scoped_lock const with_posts(posting_);
+            posted_ = false;
+        }
+        std::chrono::nanoseconds const left = registry_.expire_overdue();
+        if (left == no_timeout) return;
+        timer_.expires_after(std::min<std::chrono::nanoseconds>(left, std::chrono::hours(1)));
+        timer_.async_wait([self = shared_from_this()](boost::system::error_code const& e) {
+            if (!e) self->act(false);
+        });
+    }
+
+    registry&                 registry_;
+    std::mutex                acting_;  ///< of what follows, while batches expire
+    boost::asio::steady_timer timer_;
+    bool                      stopped_ = false;
+    std::mutex                posting_;  ///< of `posted_`, for a moment
+    bool                      posted_ = false;
+};
+
+}  // namespace detail
+
+/// Acts on the deadlines of a registry's batches when they come (batch_options::timeout), by one timer; makes then
+/// look at no clock. One for a registry at a time. What a batch's stop_token calls, and the destructors of what it
+/// frees, run on its thread, or on one of its executor's.
+///
+/// Arming and disarming cost a batch some 100 ns, and a post to the executor where its deadline is the earliest.
+class supervisor {
+public:
+    /// On the user's io_context, which then has work as long as there are deadlines. Throws std::bad_alloc.
+    explicit supervisor(boost::asio::any_io_executor const& executor, registry& of = registry::global())
+        : registry_(of), timer_(std::make_shared<detail::deadline_timer>(of, executor)) {
+        of.watch_deadlines(timer_);
+    }
+
+    /// With a thread of its own. Throws also what std::thread does.
+    explicit supervisor(registry& of = registry::global()) : registry_(of), own_(std::make_unique<own_thread>()) {
+        timer_ = std::make_shared<detail::deadline_timer>(of, own_->io.get_executor());
+        of.watch_deadlines(timer_);
+    }
+
+    /// From then on expiry is noticed as without one. Returns when nothing of it runs any more.
+    ~supervisor() {
+        registry_.watch_deadlines(nullptr);
+        timer_->stop();
+    }
+    supervisor(supervisor const&)            = delete;
+    supervisor& operator=(supervisor const&) = delete;
+
+private:
+    struct own_thread {
+        boost::asio::io_context                                                  io{1};
+        boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work{io.get_executor()};
+        std::thread                                                              thread{[this] { io.run(); }};
+
+        own_thread() = default;
+        ~own_thread() {
+            io.stop();
+            thread.join();
+        }
+        own_thread(own_thread const&)            = delete;
+        own_thread& operator=(own_thread const&) = delete;
+    };
+
+    registry&                               registry_;
+    std::unique_ptr<own_thread>             own_;
+    std::shared_ptr<detail::deadline_timer> timer_;
+};
+
+}  // namespace tenure

@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+namespace tenure::detail {
+
+struct batch_record;
+
+/// One batch's place among those with deadlines: a node of a pairing heap.
+struct deadline_node {
+    std::uint64_t  due    = 0;
+    batch_record*  batch  = nullptr;
+    deadline_node* child  = nullptr;
+    deadline_node* next   = nullptr;  ///< sibling
+    deadline_node* before = nullptr;  ///< the sibling before, or the parent of the first; null: the top
+    bool           armed  = false;
+};
+
+/// Deadlines, the earliest on top (Fredman, Sedgewick, Sleator and Tarjan, Algorithmica 1986). Nothing is
+/// allocated: the end of a batch takes its deadline out. To put one in costs a comparison; to take one out that has
+/// not come, as most never do, an unlinking; the rest is logarithmic and amortised.
+class deadline_heap {
+public:
+    deadline_node* top() const noexcept { return top_; }
+
+    void add(deadline_node& n) noexcept {
+        n.child = n.next = n.before = nullptr;
+        n.armed                     = true;
+        top_                        = top_ ? merge(top_, &n) : &n;
+    }
+    void remove(deadline_node& n) noexcept {
+        n.armed             = false;
+        deadline_node* rest = merge_all(std::exchange(n.child, nullptr));
+        if (&n == top_) {
+            top_ = rest;
+            return;
+        }
+        (n.before->child == &n ? n.before->child : n.before->next) = n.next;
+        if (n.next) n.next->before = n.before;
+        if (rest) top_ = merge(top_, rest);
+    }
+
+private:
+    static deadline_node* merge(deadline_node* a, deadline_node* b) noexcept {
+        if (b->due < a->due) std::swap(a, b);
+        b->before = a;
+        b->next   = a->child;
+        if (b->next) b->next->before = b;
+        a->child = b;
+        return a;
+    }
+    /// In pairs from left to right, then all from right to left.
+    static deadline_node* merge_all(deadline_node* first) noexcept {
+        deadline_node* pairs = nullptr;
+        while (deadline_node* a = first) {
+            deadline_node* const b = a->next;
+            first                  = b ? b->next : nullptr;
+            a->next = a->before = nullptr;
+            if (b) {
+                b->next = b->before = nullptr;
+                a                   = merge(a, b);
+            }
+            a->next = pairs;
+            pairs   = a;
+        }
+        deadline_node* all = nullptr;
+        while (deadline_node* const a = pairs) {
+            pairs   = a->next;
+            a->next = nullptr;
+            all     = all ? merge(all, a) : a;
+        }
+        return all;
+    }
+
+    deadline_node* top_ = nullptr;
+};
+
+/// Acts on deadlines when they come, so that batches need not look at the clock themselves.
+class deadline_watch {
+public:
+    virtual ~deadline_watch() = default;
+
+    /// There is an earlier one than before. Any thread, with no lock held.
+    virtual void earlier() = 0;
+};
+
+inline std::uint64_t steady_now() noexcept {
+    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
+                                      std::chrono::nanoseconds(1));
+}
+
+/// Of one registry.
+struct deadline_queue {
+    std::uint64_t (*now)() noexcept = &steady_now;
+    std::atomic<bool>               watched{false};  ///< so makes need not look at the clock
+    std::atomic<bool>               used{false};     ///< there was a deadline, or something was cancelled
+    std::mutex                      mutex;           ///< of what follows, and of all nodes
+    deadline_heap                   heap;
+    std::shared_ptr<deadline_watch> watch;
+
+    /// Throws what the watch does; then it is not armed.
+    void arm(deadline_node& n, std::uint64_t due) {
+        std::shared_ptr<deadline_watch> tell;
+        {
+            std::scoped_lock const guard(mutex);
+            n.due = due;
+            used.store(true, std::memory_order_relaxed);
+            heap.add(n);
+            if (heap.top() == &n) tell = watch;
+        }
+        if (!tell) return;
+        struct undo_guard {
+            deadline_queue* q;
+            deadline_node&  n;
+            ~undo_guard() {
+                if (q) q->disarm(n);
+            }
+        } undo{this, n};
+        tell->earlier();
+        undo.q = nullptr;
+    }
+    void disarm(deadline_node& n) noexcept {
+        std::scoped_lock const guard(mutex);
+        if (n.armed) heap.remove(n);
+    }
+};
+
+}  // namespace tenure::detail

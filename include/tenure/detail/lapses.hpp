@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+#include <tenure/detail/liveness.hpp>
+#include <tenure/detail/spin_lock.hpp>
+#include <tenure/error.hpp>
+
+namespace tenure::detail {
+
+/// Remembers which batches went before their end, and where their memory was, so that who comes too late learns
+/// why. The last 1,024 of them and of their runs, whatever the registry: what is older is just over, and stale; so
+/// are objects that filled another one's hole, and adopted ones. Looked at where an error is made, and nowhere
+/// else.
+class lapse_log {
+public:
+    void add_batch(std::uint64_t id, errc cause) noexcept {
+        std::scoped_lock const guard(lock_);
+        batches_[next_batch_++ % size] = {id, cause};
+        any_.store(true, std::memory_order_relaxed);
+    }
+    void add_run(std::uintptr_t begin, std::size_t bytes, word_t generation, errc cause) noexcept {
+        std::scoped_lock const guard(lock_);
+        runs_[next_run_++ % size] = {begin, begin + bytes, generation, cause};
+    }
+
+    /// errc{} if it is none of these.
+    errc of_batch(std::uint64_t id) noexcept {
+        if (!any_.load(std::memory_order_relaxed)) return {};
+        std::scoped_lock const guard(lock_);
+        for (batch const& b : batches_)
+            if (b.id == id && id) return b.cause;
+        return {};
+    }
+    errc of_object(raw_handle h) noexcept {
+        std::uintptr_t const   at = to_address(h.pointer);
+        std::scoped_lock const guard(lock_);
+        for (run const& r : runs_)
+            if (at - r.begin < r.end - r.begin && generation_of(h.word) == r.generation) return r.cause;
+        return {};
+    }
+
+private:
+    static constexpr std::size_t size = 1024;
+    struct batch {
+        std::uint64_t id;
+        errc          cause;
+    };
+    struct run {
+        std::uintptr_t begin, end;
+        word_t         generation;
+        errc           cause;
+    };
+
+    std::atomic<bool>       any_{false};
+    spin_lock               lock_;
+    std::size_t             next_batch_ = 0, next_run_ = 0;
+    std::array<batch, size> batches_{};
+    std::array<run, size>   runs_{};
+};
+inline constinit lapse_log lapses{};
+
+/// Why a handle is stale.
+TENURE_COLD inline errc stale_because(raw_handle h) noexcept {
+    errc const cause = h.word ? lapses.of_object(h) : errc{};
+    return cause == errc{} ? errc::stale_handle : cause;
+}
+
+/// Why nothing can be made in the batch with that id, which is over.
+TENURE_COLD inline errc over_because(batch_record const* b, std::uint64_t id) noexcept {
+    errc cause{};
+    if (b && b->id.load(std::memory_order_acquire) == id) cause = b->cause.load(std::memory_order_acquire);
+    if (cause == errc{}) cause = lapses.of_batch(id);
+    return cause == errc{} ? errc::batch_ended : cause;
+}
+
+}  // namespace tenure::detail

@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+
+#include <tenure/detail/ending.hpp>
+
+namespace tenure::detail {
+
+/// Batches whose time is up or that were cancelled: nothing more is made there, and they go as soon as no thread is
+/// inside. A guard that is open keeps what it has until it closes: it is asked to stop, as by the end of a batch
+/// above it from another thread.
+
+inline void give_cause(batch_record& b, errc cause) noexcept {
+    errc none{};
+    b.cause.compare_exchange_strong(none, cause, std::memory_order_acq_rel);
+    b.books.touch();
+    b.registry.load(std::memory_order_relaxed)->deadlines.used.store(true, std::memory_order_relaxed);
+}
+
+/// Ends a batch without a guard, which the caller holds.
+inline void end_stopped(batch_record& b, std::uint64_t id, bool others) noexcept {
+    if (!claim_end(b, id, false, false).mine) return;
+    if (others) stop_lanes(b);
+    else fire_stop(b);
+    if (others) end_loose_descendants(b);
+    let_go(&b);
+}
+
+/// As end_descendants, but open guards of this thread go on, too, and detached batches do not. Costs a pass over
+/// all records.
+TENURE_COLD inline void stop_descendants(batch_record& top, errc cause) noexcept {
+    for_records([&](batch_record& b) {
+        std::uint64_t const s = b.state.load(std::memory_order_acquire);
+        std::uint64_t const n = b.id.load(std::memory_order_acquire);
+        if (n == 0 || s & batch_flags::closed || !same_batch(s, n) || &b == &top) return;
+        batch_record const* up = &b;
+        while (up && up != &top) up = up->parent.load(std::memory_order_acquire);
+        if (!up || !hold(b, n)) return;
+        give_cause(b, cause);
+        if (b.guard.load(std::memory_order_acquire)) {
+            if (set_flag(b, n, batch_flags::stopping, batch_flags::closed).done) stop_lanes(b);
+        } else if (!governs(top, &b)) {
+            end_stopped(b, n, true);
+        }
+        let_go(&b);
+    });
+}
+
+/// False: it was over.
+inline bool stop_batch(batch_record& b, std::uint64_t id, errc cause) noexcept {
+    if (is_root(b) || !hold(b, id)) return false;
+    give_cause(b, cause);
+    bool const guarded = b.guard.load(std::memory_order_acquire);
+    bool const others  = guarded || (b.state.load(std::memory_order_acquire) & batch_flags::holds) > 1;
+    if (guarded && set_flag(b, id, batch_flags::stopping, 0).done) stop_lanes(b);
+    if (others) stop_descendants(b, cause);
+    if (!guarded) end_stopped(b, id, others);
+    else end_loose_descendants(b);
+    let_go(&b);
+    return true;
+}
+
+inline bool is_overdue(batch_record const& b) noexcept {
+    batch_record const* const from = b.limited;
+    std::uint64_t const       due  = from ? from->deadline.load(std::memory_order_relaxed) : 0;
+    return due && b.registry.load(std::memory_order_relaxed)->deadlines.now() >= due;
+}
+
+/// Whether its makes look at the clock themselves, one by one.
+inline bool minds_the_clock(batch_record const& b) noexcept {
+    return b.limited && b.limited->deadline.load(std::memory_order_relaxed) &&
+           !b.registry.load(std::memory_order_relaxed)->deadlines.watched.load(std::memory_order_relaxed);
+}
+
+/// Expires the batch, and all above it whose time is up; the caller is inside, or holds it. False: there is time.
+TENURE_COLD inline bool notice_deadline(batch_record& b) noexcept {
+    if (!is_overdue(b)) return false;
+    batch_record* top = b.limited;
+    for (batch_record* up = limited_above(top); up && is_overdue(*up); up = limited_above(up)) top = up;
+    stop_batch(*top, top->id.load(std::memory_order_relaxed), errc::expired);
+    return b.closed();
+}
+
+/// Expires all of a registry whose time is up. How long till the next, or no_timeout.
+inline std::chrono::nanoseconds expire_overdue(registry_core& r) noexcept {
+    deadline_queue& q = r.deadlines;
+    for (;;) {
+        batch_record* b  = nullptr;
+        std::uint64_t id = 0;
+        {
+            std::scoped_lock const guard(q.mutex);
+            std::uint64_t const    now = q.now();
+            deadline_node* const   n   = q.heap.top();
+            if (!n) return no_timeout;
+            if (n->due > now) return std::chrono::nanoseconds(n->due - now);
+            q.heap.remove(*n);
+            b  = n->batch;
+            id = b->id.load(std::memory_order_acquire);
+            if (id == 0) {  // it is just being opened
+                n->due = now + 1'000'000;
+                q.heap.add(*n);
+            }
+        }
+        if (id) stop_batch(*b, id, errc::expired);
+    }
+}
+
+/// The batch's stop_token; one that has been asked to stop where it is over. The source comes with the first.
+/// Throws std::bad_alloc.
+inline std::stop_token stop_token_of(batch_record& b, std::uint64_t id) {
+    if (!hold(b, id, unless_over)) {
+        std::stop_source over;
+        over.request_stop();
+        return over.get_token();
+    }
+    struct guard {
+        batch_record* b;
+        ~guard() { let_go(b); }
+    } const undo{&b};
+    std::stop_source* s = b.stop.load(std::memory_order_acquire);
+    if (!s) {
+        auto fresh = std::make_unique<std::stop_source>();
+        b.books.touch();
+        if (b.stop.compare_exchange_strong(s, fresh.get(), std::memory_order_seq_cst)) s = fresh.release();
+        if (b.state.load(std::memory_order_seq_cst) & batch_flags::closed) s->request_stop();
+    }
+    return s->get_token();
+}
+
+}  // namespace tenure::detail

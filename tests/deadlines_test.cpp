@@ -1,0 +1,348 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+
+// Deadlines and cancellation, on a clock that the test sets.
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <stop_token>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tenure/tenure.hpp>
+
+#include "accounting.hpp"
+#include "random/dice.hpp"
+#include "throws.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using tenure::batch_id;
+using tenure::batch_owner;
+using tenure::batch_scope;
+using tenure::batch_status;
+using tenure::errc;
+using tenure::handle;
+using tenure::registry;
+
+std::atomic<std::uint64_t> virtual_now{1'000'000'000};
+std::uint64_t              read_clock() noexcept { return virtual_now; }
+void pass(std::chrono::nanoseconds time) { virtual_now += static_cast<std::uint64_t>(time.count()); }
+
+tenure::registry_options on_virtual_time() {
+    tenure::registry_options o;
+    o.clock = &read_clock;
+    return o;
+}
+
+/// A registry on virtual time, and nothing left in it.
+struct world {
+    registry   reg{on_virtual_time()};
+    accounting books{reg};
+};
+
+struct counted {
+    explicit counted(std::atomic<int>& n) : alive(n) { ++alive; }
+    counted(counted const&)            = delete;
+    counted& operator=(counted const&) = delete;
+    ~counted() { --alive; }
+    std::atomic<int>& alive;
+};
+
+}  // namespace
+
+TEST_SUITE("timeout") {
+    TEST_CASE_FIXTURE(world, "is noticed at the next make") {
+        handle<int> h;
+        batch_id    id;
+        {
+            batch_scope b(reg, {.name = "slow", .timeout = 10ms});
+            id                         = b.id();
+            std::stop_token const stop = b.stop_token();
+            h                          = b.make<int>(1);
+            pass(9ms);
+            CHECK(b.make<int>(2).alive());
+            CHECK(b.status() == batch_status::active);
+            pass(1ms);
+            CHECK(b.status() == batch_status::expired);
+            CHECK(!stop.stop_requested());
+            check_throws(errc::expired, {"make", "slow"}, [&] { b.make<int>(3); });
+            CHECK(stop.stop_requested());
+            CHECK(b.try_make<int>(3).error() == errc::expired);
+            CHECK(b.try_make<std::array<char, 100'000>>().error() == errc::expired);
+            check_throws(errc::expired, {}, [&] { b.make_buffer<int>(3); });
+            check_throws(errc::expired, {}, [&] { b.keep(h); });
+            check_throws(errc::expired, {}, [&] { batch_scope const below(b); });
+            check_throws(errc::expired, {"enter"}, [&] { auto const e = reg.enter(id); });
+            CHECK(*h == 1);  // the guard is open
+            CHECK(reg.status(id) == batch_status::expired);
+        }
+        check_throws(errc::expired, {"access"}, [&] { ++*h; });
+        CHECK(reg.status(id) == batch_status::expired);
+        check_throws(errc::expired, {}, [&] { auto const e = reg.enter(id); });
+        check_throws(errc::expired, {}, [&] { reg.free(h); });
+        CHECK(reg.stop_token(id).stop_requested());
+    }
+
+    TEST_CASE_FIXTURE(world, "large objects, buffers and lanes notice it, too") {
+        batch_scope a(reg, {.timeout = 10ms}), b(reg, {.timeout = 10ms}), c(reg, {.timeout = 10ms});
+        auto const  buffer = b.make_buffer<int>(8);
+        auto        lane   = c.lane();
+        lane.make<int>(1);
+        pass(10ms);
+        CHECK(a.try_make<std::array<char, 100'000>>().error() == errc::expired);
+        std::array<int, 8> out{};
+        check_throws(errc::expired, {}, [&] { buffer.read(0, out); });
+        CHECK(buffer.try_write(0, out).error() == errc::expired);
+        check_throws(errc::expired, {}, [&] { buffer.map(); });
+        CHECK(b.try_make<int>().error() == errc::expired);
+        CHECK(lane.try_make<int>().error() == errc::expired);
+        CHECK(c.try_make<int>().error() == errc::expired);
+    }
+
+    TEST_CASE_FIXTURE(world, "a child has what is left to its parent") {
+        batch_scope parent(reg, {.timeout = 10ms});
+        batch_scope longer({.name = "longer", .timeout = 20ms});
+        batch_scope plain;
+        batch_scope limited({.limits = {.hard = 1000}});
+        batch_scope shorter({.timeout = 5ms});
+        batch_scope below;
+        auto const  h = below.make<int>();
+        pass(5ms);
+        CHECK(below.try_make<int>().error() == errc::expired);
+        CHECK(shorter.try_make<int>().error() == errc::expired);
+        CHECK(limited.make<int>().alive());
+        CHECK(plain.make<int>().alive());
+        pass(5ms);
+        CHECK(limited.try_make<int>().error() == errc::expired);
+        CHECK(plain.try_make<int>().error() == errc::expired);
+        CHECK(longer.try_make<int>().error() == errc::expired);
+        CHECK(parent.try_make<int>().error() == errc::expired);
+        CHECK(h.alive());
+        below.end();
+        CHECK(!h.alive());
+    }
+
+    TEST_CASE_FIXTURE(world, "the end in time is an end like others") {
+        handle<int>     h;
+        batch_id        id;
+        std::stop_token stop;
+        {
+            batch_owner b(reg, {.timeout = 10ms});
+            id   = b.id();
+            h    = b.make<int>();
+            stop = b.stop_token();
+        }
+        CHECK(reg.status(id) == batch_status::done);
+        check_throws(errc::stale_handle, {}, [&] { ++*h; });
+        CHECK(!stop.stop_requested());
+        CHECK(reg.expire_overdue() == tenure::no_timeout);
+
+        batch_owner late(reg, {.timeout = 10ms});
+        h = late.make<int>();
+        pass(1s);
+        CHECK(late.end().status == batch_status::expired);
+        check_throws(errc::expired, {}, [&] { ++*h; });
+    }
+
+    TEST_CASE_FIXTURE(world, "expire_overdue frees what nobody is in, and tells how long it is till the next") {
+        std::atomic<int>             alive{0};
+        std::vector<batch_owner>     owners;
+        std::vector<handle<counted>> made;
+        for (auto const t : {30ms, 10ms, 20ms, 10ms}) {
+            owners.emplace_back(reg, tenure::batch_options{.timeout = t});
+            made.push_back(owners.back().make<counted>(alive));
+        }
+        auto const buffer = owners[1].make_buffer<char>(1000);
+        CHECK(reg.expire_overdue() == 10ms);
+        CHECK(alive == 4);
+        pass(10ms);
+        CHECK(reg.expire_overdue() == 10ms);
+        CHECK(alive == 2);
+        CHECK(!buffer.alive());
+        char c = 0;
+        CHECK(buffer.try_read(0, {&c, 1}).error() == errc::expired);
+        CHECK(owners[1].status() == batch_status::expired);
+        CHECK(owners[1].end().freed == 0);
+        check_throws(errc::expired, {}, [&] { made[3]->alive = 7; });
+        owners.erase(owners.begin() + 2);
+        CHECK(alive == 1);
+        CHECK(reg.expire_overdue() == 20ms);
+        pass(1h);
+        CHECK(reg.expire_overdue() == tenure::no_timeout);
+        CHECK(alive == 0);
+        batch_owner const forever(reg, {.timeout = tenure::no_timeout - 1ns});
+        CHECK(reg.expire_overdue() > 1h);
+    }
+
+    TEST_CASE_FIXTURE(world, "deadlines come in order, whatever was disarmed between") {
+        dice                                               d(7);
+        std::vector<std::pair<std::uint64_t, batch_owner>> all;
+        std::uint64_t const                                start = virtual_now;
+        for (int i = 0; i < (TENURE_SANITIZED ? 300 : 3000); ++i) {
+            std::uint64_t const t = 1 + d.below(1'000'000);
+            all.emplace_back(start + t, batch_owner(reg, {.timeout = std::chrono::nanoseconds(t)}));
+            if (d.one_in(3)) {
+                std::swap(all[d.below(all.size())], all.back());
+                all.pop_back();
+            }
+        }
+        for (;;) {
+            auto const left = reg.expire_overdue();
+            for (auto const& [due, owner] : all)
+                if ((owner.status() == batch_status::active) != (due > virtual_now))
+                    FAIL_CHECK("at " << due - start);
+            if (left == tenure::no_timeout) break;
+            pass(left + std::chrono::nanoseconds(d.below(100'000)));
+        }
+        CHECK(all.size() > 100);
+    }
+}
+
+TEST_SUITE("cancel") {
+    TEST_CASE_FIXTURE(world, "stops makes here and below, and frees what is not open") {
+        std::atomic<int> alive{0}, told{0};
+        batch_scope      request(reg, {.name = "request"});
+        batch_owner      job(reg, {.name = "job"}, request.id()), part(reg, {}, job.id());
+        batch_scope      hop;
+        batch_id         detached;
+        {
+            batch_scope d;
+            d.make<counted>(alive);
+            detached = d.detach();
+        }
+        job.make<counted>(alive);
+        part.make<counted>(alive);
+        auto const               h = hop.make<counted>(alive);
+        std::stop_callback const first(request.stop_token(), [&] { ++told; });
+        std::stop_callback const second(job.stop_token(), [&] { ++told; });
+        std::stop_callback const third(hop.stop_token(), [&] { ++told; });
+        CHECK(alive == 4);
+        request.cancel();
+        CHECK(told == 3);
+        CHECK(alive == 1);
+        CHECK(h.alive());
+        for (batch_id const id : {job.id(), part.id(), detached, hop.id(), request.id()})
+            CHECK(reg.status(id) == batch_status::cancelled);
+        check_throws(errc::cancelled, {"make", "request"}, [&] { request.make<int>(); });
+        check_throws(errc::cancelled, {}, [&] { tenure::make<int>(); });
+        check_throws(errc::cancelled, {}, [&] { job.make<int>(); });
+        check_throws(errc::cancelled, {}, [&] { tenure::transfer_ownership(h, job.id()); });
+        request.cancel();
+        CHECK(hop.end().freed == 1);
+        CHECK(alive == 0);
+        check_throws(errc::cancelled, {}, [&] { h->alive = 1; });
+    }
+
+    TEST_CASE_FIXTURE(world, "by id, idempotent; the root and strangers are refused") {
+        batch_owner b(reg, {.cleanup = tenure::cleanup::manual});
+        auto const  h = b.make<int>();
+        reg.cancel(b.id());
+        reg.cancel(b.id());
+        CHECK(!h.alive());
+        CHECK(b.status() == batch_status::cancelled);
+        check_throws(errc::not_owner, {}, [&] { reg.cancel(reg.root()); });
+        check_throws(errc::no_such_batch, {}, [&] { reg.cancel(batch_id{99}); });
+        check_throws(errc::no_such_batch, {}, [&] { reg.stop_token(batch_id{99}); });
+        CHECK(reg.stop_token(b.id()).stop_requested());
+        batch_owner next(reg);
+        CHECK(next.status() == batch_status::active);  // perhaps in the same record
+        CHECK(next.make<int>().alive());
+        CHECK(!next.stop_token().stop_requested());
+    }
+
+    TEST_CASE_FIXTURE(world, "what waits for it stops; a plain end asks those who are inside, too") {
+        batch_owner               b(reg, {});
+        std::atomic<int>          inside{0}, refused{0};
+        std::vector<std::jthread> threads;
+        for (int i = 0; i < 3; ++i)
+            threads.emplace_back([&, i] {
+                std::optional<tenure::entered> in;
+                tenure::entered const          here = reg.enter(b.id());
+                batch_scope                    hop;
+                std::stop_token const          stop = i == 0 ? reg.stop_token(b.id()) : hop.stop_token();
+                hop.make<int>(i);
+                tenure::make<int>(i);
+                ++inside;
+                while (!stop.stop_requested()) std::this_thread::yield();
+                while (hop.try_make<int>(i)) std::this_thread::yield();
+                if (hop.try_make<int>(i).error() == errc::cancelled) ++refused;
+            });
+        while (inside < 3) std::this_thread::yield();
+        batch_id const id = b.id();
+        reg.cancel(id);
+        threads.clear();
+        CHECK(refused == 3);
+        CHECK(reg.status(id) == batch_status::cancelled);
+
+        batch_owner                    ended(reg, {});
+        std::optional<tenure::entered> in;
+        std::stop_token const          stop = ended.stop_token();
+        {
+            tenure::entered const here = ended.enter();
+            ended.end();
+            CHECK(stop.stop_requested());
+            check_throws(errc::batch_ended, {}, [] { tenure::make<int>(); });
+        }
+    }
+
+    TEST_CASE_FIXTURE(world, "races with guards, ends and makes on other threads") {
+        int const                  rounds = TENURE_SANITIZED ? 150 : 3000;
+        std::atomic<int>           alive{0};
+        std::atomic<std::size_t>   stopped{0}, ended{0};
+        std::atomic<std::uint64_t> current{0};
+        std::atomic<bool>          done{false};
+        std::jthread               canceller([&] {
+            dice d(3);
+            while (!done) {
+                if (batch_id const id{current}; id) {
+                    if (d.one_in(2)) reg.cancel(id);
+                    else reg.expire_overdue();
+                }
+                pass(std::chrono::nanoseconds(d.below(300)));
+            }
+        });
+        std::jthread               visitor([&] {
+            while (!done) {
+                batch_id const id{current};
+                if (!id) continue;
+                try {
+                    tenure::entered const here = reg.enter(id);
+                    for (int i = 0; i < 10; ++i) tenure::make<counted>(alive);
+                } catch (tenure::error const&) {
+                    ++stopped;
+                }
+            }
+        });
+        dice                       d(5);
+        for (int i = 0; i < rounds; ++i) {
+            try {
+                batch_scope b(reg, {.timeout = std::chrono::nanoseconds(1000 + d.below(100'000))});
+                current = b.id().value;
+                for (std::uint64_t n = d.below(20); n > 0; --n) {
+                    batch_scope hop;
+                    hop.make<counted>(alive);
+                    tenure::make<counted>(alive);
+                    if (d.one_in(4)) b.make<counted>(alive);
+                }
+                ++ended;
+            } catch (tenure::error const& e) {
+                if (e.code() != errc::expired && e.code() != errc::cancelled) FAIL_CHECK(e.what());
+                ++stopped;
+            }
+        }
+        done = true;
+        canceller.join();
+        visitor.join();
+        CHECK(alive == 0);
+        CHECK(stopped > 0);
+    }
+}
