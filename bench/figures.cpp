@@ -96,6 +96,10 @@ std::vector<figure> figures(results const& all) {
     rows.ratio("100,000 std::string / new/delete", "strings/tenure", "strings/new_delete", 0.5);
     rows.ratio("100,000 std::pmr::string / new/delete", "strings/tenure_pmr", "strings/new_delete", 0.12);
 
+    auto const in_background = rows.get("end_strings/tenure_background");
+    rows.value("end of 1,000,000 std::string in the background",
+               in_background ? number{*in_background * 1e-3} : number{}, "us", 50);
+
     rows.ratio("16 to 4096 B, 1 % kept / pmr on a warm buffer", "mixed/tenure", "mixed/pmr_warm", 1.3);
     rows.value_at_least("memory in use or usable after, small objects",
                         rows.get("kept_memory/small_objects", "utilised"), "x", 0.9);

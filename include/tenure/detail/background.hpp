@@ -22,20 +22,28 @@ namespace tenure::detail {
 void leave_chain(batch_record& b) noexcept;
 void recycle(batch_record* b) noexcept;
 
-/// Nobody else can be at the batch.
+inline constinit std::atomic<std::uint32_t> last_burial{0};
+
+/// Nobody else can be at the batch. Where a unit has one owner, no locked instruction: each would wait for its unit
+/// to come from memory.
 inline void bury(batch_record& b) noexcept {
+    log_lapse(b);
     b.buried.store(true, std::memory_order_relaxed);
     burials.fetch_add(1, std::memory_order_relaxed);
-    auto const tell = [](unit& u) { u.over.fetch_add(1, std::memory_order_release); };
+    std::uint32_t const number     = last_burial.fetch_add(1, std::memory_order_relaxed) | std::uint32_t{1} << 31;
+    auto const          tell       = [&](unit& u) { u.over.store(number, std::memory_order_release); };
+    auto const          tell_among = [&](unit& u) { u.over.exchange(number, std::memory_order_acq_rel); };
     for_lanes(b, [&](lane& l) {
         close_window(l);
-        for (unit* u = l.runs; u; u = u->next)
-            for (std::size_t i = 0; i < u->length; ++i) tell(u[i]);
+        for (unit* u = l.runs; u; u = u->next) {
+            bool const shared = u->guarded.load(std::memory_order_relaxed);
+            for (std::size_t i = 0; i < u->length; ++i) shared ? tell_among(u[i]) : tell(u[i]);
+        }
     });
     for (unit* u = b.large; u; u = u->next) tell(*u);
     {
         std::scoped_lock const guard(b.lock);
-        for (share const* s = b.shares; s; s = s->next_owned) tell(*s->where);
+        for (share const* s = b.shares; s; s = s->next_owned) tell_among(*s->where);
     }
     guard_all(b);
 }

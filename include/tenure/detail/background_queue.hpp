@@ -11,6 +11,9 @@
 #include <thread>
 #include <utility>
 
+#include <pthread.h>
+#include <sched.h>
+
 #include <tenure/detail/batch_record.hpp>
 #include <tenure/detail/spin_lock.hpp>
 
@@ -50,7 +53,10 @@ public:
         if (running_.load(std::memory_order_relaxed)) return;
         try {
             signals_blocked const here;
-            thread_ = std::thread(std::move(work));
+            thread_ = std::thread([run = std::move(work)] {
+                settle();
+                run();
+            });
             running_.store(true, std::memory_order_release);
         } catch (std::exception const&) {  // system_error, bad_alloc
             return;
@@ -119,6 +125,13 @@ public:
     std::size_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
 
 private:
+    /// As a batch job, it never preempts who wakes it: an end would else wait for the destructors after all
+    /// wherever cores are busy.
+    static void settle() noexcept {
+        ::sched_param const usual{};
+        ::pthread_setschedparam(::pthread_self(), SCHED_BATCH, &usual);
+        ::pthread_setname_np(::pthread_self(), "tenure-ends");
+    }
     void ring() noexcept {
         bell_.fetch_add(1, std::memory_order_release);
         bell_.notify_one();

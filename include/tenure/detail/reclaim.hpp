@@ -227,7 +227,8 @@ TENURE_COLD inline void log_lapse(batch_record& b) noexcept {
 
 /// Ends all that the batch owns and returns its memory.
 inline void release_memory(batch_record& b) noexcept {
-    if (b.limited || b.books.used.load(std::memory_order_relaxed)) log_lapse(b);
+    bool const buried = b.buried.load(std::memory_order_relaxed);  // then it was over before, and that is told
+    if (!buried && (b.limited || b.books.used.load(std::memory_order_relaxed))) log_lapse(b);
     if (has_checkpoint(b)) [[unlikely]]
         drop_checkpoints(b);
     bool ends = b.inbox != nullptr;

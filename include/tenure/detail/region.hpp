@@ -85,8 +85,9 @@ struct unit {
     std::atomic<lane*>          queue;         ///< in whose list of units with holes it is; under its batch's lock
     unit*                       next_hole;     ///< likewise
     unit*                       prev_hole;
-    std::atomic<std::uint32_t>  over;  ///< small units, head of a large run: not 0 where an owner may be `buried`
-    std::atomic<saved_area*>    undo;  ///< who notes what is written here, or null
+    std::atomic<std::uint32_t>
+        over;  ///< small units, head of a large run: the number of the last burial here; 0: no owner is `buried`
+    std::atomic<saved_area*> undo;  ///< who notes what is written here, or null
 };
 
 struct supply;
