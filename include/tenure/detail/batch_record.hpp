@@ -275,4 +275,12 @@ constexpr std::uint64_t make_id(std::uint64_t generation, std::uint32_t index) n
     return generation << record_bits | index;
 }
 
+/// `state` carries the low half of the generation, so that a thread that knows a batch by its id alone can never
+/// touch the next one that has the same record.
+inline std::uint64_t generation_tag(std::uint64_t id) noexcept { return id >> record_bits << 32; }
+
+inline bool same_batch(std::uint64_t state, std::uint64_t id) noexcept {
+    return state >> 32 == generation_tag(id) >> 32;
+}
+
 }  // namespace tenure::detail

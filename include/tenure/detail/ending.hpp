@@ -23,7 +23,6 @@ inline void recycle(batch_record* b) noexcept {
     if (b->books.used.load(std::memory_order_relaxed)) {
         b->books.reset();
         b->store_errors = 0;
-        b->uses.going   = false;
         b->page_error.store({}, std::memory_order_relaxed);
     }
     if (b->residency != tenure::residency::memory) b->evictable.store(false, std::memory_order_relaxed);

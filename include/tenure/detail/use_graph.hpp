@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <new>
 #include <source_location>
 #include <utility>
 
@@ -56,10 +57,28 @@ public:
 
     pinned_object* find(std::uintptr_t address) const noexcept { return objects_.first(address); }
 
-    /// The object at that address is `owner`'s, and from now on used; null: memory is full.
+    /// The batch with that id stays from now on, for something of it will be used: call add() next. False: it is
+    /// too late.
+    static bool hold(batch_record& b, std::uint64_t id) noexcept {
+        std::uint64_t s = b.state.load(std::memory_order_acquire);
+        do {
+            bool const idle = s & batch_flags::ended && !(s & batch_flags::holds);
+            if (!same_batch(s, id) || s & batch_flags::done || idle ||
+                b.uses.going.load(std::memory_order_relaxed) == id)
+                return false;
+            if (s & batch_flags::used) return true;
+        } while (!b.state.compare_exchange_weak(s, s + batch_flags::used + 1, std::memory_order_acq_rel));
+        b.books.touch();
+        return true;
+    }
+
+    /// The object at that address is `owner`'s, which is held, and from now on used; null: memory is full.
     pinned_object* add(std::uintptr_t address, batch_record& owner) noexcept {
         pinned_object* const o = spare_objects_.take();
-        if (!o) return nullptr;
+        if (!o) {
+            drop(owner);
+            return nullptr;
+        }
         o->owner = &owner;
         o->uses  = nullptr;
         objects_.insert(address, *o);
@@ -73,7 +92,7 @@ public:
         batch_record& owner = *o.owner;
         if (o.uses) return;
         erase(o);
-        if (!owner.uses.over && !owner.uses.objects) stop_using(owner);
+        drop(owner);
     }
 
     /// A pin for a guard, or a borrow; null: memory is full.
@@ -104,7 +123,7 @@ public:
     void release(pin_record& p) noexcept {
         if (p.object) remove(p);
         batch_record& user = *p.user;
-        p.serial.fetch_add(1, std::memory_order_release);
+        p.serial.store(p.serial.load(std::memory_order_relaxed) + 1, std::memory_order_release);
         if (p.next_of_user) p.next_of_user->prev_of_user = p.prev_of_user;
         (p.prev_of_user ? p.prev_of_user->next_of_user : user.uses.pins) = p.next_of_user;
         if (p.borrowed) borrows_.erase(p);
@@ -146,7 +165,7 @@ public:
         more = false;
         while (batch_record* const b = unused_.pop()) {
             b->uses.listed = false;
-            if (!b->uses.objects || b->uses.going) {
+            if (!b->uses.objects || is_going(*b)) {
                 b->state.fetch_sub(batch_flags::used, std::memory_order_acq_rel);
                 more = !unused_.empty();
                 return b;
@@ -173,7 +192,8 @@ public:
             p->object = nullptr;
             release(*p);
         }
-        b.uses = {};
+        b.uses.~use_node();
+        new (&b.uses) use_node;
     }
     void forget_objects() noexcept {
         objects_.drain([&](pinned_object& o) { spare_objects_.give(o); });
@@ -231,7 +251,7 @@ private:
         batch_record& owner = *e.object->owner;
         lose_witness(e);
         detach(e);
-        if (!owner.uses.over && !owner.uses.objects) stop_using(owner);
+        drop(owner);
     }
 
     /// If the edge is why its owner is still there, that has to look for another reason.
@@ -250,6 +270,11 @@ private:
         b.state.fetch_add(batch_flags::used + 1, std::memory_order_acq_rel);
     }
 
+    /// If nothing of it is used any more. One that is over stays until it is settled.
+    void drop(batch_record& b) noexcept {
+        if (!b.uses.over && !b.uses.objects) stop_using(b);
+    }
+
     /// Where letting go means more than to count, it is put off.
     void stop_using(batch_record& b) noexcept {
         constexpr std::uint64_t special = batch_flags::ended | batch_flags::retained;
@@ -264,7 +289,10 @@ private:
         constexpr std::uint64_t both = batch_flags::ended | batch_flags::used;
         std::uint64_t const     s    = b.state.load(std::memory_order_acquire);
         use_node const&         n    = b.uses;
-        return (s & both) == both && (s & batch_flags::holds) == 1 && !n.over && !n.going && !n.listed;
+        return (s & both) == both && (s & batch_flags::holds) == 1 && !n.over && !n.listed && !is_going(b);
+    }
+    static bool is_going(batch_record const& b) noexcept {
+        return b.uses.going.load(std::memory_order_relaxed) == b.id.load(std::memory_order_relaxed);
     }
 
     /// Its hold of the parent becomes an edge. Returns the parent.
@@ -358,8 +386,8 @@ private:
             if (many) for_kept(m, [&](batch_record& owner) { forest_.link(owner, m); });
             m.uses.members = nullptr;
             m.uses.over    = false;
-            m.uses.going   = true;
-            m.uses.listed  = true;
+            m.uses.going.store(m.id.load(std::memory_order_relaxed), std::memory_order_relaxed);
+            m.uses.listed = true;
             unused_.push(m);
         });
     }
