@@ -30,7 +30,6 @@ inline void recycle(batch_record* b) noexcept {
         b->cause.store({}, std::memory_order_relaxed);
         delete b->stop.exchange(nullptr, std::memory_order_relaxed);
         b->store_errors = 0;
-        b->uses.going   = false;
         b->page_error.store({}, std::memory_order_relaxed);
         b->unwound = no_unwinding;
     }

@@ -12,15 +12,6 @@
 
 namespace tenure::detail {
 
-/// What keeps a batch from going. `state` carries the low bits of the generation, so that a thread that knows a
-/// batch by its id alone can never touch the next one that has the same record.
-
-inline std::uint64_t generation_tag(std::uint64_t id) noexcept { return id >> record_bits << state_tag_shift; }
-
-inline bool same_batch(std::uint64_t state, std::uint64_t id) noexcept {
-    return (state ^ generation_tag(id)) >> state_tag_shift == 0;
-}
-
 /// Sets a flag, unless the record is another batch's by now or has one of `unless`. Returns the state before.
 struct flag_set {
     bool          done;

@@ -15,61 +15,44 @@
 
 namespace tenure::detail {
 
-/// Keeps what somebody wants to use where it is until that is written down, even of a batch that has ended and
-/// waits for others.
-class hold_of_used {
-public:
-    hold_of_used(batch_record& b, std::uint64_t id) noexcept
-        : batch_(is_root(b) || try_hold(b, id) ? &b : nullptr) {
-        if (batch_) be_in(b);
-    }
-    ~hold_of_used() {
-        if (batch_ && !is_root(*batch_)) let_go(batch_);
-    }
-    hold_of_used(hold_of_used const&)            = delete;
-    hold_of_used& operator=(hold_of_used const&) = delete;
-
-    explicit operator bool() const noexcept { return batch_; }
-
-private:
-    static bool try_hold(batch_record& b, std::uint64_t id) noexcept {
-        std::uint64_t s = b.state.load(std::memory_order_acquire);
-        do {
-            bool const gone = s & batch_flags::done || (s & batch_flags::ended && !(s & batch_flags::holds));
-            if (gone || !same_batch(s, id)) return false;
-        } while (!b.state.compare_exchange_weak(s, s + 1, std::memory_order_acq_rel));
-        return true;
-    }
-
-    batch_record* batch_;
-};
-
-/// The pin of an object that seemed to be `owner`'s, which is held. `moved`: it is another one's by now.
+/// A pin, or why there is none. `moved`: the object is another batch's by now.
 struct pin_attempt {
     failure     why{};
     bool        moved = false;
     pin_record* pin   = nullptr;
 };
-inline pin_attempt pin_of(batch_record& user, batch_record& owner, raw_handle h, extent const& x, bool borrowed,
-                          std::source_location where) noexcept {
-    registry_core&   r = *owner.registry.load(std::memory_order_relaxed);
+
+/// The pin of an object that was the `owner`'s a moment ago, when that had this id.
+inline pin_attempt pin_of(batch_record& user, batch_record& owner, std::uint64_t id, raw_handle h, extent const& x,
+                          bool borrowed, std::source_location where) noexcept {
+    registry_core&   r = *user.registry.load(std::memory_order_relaxed);
     std::unique_lock graph(r.uses.mutex);
     if (user.closed()) return {{errc::batch_ended, &user}};
     pinned_object* o = r.uses.find(x.begin);
-    if (o && !is_alive(h)) return {{errc::stale_handle, &user}};
-    if (o && borrowed && r.uses.is_borrowed(user, *o)) return {};
-    pin_attempt done{{errc::memory_full, &user, sizeof(pin_record)}};
-    if (!o) {
-        if (owner.uses.going) return {{errc::batch_ended, &owner}};
+    pin_attempt    done{{errc::memory_full, &user, sizeof(pin_record)}};
+    if (o) {
+        if (!is_alive(h)) return {{errc::stale_handle, &user}};
+        if (borrowed && r.uses.is_borrowed(user, *o)) return {};
+    } else {
         // First the owner's flag, and then the object's lock: who frees or gives it looks in the other order.
+        if (!r.uses.hold(owner, id)) return {{}, true};
         o = r.uses.add(x.begin, owner);
-        if (!o) return done;
-        object_lock const guard(x);
-        if (!still_owned(h, x, owner)) done = {{}, true};
+        if (o) {
+            object_lock const guard(x);
+            if (!still_owned(h, x, owner)) done = {{}, true};
+        }
     }
-    pin_record* const p = done.moved ? nullptr : r.uses.add(user, *o, borrowed, where);
-    if (p) return {{}, false, p};
-    r.uses.remove(*o);
+    if (pin_record* const p = !o || done.moved ? nullptr : r.uses.add(user, *o, borrowed, where)) {
+        batch_record& now = *o->owner;
+        if (now.paging.load(std::memory_order_acquire) != paging_state::in) [[unlikely]] {
+            now.state.fetch_add(1, std::memory_order_acq_rel);
+            graph.unlock();
+            be_in(now);
+            let_go(&now);
+        }
+        return {{}, false, p};
+    }
+    if (o) r.uses.remove(*o);
     let_go_unused(r, std::move(graph));
     return done;
 }
@@ -87,13 +70,12 @@ inline pin_attempt pin_for(batch_record& user, raw_handle h, bool borrowed, std:
         if (!owner) continue;  // it is just ending
         std::uint64_t const id   = owner->id.load(std::memory_order_acquire);
         bool const          ours = owner->registry.load(std::memory_order_relaxed) == r;
-        hold_of_used const  held(*owner, id);
-        if (held && ours) {
-            pin_attempt const done = pin_of(user, *owner, h, x, borrowed, where);
+        if (ours) {
+            pin_attempt const done = pin_of(user, *owner, id, h, x, borrowed, where);
             if (!done.moved) return done;
-        } else if (is_alive(h) && owner_of(x) == owner && owner->id.load(std::memory_order_acquire) == id) {
-            return {{ours ? errc::batch_ended : errc::not_owner, owner}};
         }
+        if (is_alive(h) && owner_of(x) == owner && owner->id.load(std::memory_order_acquire) == id)
+            return {{ours ? errc::batch_ended : errc::not_owner, owner}};
     }
 }
 

@@ -56,7 +56,6 @@ struct use_node {
     batch_record* next    = nullptr;  ///< in a queue of use_graph
     std::uint32_t taken   = 0;        ///< of `pins`, with a guard
     bool          over    = false;    ///< only uses keep it from going
-    bool          going   = false;    ///< and they do not any more: too late to use it
     bool          listed  = false;    ///< its hold for what is used is to be let go
 
     batch_record* group   = nullptr;  ///< the one that stands for those that wait as one, or is nearer to it
@@ -65,8 +64,10 @@ struct use_node {
     batch_record* up      = nullptr;  ///< witness_forest
     batch_record* left    = nullptr;
     batch_record* right   = nullptr;
-    use_edge      to_parent;  ///< while it is over: the parent waits for it
-    used_object   as_parent;  ///< what children use so
+    std::atomic<std::uint64_t> going{0};  ///< id of the batch that no use keeps any more: too late to use it
+
+    use_edge    to_parent;  ///< while it is over: the parent waits for it
+    used_object as_parent;  ///< what children use so
 };
 
 }  // namespace tenure::detail
