@@ -231,11 +231,12 @@ struct batch_record {
     bool                 doomed = false;    ///< to be ended with one above it; where `older` is its own
     lane*                lanes  = nullptr;  ///< besides `primary`
     share*               shares = nullptr;
-    unit*                large  = nullptr;    ///< runs of one large object each
-    std::atomic<stored*> stores{nullptr};     ///< what it has in stores as buffers
-    entry*               inbox    = nullptr;  ///< ends to run of objects that another thread gave, newest first
-    paged_batch*         paged    = nullptr;  ///< of who made the paging state `moving`
-    kept_log*            kept_out = nullptr;  ///< what keep() gave away, newest first, for discard()
+    unit*                large  = nullptr;       ///< runs of one large object each
+    std::atomic<stored*> stores{nullptr};        ///< what it has in stores as buffers
+    entry*               inbox       = nullptr;  ///< ends to run of objects that another thread gave, newest first
+    paged_batch*         paged       = nullptr;  ///< of who made the paging state `moving`
+    kept_log*            kept_out    = nullptr;  ///< what keep() gave away, newest first, for discard()
+    membership_list*     memberships = nullptr;  ///< what it shares with others; under the lock
 
     std::atomic<std::source_location> where{};
     batch_record*                     next_free = nullptr;
@@ -261,8 +262,7 @@ struct batch_record {
     std::atomic<bool>          above_soft{false};
     std::atomic<std::uint64_t> own_charge{0};  ///< what this batch has charged to `limited` and those above
 
-    membership_list*           memberships = nullptr;  ///< of commons, under the lock: membership.hpp
-    std::atomic<std::uint64_t> members{0};             ///< of a common, which this is: then with its generation
+    std::atomic<std::uint64_t> members{0};  ///< of a common, which this is; with its generation: membership.hpp
 
     bool is_here() const noexcept;  ///< this thread opened it, or has entered its own lane
     bool closed() const noexcept { return state.load(std::memory_order_acquire) & batch_flags::closed; }
