@@ -135,6 +135,8 @@ std::vector<figure> figures(results const& all) {
                    1.1);
     }
 
+    rows.value("share a buffer of 1 GiB with each of 1,000", rows.get("share/buffer/bytes:1073741824"), "ns", 100);
+
     rows.ratio("100,000 buffers of 4 KiB, heap_store / malloc", "stores/buffers/heap_store",
                "stores/buffers/malloc", 0.3);
     rows.ratio("100,000 buffers of 4 KiB, mmap_store / a file each", "stores/scratch/mmap_store",

@@ -69,27 +69,32 @@ public:
 
     /// Copies out.size() elements from `offset` on. Throws stale_handle, out_of_range, and what the store says.
     void read(std::size_t offset, std::span<T> out) const {
-        must(refused(offset, out.size()), "read from");
-        present();
+        if (!ready(offset, out.size())) [[unlikely]]
+            prepare(offset, out.size(), "read from");
         must(read_here(offset, out), "read from");
     }
     void write(std::size_t offset, std::span<T const> in) const {
-        must(refused(offset, in.size()), "write to");
-        if (!record().is_here() && in.size() == size_) return renew(in);
-        present();
+        if (!ready(offset, in.size())) [[unlikely]] {
+            must(refused(offset, in.size()), "write to");
+            if (in.size() == size_ && !record().is_here())
+                return detail::write_anew(raw(), detail::buffer_alignment<T>, std::as_bytes(in));
+            present();
+        }
         must(write_here(offset, in), "write to");
     }
 
     result<void> try_read(std::size_t offset, std::span<T> out) const {
-        if (auto const why = refused(offset, out.size()); !why) return why;
-        if (!record().is_here()) [[unlikely]]
-            return detail::as_result([&] { read(offset, out); });
+        if (!ready(offset, out.size())) [[unlikely]] {
+            if (auto const why = refused(offset, out.size()); !why) return why;
+            if (!record().is_here()) return detail::as_result([&] { read(offset, out); });
+        }
         return read_here(offset, out);
     }
     result<void> try_write(std::size_t offset, std::span<T const> in) const {
-        if (auto const why = refused(offset, in.size()); !why) return why;
-        if (!record().is_here()) [[unlikely]]
-            return detail::as_result([&] { write(offset, in); });
+        if (!ready(offset, in.size())) [[unlikely]] {
+            if (auto const why = refused(offset, in.size()); !why) return why;
+            if (!record().is_here()) return detail::as_result([&] { write(offset, in); });
+        }
         return write_here(offset, in);
     }
 
@@ -166,19 +171,25 @@ private:
             detail::bring_back(raw());
         return *record_;
     }
+    /// All that is asked before an ordinary access, where no batch has a deadline or was cancelled.
+    bool ready(std::size_t offset, std::size_t n) const noexcept {
+        return alive() && offset <= size_ && n <= size_ - offset && record().is_here() &&
+               !record().from->registry.deadlines.used.load(std::memory_order_relaxed);
+    }
     result<void> refused(std::size_t offset, std::size_t n) const {
-        if (auto const why = refusal(); why != errc{}) return make_error_code(why);
+        if (errc const why = refusal(); why != errc{}) return make_error_code(why);
         if (offset > size_ || n > size_ - offset) return make_error_code(errc::out_of_range);
         return {};
+    }
+    void prepare(std::size_t offset, std::size_t n, char const* call) const {
+        must(refused(offset, n), call);
+        present();
     }
     result<void> read_here(std::size_t offset, std::span<T> out) const {
         return record().from->store.read(record().where, offset * sizeof(T), std::as_writable_bytes(out));
     }
     result<void> write_here(std::size_t offset, std::span<T const> in) const {
         return record().from->store.write(record().where, offset * sizeof(T), std::as_bytes(in));
-    }
-    void renew(std::span<T const> in) const {
-        detail::write_anew(raw(), detail::buffer_alignment<T>, std::as_bytes(in));
     }
     [[noreturn]] void fail(std::error_code why, char const* call) const {
         if (!alive()) detail::throw_stale(raw());

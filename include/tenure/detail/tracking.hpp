@@ -84,11 +84,25 @@ inline share* find_share(unit const* u, batch_record const* owner) noexcept {
     return s;
 }
 
+/// Of many owners the one just asked for is likely asked for again.
+TENURE_SLOW inline batch_record* owner_of_many(unit* u, share* before, std::uintptr_t probe) noexcept {
+    for (; share* const s = before->next_here; before = s) {
+        if (!test(s->objects, probe)) continue;
+        before->next_here = s->next_here;
+        s->next_here      = u->shares.load(std::memory_order_relaxed);
+        u->shares.store(s, std::memory_order_release);
+        return s->owner;
+    }
+    return nullptr;
+}
+
 /// Whose the object with this granule is, under the unit's lock.
 inline batch_record* owner_under_lock(place p, std::uintptr_t probe) noexcept {
     if (p.u->tracked.load(std::memory_order_relaxed)) {
-        for (share* s = p.u->shares.load(std::memory_order_relaxed); s; s = s->next_here)
-            if (test(s->objects, probe)) return s->owner;
+        share* const s = p.u->shares.load(std::memory_order_relaxed);
+        if (s && test(s->objects, probe)) return s->owner;
+        if (s)
+            if (batch_record* const owner = owner_of_many(p.u, s, probe)) return owner;
     }
     return p.head()->home.load(std::memory_order_acquire);
 }
