@@ -312,7 +312,7 @@ constexpr std::uint64_t make_id(std::uint64_t generation, std::uint32_t index) n
     return generation << record_bits | index;
 }
 
-/// `state` carries the low half of the generation, so that a thread that knows a batch by its id alone can never
+/// `state` carries the low bits of the generation, so that a thread that knows a batch by its id alone can never
 /// touch the next one that has the same record.
 inline std::uint64_t generation_tag(std::uint64_t id) noexcept { return id >> record_bits << state_tag_shift; }
 

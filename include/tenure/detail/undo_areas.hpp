@@ -190,34 +190,29 @@ inline bool watch(undo_point& c) noexcept {
     });
 }
 
+/// Who noted what is written there before this checkpoint, and will again. Not always the one right below: that one
+/// may have found the unit shared, and copied its part.
+inline saved_area* watched_below(undo_point const& c, std::uintptr_t a) noexcept {
+    for (undo_point* older = c.below; older; older = older->below)
+        if (saved_area* const x = older->find(a); x && x->pages) return x;
+    return nullptr;
+}
+
 /// What is not watched for an older checkpoint can be written to again.
 inline void unwatch(undo_point& c) noexcept {
     auto const all  = [](saved_area const& x) { return std::pair(x.first(), x.last()); };
     auto const open = [](std::uintptr_t begin, std::uintptr_t end) {
-        unprotect(to_pointer(begin), end - begin);
+        if (begin < end) unprotect(to_pointer(begin), end - begin);
         return true;
     };
-    if (!c.below) {
-        for_stretches_of(c.areas, all, open);
-    } else {
-        for (saved_area const& x : c.areas) {
-            if (!x.pages) continue;
-            for (std::uintptr_t a = x.first(); a < x.last();) {
-                saved_area const* const older    = c.below->find(a);
-                std::uintptr_t const    unit_end = std::min((a & ~(unit_bytes - 1)) + unit_bytes, x.last());
-                bool const              kept     = older && older->pages;
-                std::uintptr_t const    from     = kept ? std::min(older->last(), x.last()) : a;
-                std::uintptr_t const    to       = kept ? from : unit_end;
-                if (from < to) unprotect(to_pointer(from), to - from);
-                a = std::max(from, to);
-            }
-        }
-    }
+    if (!c.below) for_stretches_of(c.areas, all, open);
     for (saved_area const& x : c.areas) {
         if (!x.pages) continue;
-        for (std::uintptr_t a = x.first(); a < x.last(); a += unit_bytes) {
-            saved_area* const older = c.below ? c.below->find(a) : nullptr;
-            unit_at(a)->undo.store(older && older->pages ? older : nullptr);
+        for (std::uintptr_t a = x.first(), unit_end; a < x.last(); a = unit_end) {
+            unit_end                = std::min(a + unit_bytes, x.last());
+            saved_area* const older = watched_below(c, a);
+            if (c.below) open(older ? std::min(older->last(), unit_end) : a, unit_end);
+            unit_at(a)->undo.store(older);
         }
     }
     std::size_t cuts = 0;
@@ -236,8 +231,8 @@ void for_pages_clean_before(undo_point& c, F f) noexcept {
         x.for_saved([&](std::size_t from, std::size_t to) {
             for (std::size_t i = from; i < to; ++i) {
                 auto const        a     = to_address(x.page(i));
-                saved_area* const older = c.below->find(a);
-                if (!older || !older->pages) continue;
+                saved_area* const older = watched_below(c, a);
+                if (!older) continue;
                 std::size_t const k = (a - older->first()) / page_bytes();
                 if (older->state(k) == page_state::clean) f(*older, k, x.copy_of(i));
             }

@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <memory_resource>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <tenure/detail/buffer_moves.hpp>
+#include <tenure/detail/undoing.hpp>
+#include <tenure/lane.hpp>
+
+namespace tenure {
+
+namespace detail {
+
+/// An object of the batch like others, found again among those with destructors.
+struct buffer_name {
+    raw_handle       what;
+    std::size_t      bytes;
+    std::pmr::string text;
+};
+
+}  // namespace detail
+
+template <>
+inline constexpr bool restorable<detail::buffer_name> = true;  // its text lies in the batch
+
+namespace detail {
+
+inline void name_buffer(lane& l, raw_handle what, std::size_t bytes, std::string_view text) {
+    make_in<buffer_name>(l, what, bytes, std::pmr::string(text, &l.resource));
+}
+
+/// The buffers that have names in `b` and are its own, by the name they were given last. Nobody else is in the
+/// batch.
+inline std::vector<buffer_name const*> names_in(batch_record& b) {
+    std::vector<buffer_name const*> out;
+    for_lanes(b, [&](lane& l) {
+        for (entry* e = l.entries; e; e = e->next) {
+            std::uintptr_t const state = e->state.load(std::memory_order_acquire);
+            if (state & (entry::dead | entry::moved)) continue;
+            if (&finalizer_of(state) != &object_finalizer<buffer_name>) continue;
+            auto const* const n     = object_after<buffer_name>(e);
+            auto const        is_it = [&](buffer_name const* other) { return other->text == n->text; };
+            if (std::any_of(out.begin(), out.end(), is_it)) continue;  // that is newer
+            if (is_alive(n->what) && owner_of(extent_of(n->what)) == &b) out.push_back(n);
+        }
+    });
+    return out;
+}
+
+}  // namespace detail
+
+}  // namespace tenure

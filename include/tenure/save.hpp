@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// Opt-in, for jobs that are to go on where they were interrupted. Needs LMDB and libxxhash (Debian: liblmdb-dev,
+// libxxhash-dev).
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tenure/batch_scope.hpp>
+#include <tenure/detail/buffer_names.hpp>
+#include <tenure/store/durable_mmap.hpp>
+
+namespace tenure {
+
+namespace detail {
+
+/// One save after the other: names of each begin with its number, and one block says which number counts.
+inline constexpr std::string_view save_prefix = "save/", save_current = "save/current";
+
+inline std::string save_names(std::uint64_t number) {
+    char text[17];
+    std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(number));
+    return std::string(save_prefix) + text + "/";
+}
+
+inline void require_saved(result<void> const& done, durable_mmap_store const& in) {
+    if (!done) throw error(done.error(), "save in " + in.describe());
+}
+template <class T>
+T require_saved(result<T> const& got, durable_mmap_store const& in) {
+    if (!got) throw error(got.error(), "save in " + in.describe());
+    return *got;
+}
+
+/// 0: nothing was saved there.
+inline std::uint64_t current_save(durable_mmap_store& in) {
+    result<block> const where  = in.find(save_current);
+    std::uint64_t       number = 0;
+    if (where) require_saved(in.read(*where, 0, std::as_writable_bytes(std::span(&number, 1))), in);
+    return number;
+}
+
+}  // namespace detail
+
+/// The buffer goes with the saves of this thread's current batch, as long as that owns it. Another one that is
+/// given the same name later takes it over. A name is 1 to 400 bytes. Throws stale_handle, out_of_range, and as
+/// make.
+template <class T>
+void give_name(buffer<T> const& b, std::string_view name) {
+    static_assert(alignof(T) <= 64, "what is restored is aligned to 64");
+    if (!b.alive()) throw error(errc::stale_handle, "give a name to a buffer");
+    if (name.empty() || name.size() > 400) throw error(errc::out_of_range, "a buffer's name has 1 to 400 bytes");
+    detail::name_buffer(detail::current_lane(), detail::handle_access::raw(b), b.size() * sizeof(T), name);
+}
+
+/// What restore() brought back.
+class restored_buffers {
+public:
+    bool empty() const noexcept { return all_.empty(); }
+    bool contains(std::string_view name) const { return all_.contains(name); }
+
+    /// Throws no_such_name, out_of_range: its size is no multiple of T's.
+    template <class T>
+    buffer<T> get(std::string_view name) const {
+        static_assert(alignof(T) <= 64);
+        auto const at = all_.find(name);
+        if (at == all_.end()) throw error(errc::no_such_name, "restored buffer '" + std::string(name) + "'");
+        if (at->second.bytes % sizeof(T))
+            throw error(errc::out_of_range, "restored buffer '" + std::string(name) + "'");
+        return detail::handle_access::make_buffer<buffer<T>>(at->second.what, at->second.bytes / sizeof(T));
+    }
+
+private:
+    friend restored_buffers restore(std::filesystem::path const&);
+    struct piece {
+        detail::raw_handle what;
+        std::size_t        bytes;
+    };
+    std::map<std::string, piece, std::less<>> all_;
+};
+
+/// Writes the batch's buffers that have names, in whatever stores they are, to a durable store in `directory`,
+/// which has nothing else. When it returns they are on stable storage; a crash before leaves what was saved there
+/// last, whole. Nobody else may be inside the batch, and who comes waits.
+///
+/// Throws batch_in_use, batch_ended, store_full: then the save before is still there; store_in_use: another process
+/// is at it; and what stores say. Cost: that of writing all of it, in new places; of some fdatasync().
+inline void save(batch_id id, std::filesystem::path const& directory) {
+    detail::batch_record* const b    = detail::find_anywhere(id.value);
+    auto const                  fail = [&](errc why) {
+        throw error(why, "save batch " + (b ? detail::label_of(*b) : "#" + std::to_string(id.value)));
+    };
+    if (!b) fail(errc::batch_ended);
+    if (detail::is_root(*b)) fail(errc::batch_in_use);
+    detail::undo_claim const claim(*b, id.value, detail::unless_over);
+    if (claim.why() != errc{}) fail(claim.why());
+
+    auto const          to     = durable_mmap_store::open(directory);
+    any_store           target = to;
+    std::uint64_t const number = detail::current_save(*to) + 1;
+    std::string const   prefix = detail::save_names(number);
+    std::vector<block>  blocks;
+    auto const          add = [&](std::size_t bytes, std::string const& name, auto fill) {
+        block const made = detail::require_saved(to->allocate(bytes, 64), *to);
+        detail::require_saved(fill(made), *to);
+        detail::require_saved(to->keep(made, name), *to);
+        blocks.push_back(made);
+    };
+    for (detail::buffer_name const* const n : detail::names_in(*b)) {
+        auto const& from = *static_cast<detail::buffer_record const*>(n->what.pointer);
+        add(n->bytes, prefix + std::string(n->text), [&](block const& made) {
+            return detail::copy_block(from.from->store, from.where, target, made, n->bytes);
+        });
+    }
+    // Up to here what is current is the save before, even if some of this one's names are synced by its end.
+    add(sizeof number, std::string(detail::save_current),
+        [&](block const& made) { return to->write(made, 0, std::as_bytes(std::span(&number, 1))); });
+    for (std::string const& name : to->names()) {
+        if (name.starts_with(prefix) || name == detail::save_current) continue;
+        block const old = detail::require_saved(to->find(name), *to);
+        detail::require_saved(to->deallocate({&old, 1}), *to);
+    }
+    detail::require_saved(to->sync(blocks), *to);
+    detail::require_saved(to->close(), *to);
+}
+
+inline void save(batch_scope const& b, std::filesystem::path const& directory) { save(b.id(), directory); }
+
+/// Makes the buffers of the last save in `directory` in this thread's current batch, in its own store and with
+/// their names. Empty where nothing was saved. Throws as make, and what the durable store says: corrupt,
+/// newer_format.
+inline restored_buffers restore(std::filesystem::path const& directory) {
+    restored_buffers out;
+    if (!std::filesystem::exists(directory / "catalog")) return out;
+    detail::lane&     l      = detail::current_lane();
+    auto const        from   = durable_mmap_store::open(directory, {.read_only = true});
+    any_store         source = from;
+    std::string const prefix = detail::save_names(detail::current_save(*from));
+    for (std::string const& name : from->names()) {
+        if (!name.starts_with(prefix)) continue;
+        std::string const        plain = name.substr(prefix.size());
+        block const              where = detail::require_saved(from->find(name), *from);
+        detail::raw_handle const made  = detail::make_buffer_in(l, where.bytes, 64, {});
+        auto const&              to    = *static_cast<detail::buffer_record const*>(made.pointer);
+        auto const               done  = detail::copy_block(source, where, to.from->store, to.where, where.bytes);
+        if (!done) detail::throw_copy_error(done.error(), "restore", source, to.from->store);
+        detail::name_buffer(l, made, where.bytes, plain);
+        out.all_.emplace(plain, restored_buffers::piece{made, where.bytes});
+    }
+    return out;
+}
+
+}  // namespace tenure
