@@ -19,18 +19,19 @@ namespace tenure::detail {
 /// Buffers that lose their bytes, and get them back.
 
 /// Its block goes, and the buffer stays. No-op where there is none. not_owner: its store keeps it by name;
-/// object_pinned: a recipe is reading it.
+/// object_pinned: a pin holds it, or a recipe is reading it; not_restorable: it is older than a checkpoint.
 inline failure evict_one(registry_core& r, raw_handle h) {
     return with_owner(r, h, nullptr, [&](batch_record& owner, extent const& x) -> failure {
+        if (has_checkpoint(owner) && is_under_checkpoint(owner, x.begin)) return {errc::not_restorable, &owner};
         buffer_record was{};
         for (;; std::this_thread::yield()) {
-            object_lock const    guard(x);
+            use_lock const       guard(owner, x);
             buffer_record* const b = buffer_of(h, x, owner);
             if (!b) return {errc::stale_handle};
             if (b->evicted) return {};
             if (b->in_transit) continue;
             if (b->lent) return {errc::not_owner, &owner};
-            if (b->readers) return {errc::object_pinned, &owner};
+            if (b->readers || guard.pinned()) return {errc::object_pinned, &owner};
             was      = *b;
             b->where = {0, was.where.bytes};
             b->lent  = true;

@@ -41,6 +41,7 @@ public:
             e = p->object;
         }
         finalizer const& f = finalizer_of(state);
+        if (is_buffer(f) && !buffer_behind(e).is_here()) refuse("an evicted buffer");
         if (is_buffer(f)) buffers.push_back({buffer_behind(e), {}});
         else if (!f.restorable) refuse(what_of(state));
     }
