@@ -204,7 +204,8 @@ inline failure free_one(registry_core& r, raw_handle h, batch_record const* expe
     h = resolve(h);
     return with_owner(r, h, expected, [&](batch_record& owner, extent const& x) -> failure {
         lane_claim const list(listing_lane(h, x, owner));
-        return free_object(owner, h);
+        errc const       why = free_object(owner, h);
+        return why == errc{} ? failure{} : failure{why, &owner};
     });
 }
 
