@@ -176,13 +176,12 @@ protected:
     }
 
     /// If the edge is why its owner is still there, that has to look for another reason.
-    bool lose_witness(use_edge const& e) noexcept {
+    void lose_witness(use_edge const& e) noexcept {
         batch_record& owner = witness_forest::group_of(*e.object->owner);
-        if (owner.uses.witness != &e) return false;
+        if (owner.uses.witness != &e) return;
         owner.uses.witness = nullptr;
         forest_.cut(owner);
         pending_.push(owner);
-        return true;
     }
 
     /// If nothing of it is used any more. One that is over stays until it is settled.
