@@ -295,16 +295,15 @@ private:
     }
 
     /// Nothing active reaches the group any more: each of it goes by itself, children before parents. Until its
-    /// memory is gone, what it uses stays.
+    /// memory is gone, what it uses stays; of that, what hung below the group is a root for the moment.
     void dissolve(batch_record& b) noexcept {
         bool const many = b.uses.members;
         for_members(b, [&](batch_record& m) {
             rejoin_parent(m);
             if (many) for_kept(m, [&](batch_record& owner) { forest_.cut(owner); });
         });
-        if (many) for_members(b, [](batch_record& m) { m.uses.group = nullptr; });
         for_members(b, [&](batch_record& m) {
-            if (many) for_kept(m, [&](batch_record& owner) { forest_.link(owner, m); });
+            m.uses.group   = nullptr;
             m.uses.members = nullptr;
             m.uses.over    = false;
             m.uses.going.store(m.id.load(std::memory_order_relaxed), std::memory_order_relaxed);
