@@ -26,7 +26,7 @@ struct batch_id {
 
 enum class batch_status : std::uint8_t {
     active,     ///< objects can be made in it
-    ending,     ///< over; freed as soon as nothing depends on it (a child, a lane, another thread inside)
+    ending,     ///< over; freed as soon as nothing depends on it (a child, a lane, a thread inside, a user)
     retained,   ///< over, with cleanup::manual: keeps what it owns until destroy_batch
     done,       ///< everything it owned is freed
     expired,    ///< its time was up: nothing can be made in it, and its handles say so

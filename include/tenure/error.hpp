@@ -101,7 +101,9 @@ public:
             return "newer format: a later version of tenure wrote this; open it with that version";
         case errc::read_only: return "read-only: open the store for writing";
         case errc::batch_in_use:
-            return "batch in use: leave it first (guards, enter(), lane()), and end the batches below it";
+            return "batch in use: leave it first (guards, enter(), lane()), release pins of what it owns, and end "
+                   "the "
+                   "batches below it";
         case errc::not_pageable:
             return "not pageable: only a batch whose objects live in a heap_store goes out, and not the root";
         case errc::device_unavailable:

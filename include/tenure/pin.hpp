@@ -21,7 +21,7 @@ struct pin_access;
 ///
 /// The pin belongs to the batch that was current when it was taken, and ends with it at the latest: from then on
 /// the guard is empty, and access throws stale_handle. Movable; for one thread at a time. release() and destruction
-/// cost some 20 ns, unless they are what the end of another batch waited for: then that takes place here.
+/// cost tens of ns, unless they are what the end of another batch waited for: then that takes place here.
 template <class T>
 class [[nodiscard]] pinned {
 public:

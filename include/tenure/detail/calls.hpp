@@ -264,7 +264,8 @@ inline failure free_one(registry_core& r, raw_handle h, batch_record* expected =
         if (has_checkpoint(owner) && is_under_checkpoint(owner, x.begin)) return {errc::not_restorable, &owner};
         lane_claim const list(listing_lane(h, x, owner));
         if (is_common(owner)) common = owner.id.load(std::memory_order_relaxed);
-        return free_object(owner, h);
+        errc const refused = free_object(owner, h);
+        return refused == errc{} ? failure{} : failure{refused, &owner};
     });
     if (common) end_if_empty(common);
     if (why.code != errc::not_owner || !expected) return why;

@@ -55,19 +55,28 @@ inline std::uint64_t holds_inside(std::uint64_t state) noexcept {
     return (state & batch_flags::holds) - (state & batch_flags::used ? 1 : 0);
 }
 
-/// Gives a hold back, and `flags`. With the last one, a batch that is retained leaves its parent, and one that has
-/// ended waits for its users. True: it is over and can be freed.
-inline bool drop_hold(batch_record* b, std::uint64_t flags = 0) noexcept {
-    registry_core* const r = b->registry.load(std::memory_order_relaxed);
-    std::uint64_t        s = b->state.load(std::memory_order_acquire);
+/// As drop_hold: with the last one besides that, a batch that is retained leaves its parent, and one that has ended
+/// waits for its users.
+TENURE_COLD inline bool drop_special_hold(batch_record* b, std::uint64_t flags) noexcept {
+    registry_core& r = *b->registry.load(std::memory_order_relaxed);
+    std::uint64_t  s = b->state.load(std::memory_order_acquire);
     do {
         bool const last = holds_inside(s) == 1;
         bool const kept = s & batch_flags::retained && !(s & batch_flags::ended);
-        if (last && kept && !(s & batch_flags::used && has_waiting_children(*r, *b))) retain(*b);
+        if (last && kept && !(s & batch_flags::used && has_waiting_children(r, *b))) retain(*b);
     } while (!b->state.compare_exchange_weak(s, (s - 1) & ~flags, std::memory_order_acq_rel));
     constexpr std::uint64_t waits = batch_flags::ended | batch_flags::used;
-    if ((s & waits) == waits && holds_inside(s) == 1) [[unlikely]]
-        wait_for_users(*r, *b, s);
+    if ((s & waits) == waits && holds_inside(s) == 1) wait_for_users(r, *b, s);
+    return (s & batch_flags::holds) == 1 && s & batch_flags::ended;
+}
+
+/// Gives a hold back, and `flags`. True: that was the last one of a batch that is over and can be freed.
+inline bool drop_hold(batch_record* b, std::uint64_t flags = 0) noexcept {
+    std::uint64_t s = b->state.load(std::memory_order_acquire);
+    do {
+        if (s & (batch_flags::retained | batch_flags::used)) [[unlikely]]
+            return drop_special_hold(b, flags);
+    } while (!b->state.compare_exchange_weak(s, (s - 1) & ~flags, std::memory_order_acq_rel));
     return (s & batch_flags::holds) == 1 && s & batch_flags::ended;
 }
 

@@ -101,7 +101,7 @@ inline departure depart(batch_record& owner, extent const& x) noexcept {
 
 /// Ends an object and gives its bytes back to its owner, which is held; any thread. stale_handle: the object is not
 /// that batch's or not alive, somebody else was first; object_pinned. The destructor runs here, with no lock held.
-inline failure free_object(batch_record& owner, raw_handle h) noexcept {
+inline errc free_object(batch_record& owner, raw_handle h) noexcept {
     extent const  x = extent_of(h);
     departure     way;
     buffer_record buffer{};
@@ -110,8 +110,8 @@ inline failure free_object(batch_record& owner, raw_handle h) noexcept {
     note_peak(owner);
     {
         use_lock const guard(owner, x);
-        if (!still_owned(h, x, owner)) return {errc::stale_handle};
-        if (guard.pinned()) return {errc::object_pinned, &owner};
+        if (!still_owned(h, x, owner)) return errc::stale_handle;
+        if (guard.pinned()) return errc::object_pinned;
         if (buffer_record const* const b = as_buffer(x)) {
             if (!b->lent) buffer = *b;
             made_by = b->made_by;

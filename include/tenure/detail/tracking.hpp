@@ -147,15 +147,20 @@ public:
     explicit object_lock(extent const& x) noexcept : first_(x.large ? x.large : unit_at(x.begin)), last_(first_) {
         std::uintptr_t const last = x.begin + x.bytes - 1;
         if (!x.large && (x.begin ^ last) >> unit_shift) last_ = unit_at(last);
+        lock();
+    }
+    ~object_lock() { unlock(); }
+    object_lock(object_lock const&)            = delete;
+    object_lock& operator=(object_lock const&) = delete;
+
+    void lock() noexcept {
         first_->lock.lock();
         if (last_ != first_) last_->lock.lock();
     }
-    ~object_lock() {
+    void unlock() noexcept {
         if (last_ != first_) last_->lock.unlock();
         first_->lock.unlock();
     }
-    object_lock(object_lock const&)            = delete;
-    object_lock& operator=(object_lock const&) = delete;
 
 private:
     unit* first_;

@@ -5,9 +5,9 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
-#include <optional>
 #include <utility>
 
+#include <tenure/detail/config.hpp>
 #include <tenure/detail/holding.hpp>
 #include <tenure/detail/tracking.hpp>
 
@@ -70,17 +70,9 @@ TENURE_COLD inline void release_pins(batch_record& b) noexcept {
 /// the object is pinned stays as it is until one of these ends. Costs a load where nothing is.
 class use_lock {
 public:
-    use_lock(batch_record const& owner, extent const& x) noexcept : registry_(*owner.registry.load()), object_(x) {
-        if (!(owner.state.load(std::memory_order_acquire) & batch_flags::used)) [[likely]]
-            return;
-        object_.reset();
-        graph_ = std::unique_lock(registry_.uses.mutex);
-        object_.emplace(x);
-        pinned_ = registry_.uses.find(x.begin);
-    }
-    ~use_lock() {
-        object_.reset();
-        if (graph_) let_go_unused(registry_, std::move(graph_));
+    use_lock(batch_record const& owner, extent const& x) noexcept : object_(x) {
+        if (owner.state.load(std::memory_order_acquire) & batch_flags::used) [[unlikely]]
+            find_out(owner, x);
     }
     use_lock(use_lock const&)            = delete;
     use_lock& operator=(use_lock const&) = delete;
@@ -89,14 +81,32 @@ public:
 
     /// The object has another owner from now on, and what waits for its users is that. Both are held.
     void give_to(batch_record& to) noexcept {
-        if (pinned_) registry_.uses.give(*pinned_, to);
+        if (pinned_) [[unlikely]]
+            graph_.of->uses.give(*pinned_, to);
     }
 
 private:
-    registry_core&               registry_;
-    std::unique_lock<std::mutex> graph_;
-    std::optional<object_lock>   object_;
-    pinned_object*               pinned_ = nullptr;
+    struct graph_lock {
+        registry_core* of = nullptr;
+        ~graph_lock() {
+            if (of) [[unlikely]]
+                leave();
+        }
+        TENURE_COLD void leave() noexcept { let_go_unused(*of, std::unique_lock(of->uses.mutex, std::adopt_lock)); }
+    };
+
+    /// The graph's lock comes before the object's.
+    TENURE_COLD void find_out(batch_record const& owner, extent const& x) noexcept {
+        graph_.of = owner.registry.load(std::memory_order_relaxed);
+        object_.unlock();
+        graph_.of->uses.mutex.lock();
+        object_.lock();
+        pinned_ = graph_.of->uses.find(x.begin);
+    }
+
+    graph_lock     graph_;  ///< given back after the object's
+    object_lock    object_;
+    pinned_object* pinned_ = nullptr;
 };
 
 /// Whether somebody else than `but` uses the object now. `h` names it in the slab.

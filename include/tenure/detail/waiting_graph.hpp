@@ -176,13 +176,12 @@ protected:
     }
 
     /// If the edge is why its owner is still there, that has to look for another reason.
-    bool lose_witness(use_edge const& e) noexcept {
+    void lose_witness(use_edge const& e) noexcept {
         batch_record& owner = witness_forest::group_of(*e.object->owner);
-        if (owner.uses.witness != &e) return false;
+        if (owner.uses.witness != &e) return;
         owner.uses.witness = nullptr;
         forest_.cut(owner);
         pending_.push(owner);
-        return true;
     }
 
     /// If nothing of it is used any more. One that is over stays until it is settled.
@@ -296,16 +295,15 @@ private:
     }
 
     /// Nothing active reaches the group any more: each of it goes by itself, children before parents. Until its
-    /// memory is gone, what it uses stays.
+    /// memory is gone, what it uses stays; of that, what hung below the group is a root for the moment.
     void dissolve(batch_record& b) noexcept {
         bool const many = b.uses.members;
         for_members(b, [&](batch_record& m) {
             rejoin_parent(m);
             if (many) for_kept(m, [&](batch_record& owner) { forest_.cut(owner); });
         });
-        if (many) for_members(b, [](batch_record& m) { m.uses.group = nullptr; });
         for_members(b, [&](batch_record& m) {
-            if (many) for_kept(m, [&](batch_record& owner) { forest_.link(owner, m); });
+            m.uses.group   = nullptr;
             m.uses.members = nullptr;
             m.uses.over    = false;
             m.uses.going.store(m.id.load(std::memory_order_relaxed), std::memory_order_relaxed);
