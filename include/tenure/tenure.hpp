@@ -6,8 +6,8 @@
 
 #include <tenure/batch.hpp>
 #include <tenure/batch_scope.hpp>
-#include <tenure/detail/gdb.hpp>
 #include <tenure/derived.hpp>
+#include <tenure/detail/gdb.hpp>
 #include <tenure/error.hpp>
 #include <tenure/handle.hpp>
 #include <tenure/lane.hpp>
