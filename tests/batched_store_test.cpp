@@ -124,6 +124,32 @@ TEST_CASE("a keep is one call, however many buffers and levels") {
     CHECK(store->different == 0);
 }
 
+TEST_CASE("what is shared is told once, whoever comes to share it, and ends with one call") {
+    auto const     store = std::make_shared<told_store>();
+    registry       r;
+    batch_id const ids[]{r.new_batch(), r.new_batch(), r.new_batch()};
+    buffer<int>    x, d;
+    {
+        batch_scope b(r, {.store = store});
+        x = b.make_buffer<int>(10);
+        b.broadcast(x, ids);
+        CHECK(store->transfers == 1);
+        CHECK(store->batch_of(x.block()) == x.owner().value);
+        d = tenure::make_derived<int>(10, [](std::span<int> out, auto...) { out[0] = 1; }, x);
+        CHECK(store->batch_of(d.block()) == b.id().value);
+        tenure::evict(d);
+        CHECK(store->frees == 1);
+        b.share(d, ids[0]);
+        CHECK(store->transfers == 1);  // there is nothing to tell of
+        CHECK(store->batch_of(d.block()) == d.owner().value);
+    }
+    CHECK(store->usage().blocks == 2);
+    for (batch_id const id : ids) r.end_batch(id);
+    CHECK(store->usage().blocks == 0);
+    CHECK(store->frees == 1);
+    CHECK(store->different == 0);
+}
+
 TEST_CASE("what moves to such a store is in its batch there") {
     auto const  store = std::make_shared<told_store>();
     registry    r;

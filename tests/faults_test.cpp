@@ -27,6 +27,7 @@ inline bool const armed_before_main = [] {
 #include <memory_resource>
 #include <new>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -141,6 +142,8 @@ public:
         attempt([&] { nested(*r); });
         attempt([&] { kept_and_freed(*r); });
         attempt([&] { lists(*r); });
+        attempt([&] { shared(*r); });
+        attempt([&] { derived(*r); });
         attempt([&] { adopted(*r); });
         attempt([&] { large(*r); });
         attempt([&] { resource(*r); });
@@ -224,6 +227,78 @@ private:
             HOLDS(outer.usage().objects == (kept ? mine.size() : 0));
             if (kept) attempt([&] { inner.discard(); });
             for (auto const& h : mine) HOLDS(h.alive() == !kept);
+        }
+    }
+
+    /// Who has a share has it, and nobody else; a broadcast and a keep are whole or not at all.
+    static void shared(registry& r) {
+        batch_scope             outer{r};
+        std::array<batch_id, 3> others{};
+        handle<item>            h, all;
+        bool                    has = false, kept = false, sent = false;
+        struct finally {
+            registry&                r;
+            std::array<batch_id, 3>& ids;
+            ~finally() {
+                for (batch_id const id : ids)
+                    if (id) r.end_batch(id);
+            }
+        } at_end{r, others};
+        for (batch_id& id : others) id = r.new_batch();
+        {
+            batch_scope inner;
+            h   = inner.make<item>();
+            all = inner.make<item>();
+            has = attempt([&] { inner.share(h, others[0]); });
+            HOLDS(has || h.owner() == inner.id());
+            sent = attempt([&] { inner.broadcast(all, others); });
+            if (has) {
+                kept                = attempt([&] { inner.keep(h); });
+                handle<item> unused = h;
+                attempt([&] { unused = inner.keep(inner.make<item>()); });
+            }
+            std::vector<handle<item>> many;
+            many.reserve(9);
+            attempt([&] {
+                for (int i = 0; i < 9; ++i) many.push_back(inner.share(inner.make<item>(), others[1]));
+            });
+            for (auto const& x : many) r.unshare(x, others[1]);
+            for (auto const& x : many) HOLDS(x.alive());
+        }
+        HOLDS(h.alive() == (has || kept));
+        HOLDS(all.alive() == sent);
+        r.end_batch(std::exchange(others[0], {}));
+        HOLDS(h.alive() == kept);
+        HOLDS(all.alive() == sent);
+        outer.end();
+        HOLDS(!h.alive());
+        for (batch_id& id : others)
+            if (id) r.end_batch(std::exchange(id, {}));
+        HOLDS(!all.alive());
+    }
+
+    /// A buffer that could not be brought back is as it was.
+    static void derived(registry& r) {
+        batch_scope        b{r};
+        auto const         x = b.make_buffer<int>(4);
+        std::array<int, 4> got{};
+        x.write(0, std::array{1, 2, 3, 4});
+        tenure::buffer<int> d;
+        if (!attempt([&] {
+                d = tenure::make_derived<int>(
+                    4, [](std::span<int> out, std::span<int const> in) { out[0] = in[3]; }, x);
+            })) {
+            HOLDS(x.alive());
+            return;
+        }
+        for (int round = 0; round < 2; ++round) {
+            std::size_t const before = r.usage(b.id()).buffers;
+            if (!attempt([&] { d.read(0, got); })) {
+                HOLDS(r.usage(b.id()).buffers == before);
+                failing_off([&] { d.read(0, got); });
+            }
+            HOLDS(got[0] == 4);
+            attempt([&] { tenure::evict(d, tenure::recursive); });
         }
     }
 

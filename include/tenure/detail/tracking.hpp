@@ -101,7 +101,7 @@ inline batch_record* owner_under_lock(place p, std::uintptr_t probe) noexcept {
     if (p.u->tracked.load(std::memory_order_relaxed)) {
         share* const s = p.u->shares.load(std::memory_order_relaxed);
         if (s && test(s->objects, probe)) return s->owner;
-        if (s)
+        if (s && s->next_here)
             if (batch_record* const owner = owner_of_many(p.u, s, probe)) return owner;
     }
     return p.head()->home.load(std::memory_order_acquire);
