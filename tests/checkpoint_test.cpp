@@ -528,6 +528,77 @@ TEST_SUITE("refused") {
         check_throws(errc::batch_in_use, {}, [&] { r.checkpoint(r.root()); });
     }
 
+    TEST_CASE("nobody comes in between: who frees, gives, makes and looks waits, or is refused") {
+        registry                 r;
+        auto const               id = r.new_batch({.name = "watched"}), elsewhere = r.new_batch();
+        handle<int>              old;
+        std::vector<handle<int>> many;
+        {
+            auto const inside = r.enter(id);
+            old               = tenure::make<int>(1);
+        }
+        std::atomic<bool> over{false};
+        std::atomic<int>  freed{0}, given{0};
+        auto const        meddle = [&](int what) {
+            while (!over) {
+                handle<int> h;
+                {
+                    auto const inside = r.enter(what == 0 ? id : elsewhere);
+                    h                 = tenure::make<int>(2);
+                }
+                if (what == 1) {
+                    given += r.try_transfer_ownership(h, id).has_value();
+                } else {
+                    auto const done = r.try_free(h);
+                    freed += done.has_value();
+                    if (!done) CHECK((done.error() == errc::stale_handle || done.error() == errc::not_restorable));
+                }
+                static_cast<void>(r.snapshot());
+            }
+        };
+        std::thread one([&] { meddle(0); }), other([&] { meddle(1); });
+        auto const  until_it_can = [&](auto f) {
+            for (;;) try {
+                    return f();
+                } catch (tenure::error const& e) {
+                    REQUIRE(e.code() == errc::batch_in_use);
+                }
+        };
+        for (int i = 0; i < (TENURE_SANITIZED ? 50 : 500); ++i) {
+            until_it_can([&] { r.checkpoint(id); });
+            *old = i;
+            if (i % 3) until_it_can([&] { r.commit(id); });
+            else until_it_can([&] { r.rollback(id); });
+            CHECK(*old == (i % 3 ? i : (i ? i - 1 : 1)));
+        }
+        over = true;
+        one.join();
+        other.join();
+        CHECK(freed > 0);
+        CHECK(given > 0);
+        r.end_batch(id);
+        r.end_batch(elsewhere);
+        for (tenure::batch_info const& b : r.snapshot().batches) CHECK(b.usage.objects == 0);
+    }
+
+    TEST_CASE("threads that write to what is watched need not be inside") {
+        constexpr std::size_t each = 100'000, threads = 4;
+        batch_scope           b;
+        auto const            a = b.make<std::uint32_t[]>(each * threads);
+        for (int round = 0; round < 3; ++round) {
+            b.checkpoint();
+            std::vector<std::thread> all;
+            for (std::size_t t = 0; t < threads; ++t)  // neighbours on each page are different threads'
+                all.emplace_back([&, t] {
+                    for (std::size_t i = t; i < a.size(); i += threads) a[i] = static_cast<std::uint32_t>(i);
+                });
+            for (auto& t : all) t.join();
+            for (std::size_t i = 0; i < a.size(); ++i) REQUIRE(a[i] == i);
+            b.rollback();
+            for (std::size_t i = 0; i < a.size(); ++i) REQUIRE(a[i] == 0);
+        }
+    }
+
     TEST_CASE_FIXTURE(accounting, "in a guard's batch by another thread") {
         batch_scope b;
         std::thread([&] {
