@@ -149,25 +149,25 @@ public:
     /// std::errc::io_error: it could not all be read.
     void page_in(batch_id id);
 
-    /// From now on what the batch has can be brought back to what it is: docs/checkpoints.md. Checkpoints nest. While
-    /// one is open, what was there is neither freed, given away nor moved (not_restorable), and the batch stays in
-    /// memory.
+    /// From now on what the batch has can be brought back to what it is: docs/checkpoints.md. Checkpoints nest.
+    /// While one is open, what was there is neither freed, given away nor moved (not_restorable), and the batch
+    /// stays in memory.
     ///
     /// Throws not_restorable, naming it: an object whose destructor does more than its memory needs (also what was
-    /// adopted or deferred), a buffer in a store that cannot copy; batch_in_use: another thread is inside, or holds a
-    /// batch below it, or it is the root; batch_ended, no_such_batch, memory_full, what a store says. Then there is
-    /// none more. Cost: that of making the batch's slabs read-only, a look at each object with a destructor, a copy of
-    /// each buffer; later some 5 us for each page that is written to for the first time.
+    /// adopted or deferred), a buffer in a store that cannot copy; batch_in_use: another thread is inside, or holds
+    /// a batch below it, or it is the root; batch_ended, no_such_batch, memory_full, what a store says. Then there
+    /// is none more. Cost: that of making the batch's slabs read-only, a look at each object with a destructor, a
+    /// copy of each buffer; later some 5 us for each page that is written to for the first time.
     void checkpoint(batch_id id);
 
     /// The batch is as it was at its newest checkpoint, which is over. Objects made or received since are freed,
     /// newest first; those given away since stay with their owners. A store that cannot bring a buffer back throws
-    /// what it says, and the checkpoint is still open. Throws no_checkpoint, batch_in_use, batch_ended, no_such_batch.
-    /// Cost: in proportion to what changed.
+    /// what it says, and the checkpoint is still open. Throws no_checkpoint, batch_in_use, batch_ended,
+    /// no_such_batch. Cost: in proportion to what changed.
     void rollback(batch_id id);
 
-    /// The newest checkpoint is over, and changes since then are those of the checkpoint before it, if there is one.
-    /// Throws as rollback, but for what stores say.
+    /// The newest checkpoint is over, and changes since then are those of the checkpoint before it, if there is
+    /// one. Throws as rollback, but for what stores say.
     void commit(batch_id id);
 
     /// As batch_scope::enter. Throws no_such_batch, too.

@@ -91,14 +91,14 @@ struct alignas(64) lane {
 /// A hold is whatever must be over before the batch's memory can go: a child elsewhere, a lane, a thread inside.
 /// The record itself is free for another batch once it is both `done` and `released` by guard or registry.
 namespace batch_flags {
-inline constexpr std::uint64_t holds    = (1u << 24) - 1;
-inline constexpr std::uint64_t ended    = 1u << 24;  ///< the end was asked for
-inline constexpr std::uint64_t done     = 1u << 25;  ///< memory is freed
-inline constexpr std::uint64_t released = 1u << 26;  ///< no guard refers to the record
-inline constexpr std::uint64_t retained = 1u << 27;  ///< ended, cleanup::manual: waits for destroy
-inline constexpr std::uint64_t stopping = 1u << 28;  ///< another thread asked the guard to stop
+inline constexpr std::uint64_t holds        = (1u << 24) - 1;
+inline constexpr std::uint64_t ended        = 1u << 24;  ///< the end was asked for
+inline constexpr std::uint64_t done         = 1u << 25;  ///< memory is freed
+inline constexpr std::uint64_t released     = 1u << 26;  ///< no guard refers to the record
+inline constexpr std::uint64_t retained     = 1u << 27;  ///< ended, cleanup::manual: waits for destroy
+inline constexpr std::uint64_t stopping     = 1u << 28;  ///< another thread asked the guard to stop
 inline constexpr std::uint64_t checkpointed = 1u << 29;  ///< batch_record::undo is not null
-inline constexpr std::uint64_t undoing      = 1u << 30;  ///< a thread takes a checkpoint or ends one: nobody comes in
+inline constexpr std::uint64_t undoing = 1u << 30;  ///< a thread takes a checkpoint or ends one: nobody comes in
 inline constexpr std::uint64_t closed = ended | done | retained | stopping | undoing;  ///< nothing is made any more
 }  // namespace batch_flags
 
@@ -266,8 +266,8 @@ struct batch_record {
     std::atomic<bool>          above_soft{false};
     std::atomic<std::uint64_t> own_charge{0};  ///< what this batch has charged to `limited` and those above
 
-    undo_point*                  undo = nullptr;        ///< the newest checkpoint; of who may make it `undoing`
-    std::atomic<thread_context*> undoer{nullptr};       ///< who made it so
+    undo_point*                  undo = nullptr;          ///< the newest checkpoint; of who may make it `undoing`
+    std::atomic<thread_context*> undoer{nullptr};         ///< who made it so
     int                          unwound = no_unwinding;  ///< more exceptions than this, and its guard rolls back
 
     bool is_here() const noexcept;  ///< this thread opened it, or has entered its own lane

@@ -38,7 +38,8 @@ inline std::vector<eviction> evictions(registry_core& r) {
         if (id == 0 || b.registry.load(std::memory_order_relaxed) != &r) return;
         if (!b.evictable.load(std::memory_order_relaxed)) return;
         paging_state const  paging = b.paging.load(std::memory_order_acquire);
-        std::uint64_t const held   = b.state.load(std::memory_order_acquire) & (batch_flags::holds | unless_over | batch_flags::checkpointed);
+        std::uint64_t const held   = b.state.load(std::memory_order_acquire) &
+                                   (batch_flags::holds | unless_over | batch_flags::checkpointed);
         if (paging == paging_state::out || held > (paging == paging_state::moving)) return;
         {
             std::scoped_lock const guard(b.lock);

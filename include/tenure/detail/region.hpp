@@ -58,22 +58,22 @@ enum class unit_state : std::uint8_t { unused, free, owned };
 struct unit {
     std::uintptr_t              address;  ///< head
     std::atomic<unit*>          head;
-    std::atomic<batch_record*>  home;     ///< head: whose memory it is; null once only shares hold it
-    std::atomic<lane*>          maker;    ///< head: the lane whose list has the entries made here
-    unit*                       next;     ///< head: in its lane, cache or free list
-    unit*                       prev;     ///< head: where that list is doubly linked
-    run_cache*                  origin;   ///< head: of the thread that took it, or null
-    std::uint32_t               length;   ///< head, and last unit of a free run
-    std::atomic<std::uint32_t>  guarded;  ///< head: how many of the run's units are tracked
-    unit_state                  state;    ///< under the depot's lock
-    bool                        dirty;    ///< touched since its pages were last dropped
-    bool                        huge;     ///< huge pages were asked for
-    std::uint32_t               given_up; ///< head: a large piece that a checkpoint keeps; which one, from 1
-    std::atomic<std::uint64_t>  filed;    ///< id of the batch that mapped it from the page file; 0: nobody did
-    spin_lock                   lock;     ///< what follows
-    std::atomic<bool>           tracked;  ///< `tracking` is in use
-    lane*                       filling;  ///< who makes objects in its holes now, or null
-    std::uint16_t               passes;   ///< how often holes were filled in this generation
+    std::atomic<batch_record*>  home;      ///< head: whose memory it is; null once only shares hold it
+    std::atomic<lane*>          maker;     ///< head: the lane whose list has the entries made here
+    unit*                       next;      ///< head: in its lane, cache or free list
+    unit*                       prev;      ///< head: where that list is doubly linked
+    run_cache*                  origin;    ///< head: of the thread that took it, or null
+    std::uint32_t               length;    ///< head, and last unit of a free run
+    std::atomic<std::uint32_t>  guarded;   ///< head: how many of the run's units are tracked
+    unit_state                  state;     ///< under the depot's lock
+    bool                        dirty;     ///< touched since its pages were last dropped
+    bool                        huge;      ///< huge pages were asked for
+    std::uint32_t               given_up;  ///< head: a large piece that a checkpoint keeps; which one, from 1
+    std::atomic<std::uint64_t>  filed;     ///< id of the batch that mapped it from the page file; 0: nobody did
+    spin_lock                   lock;      ///< what follows
+    std::atomic<bool>           tracked;   ///< `tracking` is in use
+    lane*                       filling;   ///< who makes objects in its holes now, or null
+    std::uint16_t               passes;    ///< how often holes were filled in this generation
     std::atomic<share*>         shares;
     std::uint32_t               live;          ///< without a home: granules that are not dead
     std::atomic<std::uintptr_t> used_end;      ///< head: where its lane stopped; 0 while it has not
@@ -85,7 +85,7 @@ struct unit {
     std::atomic<lane*>          queue;         ///< in whose list of units with holes it is; under its batch's lock
     unit*                       next_hole;     ///< likewise
     unit*                       prev_hole;
-    std::atomic<saved_area*>    undo;          ///< who notes what is written here, or null
+    std::atomic<saved_area*>    undo;  ///< who notes what is written here, or null
 };
 
 struct supply;

@@ -104,7 +104,8 @@ inline bool worth_trying(page_space& pages, batch_record const& b) noexcept {
 inline std::error_code page_out_claimed(batch_record& b, bool asked) noexcept {
     page_space& pages = b.registry.load(std::memory_order_relaxed)->pages;
     if (!is_pageable(b)) return make_error_code(errc::not_pageable);
-    if (b.state.load(std::memory_order_acquire) & batch_flags::checkpointed) return make_error_code(errc::batch_in_use);
+    if (b.state.load(std::memory_order_acquire) & batch_flags::checkpointed)
+        return make_error_code(errc::batch_in_use);
     {
         std::scoped_lock const guard(b.lock);
         // By an exchange, so that it comes before or after any hold, and not beside it.

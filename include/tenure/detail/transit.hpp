@@ -45,8 +45,8 @@ private:
 /// Memory that is just being replaced by a copy of itself elsewhere, and read-only meanwhile, lest a write be lost.
 /// Who writes there is made to wait, in a handler of SIGSEGV, until that is over, and then writes; all other faults
 /// go where they went before. (A write by the system on the program's behalf, as read(2) into such memory, has no
-/// such luck and fails with EFAULT.) The handler is one for all that makes slabs read-only. The thread that has one must take no lock and write to no slab meanwhile: who
-/// waits for it may hold locks.
+/// such luck and fails with EFAULT.) The handler is one for all that makes slabs read-only. The thread that has one
+/// must take no lock and write to no slab meanwhile: who waits for it may hold locks.
 class transit {
 public:
     transit(std::uintptr_t begin, std::uintptr_t end) noexcept {
@@ -70,8 +70,8 @@ public:
     transit(transit const&)            = delete;
     transit& operator=(transit const&) = delete;
 
-    /// Whoever makes slabs read-only for another reason is asked first, in the handler: true, and the write is tried
-    /// again.
+    /// Whoever makes slabs read-only for another reason is asked first, in the handler: true, and the write is
+    /// tried again.
     static void ask_first(bool (*f)(std::uintptr_t) noexcept) noexcept {
         asked.store(f, std::memory_order_release);
         install();
