@@ -318,6 +318,34 @@ TEST_SUITE("rollback") {
         }
     }
 
+    TEST_CASE_FIXTURE(accounting, "a store that cannot bring a buffer back says so, and is asked again") {
+        auto const store =
+            std::make_shared<tenure::faulty_store<tenure::heap_store>>(std::make_shared<tenure::heap_store>());
+        journal     j;
+        batch_scope b;
+        auto const  value = b.make<int>(1);
+        auto const  data  = b.make_buffer<std::uint64_t>(2, store);
+        data.write(0, {{1, 1}});
+        store->inject({.on = tenure::store_operation::copy});
+        CHECK_THROWS_AS(b.checkpoint(), tenure::error);
+        check_throws(errc::no_checkpoint, {}, [&] { b.commit(); });
+        b.checkpoint();
+        *value = 2;
+        data.write(0, {{2, 2}});
+        auto const newer = b.make<noted>(j, 1);
+        store->inject({.on = tenure::store_operation::copy});
+        check_throws(std::make_error_code(std::errc::io_error), {"roll back a buffer"}, [&] { b.rollback(); });
+        CHECK(*value == 2);
+        CHECK_FALSE(newer.alive());
+        b.rollback();
+        CHECK(*value == 1);
+        CHECK(contents(data) == std::vector<std::uint64_t>{1, 1});
+        CHECK(j.ended == std::vector{1});
+        CHECK(b.usage().objects == 2);
+        b.end();
+        CHECK(store->usage().blocks == 0);
+    }
+
     TEST_CASE_FIXTURE(accounting, "counts towards limits") {
         batch_scope b{{.limits = {.hard = MiB}}};
         b.make<char[]>(100 * KiB);
