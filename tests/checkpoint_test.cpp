@@ -318,6 +318,34 @@ TEST_SUITE("rollback") {
         }
     }
 
+    TEST_CASE_FIXTURE(accounting, "a store that cannot bring a buffer back says so, and is asked again") {
+        auto const store =
+            std::make_shared<tenure::faulty_store<tenure::heap_store>>(std::make_shared<tenure::heap_store>());
+        journal     j;
+        batch_scope b;
+        auto const  value = b.make<int>(1);
+        auto const  data  = b.make_buffer<std::uint64_t>(2, store);
+        data.write(0, {{1, 1}});
+        store->inject({.on = tenure::store_operation::copy});
+        CHECK_THROWS_AS(b.checkpoint(), tenure::error);
+        check_throws(errc::no_checkpoint, {}, [&] { b.commit(); });
+        b.checkpoint();
+        *value = 2;
+        data.write(0, {{2, 2}});
+        auto const newer = b.make<noted>(j, 1);
+        store->inject({.on = tenure::store_operation::copy});
+        check_throws(std::make_error_code(std::errc::io_error), {"roll back a buffer"}, [&] { b.rollback(); });
+        CHECK(*value == 2);
+        CHECK_FALSE(newer.alive());
+        b.rollback();
+        CHECK(*value == 1);
+        CHECK(contents(data) == std::vector<std::uint64_t>{1, 1});
+        CHECK(j.ended == std::vector{1});
+        CHECK(b.usage().objects == 2);
+        b.end();
+        CHECK(store->usage().blocks == 0);
+    }
+
     TEST_CASE_FIXTURE(accounting, "counts towards limits") {
         batch_scope b{{.limits = {.hard = MiB}}};
         b.make<char[]>(100 * KiB);
@@ -526,6 +554,77 @@ TEST_SUITE("refused") {
         check_throws(errc::batch_ended, {}, [&] { r.checkpoint(id); });
         check_throws(errc::no_such_batch, {}, [&] { r.rollback({1}); });
         check_throws(errc::batch_in_use, {}, [&] { r.checkpoint(r.root()); });
+    }
+
+    TEST_CASE("nobody comes in between: who frees, gives, makes and looks waits, or is refused") {
+        registry                 r;
+        auto const               id = r.new_batch({.name = "watched"}), elsewhere = r.new_batch();
+        handle<int>              old;
+        std::vector<handle<int>> many;
+        {
+            auto const inside = r.enter(id);
+            old               = tenure::make<int>(1);
+        }
+        std::atomic<bool> over{false};
+        std::atomic<int>  freed{0}, given{0};
+        auto const        meddle = [&](int what) {
+            while (!over) {
+                handle<int> h;
+                {
+                    auto const inside = r.enter(what == 0 ? id : elsewhere);
+                    h                 = tenure::make<int>(2);
+                }
+                if (what == 1) {
+                    given += r.try_transfer_ownership(h, id).has_value();
+                } else {
+                    auto const done = r.try_free(h);
+                    freed += done.has_value();
+                    if (!done) CHECK((done.error() == errc::stale_handle || done.error() == errc::not_restorable));
+                }
+                static_cast<void>(r.snapshot());
+            }
+        };
+        std::thread one([&] { meddle(0); }), other([&] { meddle(1); });
+        auto const  until_it_can = [&](auto f) {
+            for (;;) try {
+                    return f();
+                } catch (tenure::error const& e) {
+                    REQUIRE(e.code() == errc::batch_in_use);
+                }
+        };
+        for (int i = 0; i < (TENURE_SANITIZED ? 50 : 500); ++i) {
+            until_it_can([&] { r.checkpoint(id); });
+            *old = i;
+            if (i % 3) until_it_can([&] { r.commit(id); });
+            else until_it_can([&] { r.rollback(id); });
+            CHECK(*old == (i % 3 ? i : (i ? i - 1 : 1)));
+        }
+        over = true;
+        one.join();
+        other.join();
+        CHECK(freed > 0);
+        CHECK(given > 0);
+        r.end_batch(id);
+        r.end_batch(elsewhere);
+        for (tenure::batch_info const& b : r.snapshot().batches) CHECK(b.usage.objects == 0);
+    }
+
+    TEST_CASE("threads that write to what is watched need not be inside") {
+        constexpr std::size_t each = 100'000, threads = 4;
+        batch_scope           b;
+        auto const            a = b.make<std::uint32_t[]>(each * threads);
+        for (int round = 0; round < 3; ++round) {
+            b.checkpoint();
+            std::vector<std::thread> all;
+            for (std::size_t t = 0; t < threads; ++t)  // neighbours on each page are different threads'
+                all.emplace_back([&, t] {
+                    for (std::size_t i = t; i < a.size(); i += threads) a[i] = static_cast<std::uint32_t>(i);
+                });
+            for (auto& t : all) t.join();
+            for (std::size_t i = 0; i < a.size(); ++i) REQUIRE(a[i] == i);
+            b.rollback();
+            for (std::size_t i = 0; i < a.size(); ++i) REQUIRE(a[i] == 0);
+        }
     }
 
     TEST_CASE_FIXTURE(accounting, "in a guard's batch by another thread") {

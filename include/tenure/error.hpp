@@ -129,7 +129,8 @@ public:
             return "evicted: the buffer's bytes were dropped; make it with make_derived(), or write it anew";
         case errc::no_checkpoint: return "no checkpoint: call checkpoint() first";
         case errc::not_restorable:
-            return "not restorable: what was made elsewhere cannot be rolled back; keep it in another batch";
+            return "not restorable: a rollback could not bring it back; keep it in another batch, or commit() "
+                   "first";
         case errc::bad_address:
             return "bad address: adopt() takes a pointer to an object in this process, not null or a tagged value";
         }

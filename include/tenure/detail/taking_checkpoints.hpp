@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
+#include <new>
 #include <string>
 #include <typeinfo>
 #include <utility>
@@ -12,6 +14,7 @@
 
 #include <cxxabi.h>
 
+#include <tenure/detail/buffers.hpp>
 #include <tenure/detail/undo_areas.hpp>
 #include <tenure/detail/undoing.hpp>
 
