@@ -18,14 +18,15 @@
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/cancellation_state.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
@@ -186,16 +187,16 @@ private:
     }
 
     asio::awaitable<std::string> work(tenure::batch_owner& batch, std::string const& line) {
+        // What stops it is its batch. Asio's own cancellation would reach out for the thread that thinks.
+        co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation{});
         std::string why;
         try {
             auto const ask   = request::from_line(line);
             auto const start = graph_.find(ask.package);
             if (!start) throw std::invalid_argument{"no package is called " + ask.package};
             if (ask.wait.count()) co_await pause(batch, ask.wait);
-            // What stops it is its batch; Asio's own cancellation must not pass to another thread.
             auto const  there = tenure::bind_batch(pool_.get_executor(), batch);
-            auto const  alone = asio::bind_cancellation_slot(asio::cancellation_slot{}, asio::use_awaitable);
-            std::string text  = co_await asio::co_spawn(there, think(*start, ask.replace), alone);
+            std::string text  = co_await asio::co_spawn(there, think(*start, ask.replace), asio::use_awaitable);
             ++figures_.ok;
             co_return text;
         } catch (tenure::error const& e) {
