@@ -24,17 +24,26 @@ inline void give_cause(batch_record& b, errc cause) noexcept {
     b.registry.load(std::memory_order_relaxed)->deadlines.used.store(true, std::memory_order_relaxed);
 }
 
-/// Ends a batch without a guard, which the caller holds.
-inline void end_stopped(batch_record& b, std::uint64_t id, bool others) noexcept {
-    if (!claim_end(b, id, false, false).mine) return;
+/// Nothing is made in the batch any more, which the caller holds, and goes on holding for its end where it has no
+/// guard. `again`: that is so. `others`: somebody else holds it, too.
+struct stopped {
+    bool again = false, others = true;
+};
+inline stopped stop_making(batch_record& b, std::uint64_t id) noexcept {
+    if (b.guard.load(std::memory_order_acquire)) {
+        if (set_flag(b, id, batch_flags::stopping, batch_flags::closed).done) stop_lanes(b);
+        return {};
+    }
+    if (!claim_end(b, id, false, false).mine) return {};
+    bool const others =
+        (b.state.load(std::memory_order_acquire) & batch_flags::holds) > 2;  // the caller's and ours
     if (others) stop_lanes(b);
     else fire_stop(b);
-    if (others) end_loose_descendants(b);
-    let_go(&b);
+    return {true, others};
 }
 
-/// As end_descendants, but open guards of this thread go on, too, and detached batches do not. Costs a pass over
-/// all records.
+/// As end_descendants, but open guards of this thread go on, and detached batches do not. Costs a pass over all
+/// records.
 TENURE_COLD inline void stop_descendants(batch_record& top, errc cause) noexcept {
     for_records([&](batch_record& b) {
         std::uint64_t const s = b.state.load(std::memory_order_acquire);
@@ -44,25 +53,20 @@ TENURE_COLD inline void stop_descendants(batch_record& top, errc cause) noexcept
         while (up && up != &top) up = up->parent.load(std::memory_order_acquire);
         if (!up || !hold(b, n)) return;
         give_cause(b, cause);
-        if (b.guard.load(std::memory_order_acquire)) {
-            if (set_flag(b, n, batch_flags::stopping, batch_flags::closed).done) stop_lanes(b);
-        } else if (!governs(top, &b)) {
-            end_stopped(b, n, true);
-        }
+        bool const left = b.guard.load(std::memory_order_acquire) || !governs(top, &b);
+        if (left && stop_making(b, n).again) let_go(&b);
         let_go(&b);
     });
+    end_loose_descendants(top);
 }
 
 /// False: it was over.
 inline bool stop_batch(batch_record& b, std::uint64_t id, errc cause) noexcept {
     if (is_root(b) || !hold(b, id)) return false;
     give_cause(b, cause);
-    bool const guarded = b.guard.load(std::memory_order_acquire);
-    bool const others  = guarded || (b.state.load(std::memory_order_acquire) & batch_flags::holds) > 1;
-    if (guarded && set_flag(b, id, batch_flags::stopping, 0).done) stop_lanes(b);
-    if (others) stop_descendants(b, cause);
-    if (!guarded) end_stopped(b, id, others);
-    else end_loose_descendants(b);
+    stopped const how = stop_making(b, id);  // from here on nobody comes in, and no batch below is opened
+    if (how.others) stop_descendants(b, cause);
+    if (how.again) let_go(&b);
     let_go(&b);
     return true;
 }
