@@ -61,7 +61,7 @@ struct options {
 
 options parse(int argc, char** argv) {
     options     o;
-    std::size_t seconds = 15, timeout = 4000, mebibytes_each = 64, mebibytes_all = 512;
+    std::size_t seconds = 15, timeout = 6000, mebibytes_each = 64, mebibytes_all = 512;
 
     CLI::App app{
         "Answers over a socket which packages are most related to one.\n"

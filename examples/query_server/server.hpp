@@ -48,7 +48,7 @@ using package_graph::tenure_memory;
 
 struct server_options {
     query_options             how;
-    std::chrono::milliseconds timeout{4000};
+    std::chrono::milliseconds timeout{6000};
     std::size_t               request_limit = std::size_t{64} << 20;   ///< bytes of one request
     std::size_t               limit         = std::size_t{512} << 20;  ///< and of all
     std::size_t               workers       = 2;
@@ -200,7 +200,7 @@ private:
             ++figures_.ok;
             co_return text;
         } catch (tenure::error const& e) {
-            why = refusal(batch.status(), e);
+            why = refusal(e);
         } catch (std::exception const& e) {
             ++figures_.wrong;
             why = std::string{"error "} + e.what();
@@ -227,14 +227,15 @@ private:
         });
     }
 
-    std::string refusal(tenure::batch_status status, tenure::error const& e) {
-        if (status == tenure::batch_status::expired) {
-            ++figures_.expired;
-            return "expired after " + std::to_string(options_.timeout.count()) + " ms";
+    /// Nothing but its limits, its time and its client stops a request; and the client does not hear of it.
+    std::string refusal(tenure::error const& e) {
+        if (e.code() == tenure::errc::limit_exceeded || e.code() == tenure::errc::memory_full) {
+            ++figures_.refused;
+            return std::string{"refused "} + e.what();
         }
-        if (status == tenure::batch_status::cancelled) return "cancelled";
-        ++figures_.refused;
-        return std::string{"refused "} + e.what();
+        if (e.code() == tenure::errc::cancelled) return "cancelled";
+        ++figures_.expired;
+        return "expired after " + std::to_string(options_.timeout.count()) + " ms";
     }
 
     /// A request, while it lasts.
