@@ -217,7 +217,7 @@ int serve(tenure::registry& r, package_graph::graph const& g, options const& o) 
     server                   s{io, r, g, o.serve};
     s.listen(tenure::endpoint{o.at});
     asio::signal_set enough{io, SIGINT, SIGTERM};
-    enough.async_wait([&](auto, int) { io.stop(); });
+    enough.async_wait([&](auto, int) { s.stop(); });
     std::cout << "at " << o.at << std::endl;
     io.run();
     std::cout << r.snapshot().to_text();
@@ -233,9 +233,13 @@ int run(options const& o) {
     std::cout << loaded->source << ": " << grouped(g.packages()) << " packages, " << grouped(g.edges())
               << " edges\n"
               << std::flush;
-    int const status = o.under_load ? demonstrate(r, home, g, o) : serve(r, g, o);
-    if (o.at.starts_with("unix:")) ::unlink(o.at.c_str() + 5);
-    return status;
+    struct remover {
+        std::string const& at;
+        ~remover() {
+            if (at.starts_with("unix:")) ::unlink(at.c_str() + 5);
+        }
+    } const socket_file{o.at};
+    return o.under_load ? demonstrate(r, home, g, o) : serve(r, g, o);
 }
 
 }  // namespace

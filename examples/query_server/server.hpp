@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
@@ -120,8 +121,15 @@ public:
         asio::co_spawn(io_, accept(), rethrow);
     }
 
-    /// From the io_context's thread.
+    /// From the io_context's thread, as the next.
     void close() { acceptor_->close(); }
+
+    /// All at once: whatever is asked is cancelled, whoever is connected is not any more.
+    void stop() {
+        close();
+        for (socket* const s : connected_) s->close();
+        registry_.cancel(requests_.id());
+    }
 
     server_figures const& figures() const noexcept { return figures_; }
 
@@ -149,6 +157,14 @@ private:
     }
 
     asio::awaitable<void> converse(socket client) try {
+        struct listed {
+            std::set<socket*>& in;
+            socket*            s;
+            listed(std::set<socket*>& all, socket& client) : in{all}, s{&client} { in.insert(s); }
+            ~listed() { in.erase(s); }
+            listed(listed const&)            = delete;
+            listed& operator=(listed const&) = delete;
+        } const here{connected_, client};
         for (std::string in;;) {
             auto const length =
                 co_await asio::async_read_until(client, asio::dynamic_buffer(in, 4096), '\n', asio::use_awaitable);
@@ -261,6 +277,7 @@ private:
     tenure::batch_owner     requests_;
     server_figures          figures_;
     std::optional<acceptor> acceptor_;
+    std::set<socket*>       connected_;
     asio::thread_pool       pool_;
 };
 
