@@ -592,11 +592,19 @@ TEST_SUITE("batch_owner") {
 TEST_SUITE("supervisor") {
     using namespace std::chrono_literals;
 
+    // Its timer looks again and again until the clock that the test sets is there.
+    std::atomic<std::uint64_t> virtual_now{1};
+    tenure::registry_options   on_virtual_time() {
+        tenure::registry_options o;
+        o.clock = []() noexcept { return virtual_now.load(); };
+        return o;
+    }
+
     TEST_CASE_FIXTURE(accounting, "acts at the deadline, on a thread of its own or the user's") {
         for (bool const own : {true, false}) {
             CAPTURE(own);
             asio::io_context                  io;
-            tenure::registry                  reg;
+            tenure::registry                  reg(on_virtual_time());
             std::optional<tenure::supervisor> watch;
             if (own) watch.emplace(reg);
             else watch.emplace(io.get_executor(), reg);
@@ -612,6 +620,7 @@ TEST_SUITE("supervisor") {
                 batch_scope              open(reg, {.timeout = 3ms});
                 auto const               here = open.make<note>();
                 std::stop_token const    stop = open.stop_token();
+                virtual_now += 3'000'000;
                 while (!told || text::alive > 0 || !stop.stop_requested()) std::this_thread::yield();
                 check_throws(errc::expired, {}, [&] { h->batch = 2; });
                 CHECK(here.alive());

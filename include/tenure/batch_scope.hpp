@@ -241,9 +241,9 @@ inline batch_scope::batch_scope(detail::registry_core* core, detail::batch_recor
             if (!core) core = registry::global().core_;
             parent = core->root;
         }
+    } else if (!core) {
+        detail::refuse_below(*parent);
     }
-    if (!core) [[unlikely]]
-        throw error(parent->why_closed(), "open a batch below one that is over or was detached");
     batch_ = detail::open_batch(*core, parent, options, true, where);
     id_    = batch_->id.load(std::memory_order_relaxed);
 }

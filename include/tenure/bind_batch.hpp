@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -12,6 +13,7 @@
 #include <tenure/batch_scope.hpp>
 #include <tenure/detail/visiting.hpp>
 #include <tenure/error.hpp>
+#include <tenure/registry.hpp>
 
 namespace tenure {
 
@@ -22,9 +24,17 @@ template <class E>
 concept runs_functions =
     requires(E& e, void (*f)()) { e.execute(f); } || requires(std::remove_const_t<E>& e) { e.get_executor(); };
 
+/// Batches below what is over are refused like others below what has ended; for that it is in a registry.
+inline void place_lapsed() {
+    if (lapsed[0].registry.load(std::memory_order_acquire)) return;
+    batch_record const* const root = find_anywhere(registry::global().root().value);
+    for (lapsed_record& l : lapsed) l.registry.store(root->registry, std::memory_order_release);
+}
+
 /// Throws no_such_batch.
 inline std::uint64_t bindable(batch_id id) {
     if (!is_known(id.value)) throw error(errc::no_such_batch, "bind #" + std::to_string(id.value));
+    place_lapsed();
     return id.value;
 }
 
@@ -70,6 +80,7 @@ private:
 /// to nothing where the batch is current already.
 template <class F>
 batch_function<std::decay_t<F>> bind_batch(F&& f) {
+    detail::place_lapsed();
     return {std::forward<F>(f), batch_id{detail::current_id()}};
 }
 

@@ -230,7 +230,8 @@ inline failure transfer_to(registry_core& r, raw_handle h, std::uint64_t to_id) 
 /// As transfer_to, in the registry of the batch that is current.
 inline failure transfer_from(lane const& current, raw_handle h, std::uint64_t to_id) {
     registry_core* const r = current.batch->registry.load(std::memory_order_relaxed);
-    return r ? transfer_to(*r, h, to_id) : failure{current.batch->why_closed(), current.batch};
+    return r && !is_lapsed(*current.batch) ? transfer_to(*r, h, to_id)
+                                           : failure{current.batch->why_closed(), current.batch};
 }
 
 /// From any thread; `expected`: only if that batch owns it.

@@ -15,23 +15,27 @@ namespace tenure::detail {
 
 /// How batches end, and what becomes of them when the last hold goes.
 
+/// What only some batches have, and the next one with this record has not.
+TENURE_SLOW inline void forget(batch_record& b) noexcept {
+    if (b.limited == &b) {
+        b.limits.on_soft = nullptr;
+        drop_deadline(b);
+    }
+    if (!b.books.used.load(std::memory_order_relaxed)) return;
+    b.books.reset();
+    b.cause.store({}, std::memory_order_relaxed);
+    delete b.stop.exchange(nullptr, std::memory_order_relaxed);
+    b.store_errors = 0;
+    b.page_error.store({}, std::memory_order_relaxed);
+}
+
 /// Both guard and memory are gone.
 inline void recycle(batch_record* b) noexcept {
     leave(b->previous);  // what nobody came back to
     if (b->is_loose) leave_loose(*b);
     b->id.store(0, std::memory_order_release);
     b->primary.serial.store(0, std::memory_order_relaxed);
-    if (b->limited == b) {
-        b->limits.on_soft = nullptr;
-        drop_deadline(*b);
-    }
-    if (b->books.used.load(std::memory_order_relaxed)) {
-        b->books.reset();
-        b->cause.store({}, std::memory_order_relaxed);
-        delete b->stop.exchange(nullptr, std::memory_order_relaxed);
-        b->store_errors = 0;
-        b->page_error.store({}, std::memory_order_relaxed);
-    }
+    if (b->limited == b || b->books.used.load(std::memory_order_relaxed)) forget(*b);
     if (b->residency != tenure::residency::memory) b->evictable.store(false, std::memory_order_relaxed);
     give_record(b);
 }

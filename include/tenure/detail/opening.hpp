@@ -29,7 +29,7 @@ TENURE_SLOW inline void set_deadline(batch_record& b, std::chrono::nanoseconds t
     q.arm(b.timer, due);
 }
 
-inline void drop_deadline(batch_record& b) noexcept {
+TENURE_COLD inline void drop_deadline(batch_record& b) noexcept {
     if (b.limited != &b) return;
     if (b.deadline.exchange(0, std::memory_order_relaxed))
         b.registry.load(std::memory_order_relaxed)->deadlines.disarm(b.timer);
@@ -77,15 +77,18 @@ inline void leave_loose(batch_record& b) noexcept {
     b.is_loose = b.doomed = false;
 }
 
+TENURE_COLD inline void give_unopened(batch_record& b) noexcept {
+    drop_deadline(b);
+    give_record(&b);
+}
+
 /// A record with what the options say. Throws std::bad_alloc.
 inline batch_record* prepare_record(registry_core& r, batch_record const* parent, batch_options const* options) {
     batch_record* const b = take_record();
     struct guard {
         batch_record* b;
         ~guard() {
-            if (!b) return;
-            drop_deadline(*b);
-            give_record(b);
+            if (b) give_unopened(*b);
         }
     } undo{b};
     b->registry.store(&r, std::memory_order_relaxed);
@@ -102,11 +105,15 @@ inline batch_record* prepare_record(registry_core& r, batch_record const* parent
     return b;
 }
 
+[[noreturn]] TENURE_COLD inline void refuse_below(batch_record const& parent) {
+    throw_failure({parent.why_closed(), &parent}, "open a batch below ");
+}
+
 [[noreturn]] TENURE_COLD inline void refuse_to_open(batch_record* b, batch_record* parent) {
     leave_supplies(*b);
     drop_deadline(*b);
     give_record(b);
-    throw_failure({parent->why_closed(), parent}, "open a batch below ");
+    refuse_below(*parent);
 }
 
 /// A new batch below `parent`, which the caller keeps from ending meanwhile. `guarded`: it belongs to a guard on
