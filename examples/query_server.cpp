@@ -61,7 +61,7 @@ struct options {
 
 options parse(int argc, char** argv) {
     options     o;
-    std::size_t seconds = 15, timeout = 4000, mebibytes_each = 64, mebibytes_all = 512;
+    std::size_t seconds = 15, timeout = 6000, mebibytes_each = 64, mebibytes_all = 512;
 
     CLI::App app{
         "Answers over a socket which packages are most related to one.\n"
@@ -217,7 +217,7 @@ int serve(tenure::registry& r, package_graph::graph const& g, options const& o) 
     server                   s{io, r, g, o.serve};
     s.listen(tenure::endpoint{o.at});
     asio::signal_set enough{io, SIGINT, SIGTERM};
-    enough.async_wait([&](auto, int) { io.stop(); });
+    enough.async_wait([&](auto, int) { s.stop(); });
     std::cout << "at " << o.at << std::endl;
     io.run();
     std::cout << r.snapshot().to_text();
@@ -233,9 +233,13 @@ int run(options const& o) {
     std::cout << loaded->source << ": " << grouped(g.packages()) << " packages, " << grouped(g.edges())
               << " edges\n"
               << std::flush;
-    int const status = o.under_load ? demonstrate(r, home, g, o) : serve(r, g, o);
-    if (o.at.starts_with("unix:")) ::unlink(o.at.c_str() + 5);
-    return status;
+    struct remover {
+        std::string const& at;
+        ~remover() {
+            if (at.starts_with("unix:")) ::unlink(at.c_str() + 5);
+        }
+    } const socket_file{o.at};
+    return o.under_load ? demonstrate(r, home, g, o) : serve(r, g, o);
 }
 
 }  // namespace

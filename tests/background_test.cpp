@@ -104,9 +104,11 @@ struct on_end {
     on_end& operator=(on_end const&) = delete;
 };
 
+std::atomic<std::uint64_t> now{1'000'000'000};  ///< for timeouts
+
 struct with_gate {
     gate     g;
-    registry r;
+    registry r{{.clock = []() noexcept { return now.load(); }}};
     diary    log;
 
     ~with_gate() {
@@ -578,6 +580,36 @@ TEST_SUITE("ends in the background and other batches") {
         g.open();
         r.drain();
         CHECK(log.numbers() == std::vector{1, 2, 4});
+    }
+
+    TEST_CASE_FIXTURE(with_gate,
+                      "cancelled or expired: handles say so at once, and one that ended in time was not late") {
+        hold_up();
+        batch_id const cancelled = r.new_batch({.reclaim = background});
+        batch_id const late      = r.new_batch({.reclaim = background, .timeout = std::chrono::seconds(1)});
+        batch_id const in_time   = r.new_batch({.reclaim = background, .timeout = std::chrono::seconds(1)});
+        std::vector<handle<noted>> all;
+        batch_id const             before = tenure::current_batch();
+        for (batch_id const id : {cancelled, late, in_time}) {
+            r.set_current_batch(id);
+            all.push_back(tenure::make<noted>(log, static_cast<int>(all.size())));
+        }
+        r.set_current_batch(before);
+        r.cancel(cancelled);
+        r.end_batch(in_time);
+        now += 2'000'000'000;
+        CHECK(r.expire_overdue() == tenure::no_timeout);
+        CHECK(log.numbers().empty());
+        auto const look = [&] {
+            check_throws(errc::cancelled, {}, [&] { (void)all[0]->number; });
+            check_throws(errc::expired, {}, [&] { (void)all[1]->number; });
+            check_throws(errc::stale_handle, {}, [&] { (void)all[2]->number; });
+        };
+        look();
+        g.open();
+        r.drain();
+        look();
+        CHECK(log.numbers() == std::vector{0, 2, 1});
     }
 
     TEST_CASE_FIXTURE(with_gate, "while a thread is inside it, it is not even put off") {

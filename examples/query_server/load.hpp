@@ -29,9 +29,9 @@ namespace query_server {
 using clock = std::chrono::steady_clock;
 
 struct load_options {
-    std::size_t               connections = 2000;
+    std::size_t               connections = 3000;
     std::chrono::milliseconds time{15'000};
-    std::chrono::milliseconds timeout{4000};  ///< the server's, to know what is slow
+    std::chrono::milliseconds timeout{6000};  ///< the server's, to know what is slow
     std::uint64_t             seed = 1;
 };
 

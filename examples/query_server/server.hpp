@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
@@ -18,14 +19,15 @@
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/cancellation_state.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
@@ -47,7 +49,7 @@ using package_graph::tenure_memory;
 
 struct server_options {
     query_options             how;
-    std::chrono::milliseconds timeout{4000};
+    std::chrono::milliseconds timeout{6000};
     std::size_t               request_limit = std::size_t{64} << 20;   ///< bytes of one request
     std::size_t               limit         = std::size_t{512} << 20;  ///< and of all
     std::size_t               workers       = 2;
@@ -119,8 +121,15 @@ public:
         asio::co_spawn(io_, accept(), rethrow);
     }
 
-    /// From the io_context's thread.
+    /// From the io_context's thread, as the next.
     void close() { acceptor_->close(); }
+
+    /// All at once: whatever is asked is cancelled, whoever is connected is not any more.
+    void stop() {
+        close();
+        for (socket* const s : connected_) s->close();
+        registry_.cancel(requests_.id());
+    }
 
     server_figures const& figures() const noexcept { return figures_; }
 
@@ -148,6 +157,14 @@ private:
     }
 
     asio::awaitable<void> converse(socket client) try {
+        struct listed {
+            std::set<socket*>& in;
+            socket*            s;
+            listed(std::set<socket*>& all, socket& client) : in{all}, s{&client} { in.insert(s); }
+            ~listed() { in.erase(s); }
+            listed(listed const&)            = delete;
+            listed& operator=(listed const&) = delete;
+        } const here{connected_, client};
         for (std::string in;;) {
             auto const length =
                 co_await asio::async_read_until(client, asio::dynamic_buffer(in, 4096), '\n', asio::use_awaitable);
@@ -186,20 +203,20 @@ private:
     }
 
     asio::awaitable<std::string> work(tenure::batch_owner& batch, std::string const& line) {
+        // What stops it is its batch. Asio's own cancellation would reach out for the thread that thinks.
+        co_await asio::this_coro::reset_cancellation_state(asio::disable_cancellation{});
         std::string why;
         try {
             auto const ask   = request::from_line(line);
             auto const start = graph_.find(ask.package);
             if (!start) throw std::invalid_argument{"no package is called " + ask.package};
             if (ask.wait.count()) co_await pause(batch, ask.wait);
-            // What stops it is its batch; Asio's own cancellation must not pass to another thread.
             auto const  there = tenure::bind_batch(pool_.get_executor(), batch);
-            auto const  alone = asio::bind_cancellation_slot(asio::cancellation_slot{}, asio::use_awaitable);
-            std::string text  = co_await asio::co_spawn(there, think(*start, ask.replace), alone);
+            std::string text  = co_await asio::co_spawn(there, think(*start, ask.replace), asio::use_awaitable);
             ++figures_.ok;
             co_return text;
         } catch (tenure::error const& e) {
-            why = refusal(batch.status(), e);
+            why = refusal(e);
         } catch (std::exception const& e) {
             ++figures_.wrong;
             why = std::string{"error "} + e.what();
@@ -226,14 +243,15 @@ private:
         });
     }
 
-    std::string refusal(tenure::batch_status status, tenure::error const& e) {
-        if (status == tenure::batch_status::expired) {
-            ++figures_.expired;
-            return "expired after " + std::to_string(options_.timeout.count()) + " ms";
+    /// Nothing but its limits, its time and its client stops a request; and the client does not hear of it.
+    std::string refusal(tenure::error const& e) {
+        if (e.code() == tenure::errc::limit_exceeded || e.code() == tenure::errc::memory_full) {
+            ++figures_.refused;
+            return std::string{"refused "} + e.what();
         }
-        if (status == tenure::batch_status::cancelled) return "cancelled";
-        ++figures_.refused;
-        return std::string{"refused "} + e.what();
+        if (e.code() == tenure::errc::cancelled) return "cancelled";
+        ++figures_.expired;
+        return "expired after " + std::to_string(options_.timeout.count()) + " ms";
     }
 
     /// A request, while it lasts.
@@ -259,6 +277,7 @@ private:
     tenure::batch_owner     requests_;
     server_figures          figures_;
     std::optional<acceptor> acceptor_;
+    std::set<socket*>       connected_;
     asio::thread_pool       pool_;
 };
 

@@ -117,27 +117,28 @@ inline batch_record* owner_of(extent const& x) noexcept {
     return owner_under_lock(p, x.probe());
 }
 
-/// What says that nobody in the unit is buried any more is taken back if somebody came to be meanwhile.
+/// As long as one of its owners is not buried, it is alive. Where nobody in the unit is buried any more, that is
+/// noted; unless somebody came to be meanwhile, whose number it then is.
 TENURE_COLD inline bool is_buried(raw_handle h, bool locked) noexcept {
-    extent const        x    = extent_of(h);
-    place const         p    = place_at(x.large ? to_address(h.pointer) : x.probe());
-    unit* const         u    = x.large ? x.large : p.u;
-    std::uint32_t       over = u->over.load(std::memory_order_acquire);
-    auto const          is   = [](batch_record const* b) { return b && b->buried.load(std::memory_order_acquire); };
-    batch_record const* who  = nullptr;
-    bool                any  = false;
-    {
-        if (!locked) u->lock.lock();
-        batch_record const* const home = p.head()->home.load(std::memory_order_acquire);
-        who                            = x.large ? home : owner_under_lock(p, x.probe());
-        any                            = is(home);
-        bool const shared              = !x.large && u->tracked.load(std::memory_order_relaxed);
-        for (share const* s = shared ? u->shares.load(std::memory_order_relaxed) : nullptr; s; s = s->next_here)
-            any = any || is(s->owner);
-        if (!locked) u->lock.unlock();
-    }
-    if (!any) u->over.compare_exchange_strong(over, 0, std::memory_order_acq_rel);
-    return is(who) && who != this_thread.reclaiming;
+    extent const  x      = extent_of(h);
+    place const   p      = place_at(x.large ? to_address(h.pointer) : x.probe());
+    unit* const   u      = x.large ? x.large : p.u;
+    std::uint32_t number = u->over.load(std::memory_order_acquire);
+    bool          alive = false, owned = false, any = false;
+    auto const    ask = [&](batch_record const* b, bool owns) {
+        bool const is = b && b->buried.load(std::memory_order_acquire);
+        any           = any || is;
+        owned         = owned || owns;
+        alive         = alive || (owns && (!is || b == this_thread.reclaiming));
+    };
+    if (!locked) u->lock.lock();
+    bool const shared = !x.large && u->tracked.load(std::memory_order_relaxed);
+    for (share const* s = shared ? u->shares.load(std::memory_order_relaxed) : nullptr; s; s = s->next_here)
+        ask(s->owner, test(s->objects, x.probe()));
+    ask(p.head()->home.load(std::memory_order_acquire), !owned);
+    if (!locked) u->lock.unlock();
+    if (!any) u->over.compare_exchange_strong(number, 0, std::memory_order_acq_rel);
+    return !alive;
 }
 
 /// The locks of the units that an object lies in, of which there are two at most, the lower first. Who has them
