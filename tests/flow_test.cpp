@@ -668,7 +668,7 @@ TEST_SUITE("supervisor") {
                             FAIL_CHECK("other");
                 }
             });
-        for (int i = 0; i < (TENURE_SANITIZED ? 20 : 200); ++i) {
+        for (int i = 0; i < (TENURE_SANITIZED ? 20 : 50); ++i) {
             tenure::supervisor const watch(reg);
             std::this_thread::yield();
         }
