@@ -10,6 +10,7 @@
 
 #include <tenure/batch.hpp>
 #include <tenure/batch_scope.hpp>
+#include <tenure/detail/reporting.hpp>
 #include <tenure/detail/visiting.hpp>
 #include <tenure/error.hpp>
 #include <tenure/registry.hpp>

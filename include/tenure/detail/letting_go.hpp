@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+
+#include <tenure/detail/background.hpp>
+#include <tenure/detail/opening.hpp>
+#include <tenure/detail/reclaim.hpp>
+
+namespace tenure::detail {
+
+/// What becomes of a batch when the last hold goes.
+
+/// What only some batches have, and the next one with this record has not.
+TENURE_SLOW inline void forget(batch_record& b) noexcept {
+    if (b.limited == &b) {
+        b.limits.on_soft = nullptr;
+        drop_deadline(b);
+    }
+    if (!b.books.used.load(std::memory_order_relaxed)) return;
+    b.books.reset();
+    b.cause.store({}, std::memory_order_relaxed);
+    delete b.stop.exchange(nullptr, std::memory_order_relaxed);
+    b.store_errors = 0;
+    b.page_error.store({}, std::memory_order_relaxed);
+    b.unwound = no_unwinding;
+}
+
+/// Both guard and memory are gone.
+inline void recycle(batch_record* b) noexcept {
+    leave(b->previous);  // what nobody came back to
+    if (b->is_loose) leave_loose(*b);
+    b->id.store(0, std::memory_order_release);
+    b->primary.serial.store(0, std::memory_order_relaxed);
+    if (b->limited == b || b->books.used.load(std::memory_order_relaxed)) forget(*b);
+    if (b->residency != tenure::residency::memory) b->evictable.store(false, std::memory_order_relaxed);
+    give_record(b);
+}
+
+/// Frees what an ended batch without holds owns. Returns the parent if it was holding that.
+inline batch_record* reclaim(batch_record* b) noexcept {
+    if (b->ends & end_flags::background) [[unlikely]]
+        if (put_off_end const later(*b); later.done) return later.parent;
+    batch_record* const held = b->holds_parent ? b->parent.load(std::memory_order_relaxed) : nullptr;
+    release_memory(*b);
+    std::uint64_t const before = b->state.fetch_or(batch_flags::done, std::memory_order_acq_rel);
+    if (before & batch_flags::released) recycle(b);
+    return held;
+}
+
+void retain(batch_record& b) noexcept;
+
+/// How many holds there are besides the one for what others use.
+inline std::uint64_t holds_inside(std::uint64_t state) noexcept {
+    return (state & batch_flags::holds) - (state & batch_flags::used ? 1 : 0);
+}
+
+/// As drop_hold: with the last one besides that, a batch that is retained leaves its parent, and one that has ended
+/// waits for its users.
+TENURE_COLD inline bool drop_special_hold(batch_record* b, std::uint64_t flags) noexcept {
+    registry_core& r = *b->registry.load(std::memory_order_relaxed);
+    std::uint64_t  s = b->state.load(std::memory_order_acquire);
+    do {
+        bool const last = holds_inside(s) == 1;
+        bool const kept = s & batch_flags::retained && !(s & batch_flags::ended);
+        if (last && kept && !(s & batch_flags::used && has_waiting_children(r, *b))) retain(*b);
+    } while (!b->state.compare_exchange_weak(s, (s - 1) & ~flags, std::memory_order_acq_rel));
+    constexpr std::uint64_t waits = batch_flags::ended | batch_flags::used;
+    if ((s & waits) == waits && holds_inside(s) == 1) wait_for_users(r, *b, s);
+    return (s & batch_flags::holds) == 1 && s & batch_flags::ended;
+}
+
+/// Gives a hold back, and `flags`. True: that was the last one of a batch that is over and can be freed.
+inline bool drop_hold(batch_record* b, std::uint64_t flags = 0) noexcept {
+    std::uint64_t s = b->state.load(std::memory_order_acquire);
+    do {
+        if (s & (batch_flags::retained | batch_flags::used)) [[unlikely]]
+            return drop_special_hold(b, flags);
+    } while (!b->state.compare_exchange_weak(s, (s - 1) & ~flags, std::memory_order_acq_rel));
+    return (s & batch_flags::holds) == 1 && s & batch_flags::ended;
+}
+
+/// No recursion: a batch that goes gives back its hold of the next.
+inline void let_go(batch_record* b, std::uint64_t flags) noexcept {
+    while (b) {
+        std::uint64_t const id   = b->id.load(std::memory_order_relaxed);
+        bool const          left = b->residency == tenure::residency::paged_when_left;
+        if (!drop_hold(b, std::exchange(flags, 0))) {
+            if (left) [[unlikely]]
+                note_leaving(*b, id);
+            return;
+        }
+        b = reclaim(b);
+    }
+}
+
+inline void let_go_in_place(batch_record* b) noexcept {
+    if (drop_hold(b)) let_go(reclaim(b));
+}
+
+inline void reclaim_upwards(batch_record* b) noexcept { let_go(reclaim(b)); }
+
+inline void close_windows(batch_record& b) noexcept {
+    b.primary.window_end.store(0, std::memory_order_relaxed);
+    std::scoped_lock const guard(b.lock);
+    for (lane* l = b.lanes; l; l = l->next) l->window_end.store(0, std::memory_order_relaxed);
+}
+
+/// Asks whoever has the batch's stop_token to stop. The batch is held, or its end is the caller's.
+inline void fire_stop(batch_record& b) noexcept {
+    if (std::stop_source* const s = b.stop.load(std::memory_order_seq_cst)) [[unlikely]]
+        s->request_stop();
+}
+
+/// The batch's state says that it is over; from the return of this call on, every make finds out.
+inline void stop_lanes(batch_record& b) noexcept {
+    heavy_barrier();
+    close_windows(b);
+    fire_stop(b);
+}
+
+}  // namespace tenure::detail

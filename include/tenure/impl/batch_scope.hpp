@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <source_location>
+#include <utility>
+
+#include <tenure/batch_scope.hpp>
+#include <tenure/detail/reporting.hpp>
+
+namespace tenure {
+
+inline batch_scope::batch_scope(detail::registry_core* core, detail::batch_record* parent,
+                                batch_options const* options, source where) {
+    detail::close_wandered();
+    if (!parent) {
+        detail::lane* const current = detail::this_thread.current;
+        if (current && (!core || current->batch->registry.load(std::memory_order_relaxed) == core)) {
+            parent = current->batch;
+            core   = parent->registry.load(std::memory_order_relaxed);
+        } else {
+            if (!core) core = registry::global().core_;
+            parent = core->root;
+        }
+    } else if (!core) {
+        detail::refuse_below(*parent);
+    }
+    batch_ = detail::open_batch(*core, parent, options, true, where);
+    id_    = batch_->id.load(std::memory_order_relaxed);
+}
+
+template <class T, class Deleter>
+handle<T> batch_scope::adopt(T* p, Deleter deleter) {
+    auto const address = detail::to_address(p);
+    if (!p || address >> detail::address_bits) throw error(errc::bad_address, "adopt");
+    detail::cell* const cell = detail::take_cell();
+    if (!cell) throw error(errc::memory_full, "adopt: no cell left");
+    using record = detail::adopted<T, Deleter>;
+    struct guard {
+        detail::cell* c;
+        ~guard() {
+            if (c) detail::give_cell(*c);
+        }
+    } undo{cell};
+    auto const h = make<record>(p, std::move(deleter), cell);
+    auto const r = detail::handle_access::raw(h);
+    undo.c       = nullptr;
+    detail::fill_cell(*cell, r.pointer, r.word);
+    return detail::handle_access::make(p, cell->word.load(std::memory_order_relaxed));
+}
+
+inline void batch_scope::require_this_thread(char const* call) const {
+    auto* const guard = batch()->guard.load(std::memory_order_relaxed);
+    if (guard && guard != &detail::this_thread)
+        throw error(errc::wrong_thread, call + (" of batch " + detail::label_of(*batch_)));
+}
+
+inline batch_report batch_scope::end() {
+    require_this_thread("end");
+    return detail::end_with_report(*batch_, id_);
+}
+
+inline batch_report batch_scope::discard() {
+    require_this_thread("discard");
+    detail::failure    why;
+    batch_report const r = detail::discard_with_report(*batch_, id_, why);
+    require(why, "discard batch ");
+    return r;
+}
+
+inline detail::lane* batch_scope::enter_as(bool exclusive) const {
+    if (!detail::hold(*batch(), id_))
+        throw error(detail::over_because(batch_, id_), "enter batch " + detail::label_of(*batch_));
+    return detail::enter_held(*batch_, exclusive);
+}
+
+inline batch_id batch_scope::detach() {
+    require_this_thread("detach");
+    if (batch_->state.load(std::memory_order_relaxed) & (detail::batch_flags::ended | detail::batch_flags::done))
+        throw error(errc::batch_ended, "detach batch " + detail::label_of(*batch_));
+    detail::detach_guard(*batch_);
+    batch_ = &detail::nobody;
+    return {id_};
+}
+
+inline batch_status batch_scope::status() const noexcept { return detail::status_of(*batch_, id_); }
+
+}  // namespace tenure

@@ -1,0 +1,215 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <source_location>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tenure/detail/reporting.hpp>
+#include <tenure/registry.hpp>
+
+namespace tenure {
+
+inline registry::registry(registry_options options) : options_(std::move(options)) {
+    any_store&      store  = options_.store;
+    any_store const memory = store && store.capabilities().addressable ? store : std::make_shared<heap_store>();
+    if (!store) store = memory;
+    detail::paging_options paging{options_.page_file, options_.memory_limit, options_.eviction, options_.access};
+    core_ =
+        detail::open_registry(memory, store, std::move(paging), static_cast<std::uint64_t>(options_.decay.count()),
+                              std::source_location::current());
+    core_->background.limit(options_.background_limit);
+    if (options_.clock) core_->deadlines.now = options_.clock;
+}
+
+inline registry::~registry() {
+    core_->background.stop();
+    if (options_.on_leak) try {
+            std::string const report = leak_report();
+            if (!report.empty()) options_.on_leak(report);
+        } catch (std::bad_alloc const&) {
+            std::fputs("tenure: no memory left to tell which batches nobody ended\n", stderr);
+        }
+    detail::close_registry(core_);
+}
+
+inline registry& registry::global() {
+    static registry& instance = open_global();
+    return instance;
+}
+
+TENURE_COLD inline registry& registry::open_global() {
+    static registry instance;
+    return instance;
+}
+
+inline detail::found registry::find(batch_id id, char const* call) const {
+    detail::found const f = detail::find_batch(*core_, id.value);
+    if (!f.known) throw error(errc::no_such_batch, call + ("#" + std::to_string(id.value)));
+    return f;
+}
+
+inline batch_id registry::new_batch(batch_options const& options, batch_id parent, std::source_location where) {
+    detail::batch_record* up = core_->root;
+    if (parent) {
+        up = find(parent, "open a batch below ").record;
+        if (!up)
+            throw error(detail::over_because(up, parent.value),
+                        "open a batch below #" + std::to_string(parent.value));
+    }
+    return {detail::open_batch(*core_, up, &options, false, where)->id.load(std::memory_order_relaxed)};
+}
+
+inline batch_id registry::current_batch() noexcept {
+    detail::lane const* const l = detail::this_thread.current;
+    return l ? batch_id{l->batch->id.load(std::memory_order_relaxed)} : global().root();
+}
+
+inline batch_id registry::set_current_batch(batch_id id) {
+    batch_id const        previous = current_batch();
+    detail::batch_record* b        = detail::find_anywhere(id.value);
+    if (!b) {
+        find(id, "make current: batch ");
+        throw error(detail::over_because(b, id.value), "make current: batch #" + std::to_string(id.value));
+    }
+    detail::lane* to      = nullptr;
+    bool          visited = false;
+    if (b == global().core_->root) {
+        // null stands for it
+    } else if (b == detail::this_thread.reclaiming) {
+        to = &b->primary;  // a destructor puts back what was current: there, too, nothing can be made
+    } else if (b->guard.load(std::memory_order_acquire) == &detail::this_thread) {
+        if (b->closed() && !b->in_chain.load(std::memory_order_relaxed))
+            throw error(b->why_closed(), "make current: batch #" + std::to_string(id.value));
+        to = &b->primary;
+    } else {
+        if (!detail::is_root(*b) && !detail::hold(*b, id.value))
+            throw error(detail::over_because(b, id.value), "make current: batch #" + std::to_string(id.value));
+        to                                = detail::enter_held(*b);
+        visited                           = true;
+        detail::this_thread.leave_visited = &detail::leave_visited;
+    }
+    detail::switch_to(to, visited);
+    return previous;
+}
+
+inline void registry::end(batch_id id, bool destroy) {
+    detail::found const f = find_to_end(id, destroy ? "destroy batch " : "end batch ");
+    if (f.record) detail::end_record(*f.record, id.value, destroy);
+}
+
+inline void registry::watch_deadlines(std::shared_ptr<detail::deadline_watch> watch) {
+    detail::deadline_queue& q = core_->deadlines;
+    {
+        std::scoped_lock const guard(q.mutex);
+        q.watch = watch;
+        q.watched.store(watch != nullptr, std::memory_order_relaxed);
+    }
+    if (watch) watch->earlier();  // for those that are there already
+}
+
+inline void registry::cancel(batch_id id) {
+    detail::found const f = find_to_end(id, "cancel batch ");
+    if (f.record) detail::stop_batch(*f.record, id.value, errc::cancelled);
+}
+
+inline std::stop_token registry::stop_token(batch_id id) const {
+    detail::found const f = find(id, "stop_token of batch ");
+    return detail::stop_token_of(f.record ? *f.record : detail::nobody, id.value);
+}
+
+inline batch_report registry::end_with_report(batch_id id) {
+    detail::found const f = find_to_end(id, "end batch ");
+    return f.record ? detail::end_by_id(*f.record, id.value) : batch_report{};
+}
+
+inline detail::found registry::find_to_end(batch_id id, char const* call) const {
+    detail::found const f = find(id, call);
+    if (f.record == core_->root) throw error(errc::not_owner, "end the root: it ends with its registry");
+    if (f.record && detail::is_common(*f.record))
+        throw error(errc::not_owner, "end what several batches share: it ends with the last of them");
+    return f;
+}
+
+inline void registry::page_out(batch_id id) {
+    auto* const           b     = find(id, "page out batch ").record;
+    std::string           label = b ? detail::label_of(*b) : "#" + std::to_string(id.value);
+    std::error_code const why   = !b                    ? make_error_code(errc::batch_ended)
+                                  : detail::is_root(*b) ? make_error_code(errc::not_pageable)
+                                                        : detail::page_out_batch(*b, id.value, true);
+    if (why) throw error(why, "page out batch " + label + " to " + core_->pages.options.directory);
+}
+
+inline void registry::page_in(batch_id id) {
+    auto* const b = find(id, "page in batch ").record;
+    if (!b || (!detail::is_root(*b) && !detail::hold(*b, id.value, detail::unless_over)))
+        throw error(errc::batch_ended, "page in batch #" + std::to_string(id.value));
+    bool const all = detail::is_root(*b) || detail::page_in_batch(*b);
+    if (!detail::is_root(*b)) detail::let_go_in_place(b);
+    if (!all)
+        throw error(std::make_error_code(std::errc::io_error),
+                    "page in batch #" + std::to_string(id.value) + " from " + core_->pages.options.directory);
+}
+
+inline detail::batch_record& registry::live(batch_id id, char const* call) const {
+    auto* const b = find(id, call).record;
+    if (!b) throw error(errc::batch_ended, call + ("#" + std::to_string(id.value)));
+    return *b;
+}
+
+inline void registry::checkpoint(batch_id id) {
+    detail::take_checkpoint(live(id, "checkpoint of batch "), id.value);
+}
+
+inline void registry::rollback(batch_id id) {
+    detail::end_checkpoint(live(id, "roll back batch "), id.value, true);
+}
+
+inline void registry::commit(batch_id id) { detail::end_checkpoint(live(id, "commit batch "), id.value, false); }
+
+inline entered registry::enter(batch_id id) {
+    auto* const b = find(id, "enter batch ").record;
+    if (b && detail::visit_primary(*b, id.value)) return entered(&b->primary);
+    if (!b || (!detail::is_root(*b) && !detail::hold(*b, id.value)))
+        throw error(detail::over_because(b, id.value), "enter batch #" + std::to_string(id.value));
+    return entered(detail::enter_held(*b));
+}
+
+inline batch_status registry::status(batch_id id) const {
+    detail::found const f = find(id, "status of batch ");
+    return detail::status_of(f.record ? *f.record : detail::nobody, id.value);
+}
+
+inline std::vector<batch_id> registry::waits_for(batch_id id) const {
+    detail::found const f = find(id, "whom to wait for: batch ");
+    return f.record ? detail::waits_for(*core_, *f.record, id.value) : std::vector<batch_id>{};
+}
+
+inline batch_usage registry::usage(batch_id id) const {
+    detail::found const f = find(id, "usage of batch ");
+    return f.record ? detail::usage_of(*f.record) : batch_usage{};
+}
+
+inline registry_usage registry::usage() const { return detail::usage_of(*core_); }
+
+inline tenure::snapshot registry::snapshot() const { return detail::census(*core_); }
+
+inline std::string registry::leak_report() const {
+    std::string out;
+    for (batch_info const& b : snapshot().batches)
+        if (!b.guarded && !b.in_background && !b.shared_by && b.id != root()) out += "  " + detail::describe(b);
+    return out.empty() ? out : "tenure: batches that nobody ended:\n" + out;
+}
+
+inline std::size_t registry::trim() noexcept { return detail::trim(*core_); }
+
+}  // namespace tenure
