@@ -261,6 +261,51 @@ TEST_SUITE("a pin") {
         CHECK(b.stores() == std::vector{store});
     }
 
+    TEST_CASE_FIXTURE(fixture, "keeps the bytes of a buffer, which evict() would drop") {
+        batch_scope user;
+        auto const  mine = user.make_buffer<int>(10);
+        {
+            auto const p = tenure::pin(mine);
+            check_throws(errc::object_pinned, {}, [&] { tenure::evict(mine); });
+        }
+        tenure::evict(mine);
+        int one = 0;
+        check_throws(errc::evicted, {}, [&] { mine.read(0, {&one, 1}); });
+    }
+
+    TEST_CASE_FIXTURE(fixture, "forbids a checkpoint of the owner, and a rollback") {
+        batch_scope owner;
+        auto const  h = owner.make<int>(1);
+        owner.checkpoint();
+        *h = 2;
+        {
+            batch_scope user;
+            auto const  p = tenure::pin(h);
+            check_throws(errc::batch_in_use, {}, [&] { owner.checkpoint(); });
+            check_throws(errc::batch_in_use, {}, [&] { owner.rollback(); });
+        }
+        CHECK(*h == 2);
+        owner.rollback();
+        CHECK(*h == 1);
+    }
+
+    TEST_CASE_FIXTURE(fixture, "of what is shared is what the last of its owners waits for") {
+        batch_id const first = batch(), second = batch();
+        auto const     h = make<int>(first, 7);
+        {
+            batch_scope user;
+            auto const  p = tenure::pin(h);
+            r.share(h, second);
+            r.end_batch(first);
+            r.end_batch(second);
+            CHECK(is(first, batch_status::done));
+            CHECK(is(second, batch_status::done));
+            CHECK(*p == 7);
+            CHECK(h.alive());
+        }
+        CHECK_FALSE(h.alive());
+    }
+
     TEST_CASE_FIXTURE(fixture, "keeps its batch from being paged out") {
         batch_id const owner = batch({.name = "pages"});
         auto const     h     = make<std::array<char, 10'000>>(owner);

@@ -25,6 +25,7 @@
 #include <doctest/doctest.h>
 #include <boost/asio/use_future.hpp>
 
+#include <tenure/batch_scope.hpp>
 #include <tenure/remote/client.hpp>
 #include <tenure/remote/server.hpp>
 #include <tenure/store/heap.hpp>
