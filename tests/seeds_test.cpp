@@ -305,7 +305,7 @@ namespace {
 
 struct node {
     int                        depth;
-    std::vector<handle<node>>  children;
+    std::vector<handle<node>>  children{};
     std::array<std::string, 2> notes{"some text that is too long to lie in the string itself", "and more of it"};
 };
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include <tenure/batch_scope.hpp>
-#include <tenure/detail/buffer_names.hpp>
+#include <tenure/impl/buffer_names.hpp>
 #include <tenure/store/durable_mmap.hpp>
 
 namespace tenure {

@@ -18,11 +18,11 @@ namespace tenure::detail {
 struct lapsed_record : batch_record {
     explicit lapsed_record(errc why) noexcept { cause.store(why, std::memory_order_relaxed); }
 };
-inline lapsed_record lapsed[]{lapsed_record(errc::batch_ended), lapsed_record(errc::expired),
+inline lapsed_record bygone[]{lapsed_record(errc::batch_ended), lapsed_record(errc::expired),
                               lapsed_record(errc::cancelled)};
 
 inline bool is_lapsed(batch_record const& b) noexcept {
-    return &b == &lapsed[0] || &b == &lapsed[1] || &b == &lapsed[2];
+    return &b == &bygone[0] || &b == &bygone[1] || &b == &bygone[2];
 }
 
 /// The thread is through with the lane; its objects stay, and the next thread goes on where it stopped.
