@@ -25,7 +25,7 @@ namespace {
 
 using namespace tenure;
 
-constexpr conformance_options less{.max_bytes = 1 << 18, .free_count = 1'000, .threads = 3, .steps = 80};
+constexpr conformance_options less{.max_bytes = 1 << 18, .free_count = 500, .threads = 3, .steps = 40};
 constexpr conformance_options more{.max_bytes = 4 << 20, .free_count = 10'000, .threads = 8, .steps = 500};
 constexpr conformance_options amount = TENURE_SANITIZED ? less : more;
 

@@ -20,7 +20,7 @@
 
 namespace {
 
-constexpr tenure::conformance_options less{.max_bytes = 1 << 20, .free_count = 2'000, .threads = 4, .steps = 150};
+constexpr tenure::conformance_options less{.max_bytes = 1 << 20, .free_count = 2'000, .threads = 3, .steps = 80};
 constexpr tenure::conformance_options amount = TENURE_SANITIZED ? less : tenure::conformance_options{};
 
 void check_ok(tenure::conformance_report const& r) {

@@ -51,9 +51,9 @@ inline void bury(batch_record& b) noexcept {
 /// Whether a batch that waits must keep the one above it: what it is charged goes back to that one's limits, or
 /// that one waits, too, and goes after it.
 inline bool must_outlast_background(batch_record const& b) noexcept {
-    if (!(b.ends & end_flags::background)) return false;
+    if (!b.ends_as(end_flags::background)) return false;
     batch_record const* const up = b.parent.load(std::memory_order_relaxed);
-    return up && !is_root(*up) && (up->limited || up->ends & end_flags::background);
+    return up && !is_root(*up) && (up->limited || up->ends_as(end_flags::background));
 }
 
 /// Leaves a batch that is over, and that nothing holds, to the registry's thread. Unless `done`, nothing happened:

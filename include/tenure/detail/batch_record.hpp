@@ -231,10 +231,10 @@ struct batch_record {
     std::atomic<bool>           detached{false};
     std::atomic<bool>           in_chain{false};
     std::atomic<bool> wandered{false};  ///< its guard was destroyed on another thread; its own has not seen it
-    bool              is_loose  = false;
-    std::uint8_t      ends      = 0;  ///< as end_flags say
-    tenure::residency residency = tenure::residency::memory;
-    bool              joined    = false;  ///< it uses a store that was named, by it or above it
+    bool              is_loose = false;
+    std::atomic<std::uint8_t> ends{0};  ///< as end_flags say
+    tenure::residency         residency = tenure::residency::memory;
+    bool                      joined    = false;  ///< it uses a store that was named, by it or above it
 
     std::atomic<thread_context*> guard{nullptr};   ///< the thread whose chain of open guards it is in, or null
     batch_record*                older = nullptr;  ///< in that chain, or in its registry's list of loose batches
@@ -297,6 +297,12 @@ struct batch_record {
 
     std::atomic<errc>              cause{};        ///< why it went, or has to, before its end
     std::atomic<std::stop_source*> stop{nullptr};  ///< made when somebody asks for a token
+
+    bool ends_as(std::uint8_t how) const noexcept { return ends.load(std::memory_order_relaxed) & how; }
+    void end_as(std::uint8_t how) noexcept {
+        ends.store(static_cast<std::uint8_t>(ends.load(std::memory_order_relaxed) | how),
+                   std::memory_order_relaxed);
+    }
 
     bool is_here() const noexcept;  ///< this thread opened it, or has entered its own lane
     errc why_closed() const noexcept {

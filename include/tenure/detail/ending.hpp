@@ -59,7 +59,7 @@ inline void end_loose_descendants(batch_record& top) noexcept {
             while (up && up != &top && up->guard.load(std::memory_order_relaxed) && !up->detached)
                 up = up->parent.load(std::memory_order_relaxed);
             b->doomed         = up && !b->detached && (up == &top || (up->is_loose && up->doomed));
-            bool const manual = b->ends & end_flags::manual;
+            bool const manual = b->ends_as(end_flags::manual);
             if (!b->doomed || !claim_end(*b, b->id.load(std::memory_order_relaxed), manual, true).mine) continue;
             b->next_doomed = doomed;
             doomed         = b;
@@ -197,7 +197,7 @@ inline void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept
     }
     if (guard && b.children) end_local_children(b);
 
-    bool const manual               = b.ends & end_flags::manual && !destroy;
+    bool const manual               = b.ends_as(end_flags::manual) && !destroy;
     auto const [mine, held, inside] = claim_end(b, id, manual, false);
     if (!mine) return;
 
@@ -214,7 +214,7 @@ inline void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept
     else if (!manual) {
         bool const chained = b.in_chain;
         if (!chained) return reclaim_upwards(&b);
-        if (b.ends & end_flags::background)
+        if (b.ends_as(end_flags::background))
             if (put_off_end const later(b); later.done) return let_go(later.parent);
         release_memory(b);  // the guard still has the record; destructors still find the batch current, and over
         leave_chain(b);
@@ -253,7 +253,7 @@ inline void close_guard(batch_record& b, std::uint64_t id) noexcept {
     std::uint64_t           s       = b.state.load(std::memory_order_relaxed);
     constexpr std::uint64_t special = batch_flags::holds | batch_flags::ended | batch_flags::done |
                                       batch_flags::retained | batch_flags::checkpointed;
-    if (!(s & special) && b.ends == 0 && b.children == 0 &&
+    if (!(s & special) && b.ends.load(std::memory_order_relaxed) == 0 && b.children == 0 &&
         b.state.compare_exchange_strong(s, s | batch_flags::ended, std::memory_order_seq_cst)) [[likely]] {
         batch_record* const up   = b.parent.load(std::memory_order_relaxed);
         bool const          held = b.holds_parent;

@@ -43,7 +43,7 @@ inline void recycle(batch_record* b) noexcept {
 
 /// Frees what an ended batch without holds owns. Returns the parent if it was holding that.
 inline batch_record* reclaim(batch_record* b) noexcept {
-    if (b->ends & end_flags::background) [[unlikely]]
+    if (b->ends_as(end_flags::background)) [[unlikely]]
         if (put_off_end const later(*b); later.done) return later.parent;
     batch_record* const held = b->holds_parent ? b->parent.load(std::memory_order_relaxed) : nullptr;
     release_memory(*b);

@@ -39,9 +39,9 @@ TENURE_COLD inline void drop_deadline(batch_record& b) noexcept {
 }
 
 TENURE_SLOW inline void set_options(batch_record& b, batch_options const& o) {
-    if (o.cleanup == cleanup::manual) b.ends |= end_flags::manual;
+    if (o.cleanup == cleanup::manual) b.end_as(end_flags::manual);
     if (o.reclaim == reclamation::background) {
-        b.ends |= end_flags::background;
+        b.end_as(end_flags::background);
         registry_core& r = *b.registry.load(std::memory_order_relaxed);
         r.background.start([&r] { run_background(r); });  // now, for an end must not allocate
     }
@@ -97,7 +97,7 @@ inline batch_record* prepare_record(registry_core& r, batch_record const* parent
         }
     } undo{b};
     b->registry.store(&r, std::memory_order_relaxed);
-    b->ends      = 0;
+    b->ends.store(0, std::memory_order_relaxed);
     b->residency = tenure::residency::memory;
     b->joined    = false;
     b->limited   = parent ? parent->limited : nullptr;
