@@ -592,7 +592,8 @@ TEST_SUITE("refused") {
                     REQUIRE(e.code() == errc::batch_in_use);
                 }
         };
-        for (int i = 0; i < (TENURE_SANITIZED ? 50 : 500); ++i) {
+        constexpr int rounds = TENURE_SANITIZED ? 50 : 500;
+        for (int i = 0; i < rounds || ((freed == 0 || given == 0) && i < rounds * 100); ++i) {
             until_it_can([&] { r.checkpoint(id); });
             *old = i;
             if (i % 3) until_it_can([&] { r.commit(id); });

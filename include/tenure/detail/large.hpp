@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <mutex>
 
+#include <tenure/detail/holding.hpp>
 #include <tenure/detail/runs.hpp>
 #include <tenure/detail/window.hpp>
 
