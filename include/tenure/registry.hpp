@@ -307,7 +307,7 @@ private:
     friend detail::lane& detail::current_lane();
 
     static registry& open_global();
-    void             watch_deadlines(std::shared_ptr<detail::deadline_watch> watch);
+    void             watch_deadlines(std::shared_ptr<detail::deadline_watch> const& watch);
     detail::lane&    root_lane() { return *detail::lane_of_root(*core_); }
     detail::found    find(batch_id id, char const* call) const;
     detail::found    find_to_end(batch_id id, char const* call) const;

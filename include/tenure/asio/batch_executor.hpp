@@ -84,7 +84,7 @@ namespace detail {
 /// resumption at any depth costs one.
 template <class E>
 E const& unbound(E const& e) noexcept {
-    return e;
+    return e;  // NOLINT(bugprone-return-const-ref-from-parameter): it goes no further than the call
 }
 template <class E>
 E const& unbound(batch_executor<E> const& e) noexcept {

@@ -34,6 +34,7 @@ public:
     }
 
     /// Returns when nothing is done any more. Not from a callback of a stop_token.
+    // NOLINTNEXTLINE(bugprone-exception-escape): where a lock cannot be had, the program ends
     void stop() noexcept {
         std::scoped_lock const guard(acting_, posting_);
         posted_ = stopped_ = true;

@@ -107,7 +107,7 @@ inline void registry::end(batch_id id, bool destroy) {
     if (f.record) detail::end_record(*f.record, id.value, destroy);
 }
 
-inline void registry::watch_deadlines(std::shared_ptr<detail::deadline_watch> watch) {
+inline void registry::watch_deadlines(std::shared_ptr<detail::deadline_watch> const& watch) {
     detail::deadline_queue& q = core_->deadlines;
     {
         std::scoped_lock const guard(q.mutex);

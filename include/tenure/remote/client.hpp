@@ -207,15 +207,15 @@ public:
             [=](call& c) { detail::remote::ask_copy(c, from, from_offset, to, to_offset, bytes); }, token);
     }
     template <class Token>
-    auto async_share(block b, std::string name, Token&& token) {
+    auto async_share(block b, std::string const& name, Token&& token) {
         return initiate<void>([=](call& c) { detail::remote::ask_name(c, operation::share, name, b); }, token);
     }
     template <class Token>
-    auto async_unshare(std::string name, Token&& token) {
+    auto async_unshare(std::string const& name, Token&& token) {
         return initiate<void>([=](call& c) { detail::remote::ask_name(c, operation::unshare, name); }, token);
     }
     template <class Token>
-    auto async_open(std::string name, Token&& token) {
+    auto async_open(std::string const& name, Token&& token) {
         return initiate<block>([=](call& c) { detail::remote::ask_name(c, operation::open, name); }, token);
     }
     /// Both stores stay until the handler is called.
