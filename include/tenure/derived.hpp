@@ -147,7 +147,7 @@ inline raw_handle make_evicted_buffer(lane& l, std::size_t bytes, any_store cons
     without.evicted    = true;
     without.made_by    = how.get();
     raw_handle const h = make_buffer_record(l, without);
-    static_cast<void>(how.release());
+    [[maybe_unused]] auto* const kept = how.release();
     return h;
 }
 
