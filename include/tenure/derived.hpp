@@ -144,9 +144,9 @@ inline raw_handle make_evicted_buffer(lane& l, std::size_t bytes, any_store cons
     promise_guard const room(b, *s);  // so that the supply stays while the batch lives
     if (!room) throw_failure({errc::memory_full, &b, sizeof(block)}, call);
     buffer_record without{&*s, {0, bytes}, true};
-    without.evicted    = true;
-    without.made_by    = how.get();
-    raw_handle const h = make_buffer_record(l, without);
+    without.evicted                   = true;
+    without.made_by                   = how.get();
+    raw_handle const             h    = make_buffer_record(l, without);
     [[maybe_unused]] auto* const kept = how.release();
     return h;
 }
