@@ -40,6 +40,19 @@ inline batch_report report_of(batch_record& b) noexcept {
     return r;
 }
 
+/// What only the end shows, once `r.status` says what it came to. False: it is still waited for.
+inline bool complete(batch_report& r, flow const& in_stores, bool late) noexcept {
+    if (r.status != batch_status::done) {
+        r.bytes = 0;
+        return false;
+    }
+    if (late) r.status = batch_status::expired;
+    r.freed        = r.made + r.received - r.kept;
+    r.buffers      = in_stores.buffers;
+    r.buffer_bytes = in_stores.bytes;
+    return true;
+}
+
 /// The end, with its report. The guard is this thread's.
 inline batch_report end_with_report(batch_record& b, std::uint64_t id) noexcept {
     if (b.state.load(std::memory_order_acquire) & (batch_flags::ended | batch_flags::retained))
@@ -49,14 +62,7 @@ inline batch_report end_with_report(batch_record& b, std::uint64_t id) noexcept 
     flow const   in_stores = stored_in(b);
     end_record(b, id, false);
     r.status = status_of(b.state.load(std::memory_order_acquire));
-    if (r.status != batch_status::done) {
-        r.bytes = 0;
-        return r;
-    }
-    if (late) r.status = batch_status::expired;
-    r.freed        = r.made + r.received - r.kept;
-    r.buffers      = in_stores.buffers;
-    r.buffer_bytes = in_stores.bytes;
+    if (!complete(r, in_stores, late)) return r;
     r.store_errors = b.store_errors;
     if (r.store_errors) r.store_error = b.store_error;
     return r;
@@ -75,14 +81,7 @@ inline batch_report end_by_id(batch_record& b, std::uint64_t id) noexcept {
     r.page_error           = b.page_error.load(std::memory_order_relaxed).code();
     end_record(b, id, false);
     r.status = status();
-    if (r.status != batch_status::done) {
-        r.bytes = 0;
-        return r;
-    }
-    if (late) r.status = batch_status::expired;
-    r.freed        = r.made + r.received - r.kept;
-    r.buffers      = in_stores.buffers;
-    r.buffer_bytes = in_stores.bytes;
+    complete(r, in_stores, late);
     return r;
 }
 
