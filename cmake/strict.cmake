@@ -38,6 +38,13 @@ if(NOT OpenCL_FOUND)
 endif()
 target_link_libraries(tenure_strict INTERFACE OpenCL::OpenCL)
 
+# ... and remote/tls.hpp, which alone needs it.
+find_package(OpenSSL QUIET)
+if(NOT OPENSSL_FOUND)
+    message(FATAL_ERROR "tenure: its own tests need OpenSSL: apt install libssl-dev")
+endif()
+target_link_libraries(tenure_strict INTERFACE OpenSSL::SSL)
+
 set(TENURE_SANITIZE "" CACHE STRING "Sanitizers for the tests: address,undefined or thread")
 if(TENURE_SANITIZE)
     # A report ends the program: a test must not pass over it.
