@@ -73,13 +73,13 @@ public:
     }
     std::stop_token stop_token() const {
         auto* const b = detail::find_anywhere(id_.value);
-        return detail::stop_token_of(b ? *b : detail::nobody, id_.value);
+        return detail::stop_token_of(b ? *b : detail::lapsed(), id_.value);
     }
 
     /// `done` where there is none.
     batch_status status() const noexcept {
         auto* const b = detail::find_anywhere(id_.value);
-        return detail::status_of(b ? *b : detail::nobody, id_.value);
+        return detail::status_of(b ? *b : detail::lapsed(), id_.value);
     }
 
     /// As batch_scope::enter: the batch is current on this thread while the guard lives, which must not be across

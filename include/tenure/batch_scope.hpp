@@ -58,7 +58,7 @@ public:
     batch_scope& operator=(batch_scope const&) = delete;
 
     ~batch_scope() {
-        if (batch_ != &detail::nobody) detail::close_guard(*batch_, id_);
+        if (!detail::is_lapsed(batch_)) detail::close_guard(*batch_, id_);
     }
 
     /// Makes a T, or with make<T[]>(n) n value-initialised elements, at an address that never changes. What T's
@@ -271,7 +271,7 @@ private:
         });
     }
 
-    detail::batch_record* batch_ = nullptr;  ///< `nobody` once detached: then all calls say batch_ended
+    detail::batch_record* batch_ = nullptr;  ///< once detached, one that is lapsed(): all calls say batch_ended
     std::uint64_t         id_    = 0;
 };
 

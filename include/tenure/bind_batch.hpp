@@ -26,9 +26,10 @@ concept runs_functions =
 
 /// Batches below what is over are refused like others below what has ended; for that it is in a registry.
 inline void place_lapsed() {
-    if (bygone[0].registry.load(std::memory_order_acquire)) return;
+    if (lapsed().registry.load(std::memory_order_acquire)) return;
     batch_record const* const root = find_anywhere(registry::global().root().value);
-    for (lapsed_record& l : bygone) l.registry.store(root->registry, std::memory_order_release);
+    for (errc const why : {errc::expired, errc::cancelled, errc::batch_ended})  // the last is looked at above
+        lapsed(why).registry.store(root->registry, std::memory_order_release);
 }
 
 /// Throws no_such_batch.

@@ -216,7 +216,7 @@ class BatchScopePrinter:
         try:
             tenure = Tenure()
             record, text = self.record, 'batch '
-            if record == tenure.detail('nobody').address:
+            if int(record) == int(tenure.detail('lapsed_records').address):
                 record, text = tenure.record_of(self.number), 'detached batch '
             if int(tenure.plain(record['id'])) != self.number:
                 return text + '#%d, done' % self.number

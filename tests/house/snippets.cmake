@@ -99,6 +99,9 @@ list(FILTER parts EXCLUDE REGEX "_program[.]cpp$")
 if(parts)
     add_library(snippets OBJECT ${parts})
     target_link_libraries(snippets PRIVATE tenure_strict)
+    if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")  # as for tests: each has it
+        target_precompile_headers(snippets PRIVATE <tenure/tenure.hpp>)
+    endif()
     # On the sources, not the target: there it would come before -Wall, which for clang undoes it.
     set_source_files_properties(${parts} PROPERTIES COMPILE_OPTIONS -Wno-unused)
 endif()

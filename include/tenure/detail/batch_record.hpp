@@ -38,18 +38,29 @@ struct undo_point;
 struct batch_record;
 struct lane;
 
+void* allocate_from(lane& l, std::size_t bytes, std::size_t alignment);
+void  deallocate_to(lane& l, void* p, std::size_t bytes, std::size_t alignment);
+
 /// The pmr face of a lane. It lies in the lane, whose memory is never given away, so a container that outlives its
 /// batch reaches a live object here, whatever it then does.
+///
+/// A template for the sake of who only includes this: the virtual functions of a class are compiled in every
+/// translation unit that could make one, and these lead to all that a batch can do.
+template <class Lane>
 class lane_resource final : public std::pmr::memory_resource {
 public:
-    explicit lane_resource(lane& l) noexcept : lane_(l) {}
+    explicit lane_resource(Lane& l) noexcept : lane_(l) {}
 
 private:
-    void* do_allocate(std::size_t bytes, std::size_t alignment) override;
-    void  do_deallocate(void* p, std::size_t bytes, std::size_t alignment) override;
-    bool  do_is_equal(std::pmr::memory_resource const& other) const noexcept override { return this == &other; }
+    void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+        return allocate_from(lane_, bytes, alignment);
+    }
+    void do_deallocate(void* p, std::size_t bytes, std::size_t alignment) override {
+        deallocate_to(lane_, p, bytes, alignment);
+    }
+    bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override { return this == &other; }
 
-    lane& lane_;
+    Lane& lane_;
 };
 
 inline constexpr std::uint64_t cursor_address = (std::uint64_t{1} << 48) - 1;
@@ -87,8 +98,8 @@ struct alignas(64) lane {
     bool                       in_hole   = false;  ///< the current run is one of them
     std::atomic<std::uint32_t> users{0};  ///< who entered through it; changes under the batch's lock, or by
                                           ///< who has made a primary lane `taken`
-    lane*         next = nullptr;
-    lane_resource resource{*this};
+    lane*               next = nullptr;
+    lane_resource<lane> resource{*this};
 };
 
 /// Flags of batch_record::state, above the count of holds and below what there is room for of the generation.

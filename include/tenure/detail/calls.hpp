@@ -244,7 +244,7 @@ inline failure transfer_to(registry_core& r, raw_handle h, std::uint64_t to_id) 
 /// As transfer_to, in the registry of the batch that is current.
 inline failure transfer_from(lane const& current, raw_handle h, std::uint64_t to_id) {
     registry_core* const r = current.batch->registry.load(std::memory_order_relaxed);
-    return r && !is_lapsed(*current.batch) ? transfer_to(*r, h, to_id)
+    return r && !is_lapsed(current.batch) ? transfer_to(*r, h, to_id)
                                            : failure{current.batch->why_closed(), current.batch};
 }
 

@@ -7,23 +7,10 @@
 #include <mutex>
 #include <utility>
 
+#include <tenure/detail/lapsed_record.hpp>
 #include <tenure/detail/residency.hpp>
 
 namespace tenure::detail {
-
-/// Which batch is current on this thread, and what is so again afterwards.
-
-/// They stand for the batch of a flow of control that went on after its end, and say how that came: everything is
-/// refused there.
-struct lapsed_record : batch_record {
-    explicit lapsed_record(errc why) noexcept { cause.store(why, std::memory_order_relaxed); }
-};
-inline lapsed_record bygone[]{lapsed_record(errc::batch_ended), lapsed_record(errc::expired),
-                              lapsed_record(errc::cancelled)};
-
-inline bool is_lapsed(batch_record const& b) noexcept {
-    return &b == &bygone[0] || &b == &bygone[1] || &b == &bygone[2];
-}
 
 /// The thread is through with the lane; its objects stay, and the next thread goes on where it stopped.
 inline void leave_lane(lane* l) noexcept {
@@ -70,7 +57,7 @@ inline void resume(former_current& f, lane const* leaving = nullptr) noexcept {
             me.current = l;
             return;
         }
-        if (is_lapsed(b)) {
+        if (is_lapsed(&b)) {
             me.current = l;
             return;
         }

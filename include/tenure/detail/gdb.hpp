@@ -231,7 +231,7 @@ asm(R"(
 .ascii "        try:\n"
 .ascii "            tenure = Tenure()\n"
 .ascii "            record, text = self.record, 'batch '\n"
-.ascii "            if record == tenure.detail('nobody').address:\n"
+.ascii "            if int(record) == int(tenure.detail('lapsed_records').address):\n"
 .ascii "                record, text = tenure.record_of(self.number), 'detached batch '\n"
 .ascii "            if int(tenure.plain(record['id'])) != self.number:\n"
 .ascii "                return text + '#%d, done' % self.number\n"

@@ -16,9 +16,6 @@
 
 namespace tenure::detail {
 
-/// Stands where a guard has let go of its batch: everything is refused there, as in a batch that has ended.
-inline batch_record nobody{};
-
 /// The registry's own thread: background.hpp.
 void run_background(registry_core& r) noexcept;
 /// Throws what a supervisor does.

@@ -215,16 +215,17 @@ TENURE_SLOW inline void* allocate_or_throw(lane& l, std::size_t bytes, std::size
     return p;
 }
 
-inline void* lane_resource::do_allocate(std::size_t bytes, std::size_t alignment) {
+/// What lane_resource does.
+[[gnu::always_inline]] inline void* allocate_from(lane& l, std::size_t bytes, std::size_t alignment) {
     std::size_t const rounded = (bytes + 7) & ~std::size_t{7};
     if (bytes <= largest_small - 64 && alignment <= 64) [[likely]] {
-        if (bytes_at const b = bump<0>(lane_, 0, rounded, alignment); b.begin) [[likely]] {
+        if (bytes_at const b = bump<0>(l, 0, rounded, alignment); b.begin) [[likely]] {
             void* const p = to_pointer(object_at(b.begin, 0, alignment));
             unpoison(p, bytes);
             return p;
         }
     }
-    return allocate_or_throw(lane_, bytes, alignment);
+    return allocate_or_throw(l, bytes, alignment);
 }
 
 /// A large piece of resource() goes back.
@@ -238,12 +239,12 @@ inline void free_large_piece(batch_record& b, unit* u) noexcept {
 }
 
 /// What was allocated last, and large pieces, go back at once; the rest with the batch.
-inline void lane_resource::do_deallocate(void* p, std::size_t bytes, std::size_t alignment) {
+inline void deallocate_to(lane& l, void* p, std::size_t bytes, std::size_t alignment) {
     std::size_t const    rounded = (bytes + 7) & ~std::size_t{7};
-    std::uint64_t const  cursor  = lane_.cursor.load(std::memory_order_relaxed);
+    std::uint64_t const  cursor  = l.cursor.load(std::memory_order_relaxed);
     std::uintptr_t const at      = to_address(p);
     if (rounded + alignment > largest_small) {
-        batch_record& b = *lane_.batch;
+        batch_record& b = *l.batch;
         onlooker      here;
         here.at(at);
         region* const r = region_of(at);
@@ -259,11 +260,10 @@ inline void lane_resource::do_deallocate(void* p, std::size_t bytes, std::size_t
         if (held) let_go(&b);
         return;
     }
-    if (!TENURE_ASAN || !is_under_checkpoint(*lane_.batch, at)) poison(p, bytes);
-    if ((cursor & cursor_address) != at + rounded || lane_.window_begin.load(std::memory_order_relaxed) > at)
-        return;
-    note_peak(*lane_.batch);
-    lane_.cursor.store(cursor - rounded, std::memory_order_relaxed);
+    if (!TENURE_ASAN || !is_under_checkpoint(*l.batch, at)) poison(p, bytes);
+    if ((cursor & cursor_address) != at + rounded || l.window_begin.load(std::memory_order_relaxed) > at) return;
+    note_peak(*l.batch);
+    l.cursor.store(cursor - rounded, std::memory_order_relaxed);
 }
 
 }  // namespace tenure::detail

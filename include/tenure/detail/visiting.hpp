@@ -25,7 +25,7 @@ inline std::uint64_t current_id() noexcept {
 
 inline lane* lapsed_lane(batch_record const* b, std::uint64_t id) noexcept {
     errc const why = over_because(b, id);
-    return &bygone[why == errc::expired ? 1 : why == errc::cancelled ? 2 : 0].primary;
+    return &lapsed(why).primary;
 }
 
 /// The lane to make current for the batch with that id, and whether it was entered for it. Throws std::bad_alloc.

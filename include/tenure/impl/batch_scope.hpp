@@ -81,7 +81,7 @@ inline batch_id batch_scope::detach() {
     if (batch_->state.load(std::memory_order_relaxed) & (detail::batch_flags::ended | detail::batch_flags::done))
         throw error(errc::batch_ended, "detach batch " + detail::label_of(*batch_));
     detail::detach_guard(*batch_);
-    batch_ = &detail::nobody;
+    batch_ = &detail::lapsed();
     return {id_};
 }
 

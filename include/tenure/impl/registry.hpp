@@ -124,7 +124,7 @@ inline void registry::cancel(batch_id id) {
 
 inline std::stop_token registry::stop_token(batch_id id) const {
     detail::found const f = find(id, "stop_token of batch ");
-    return detail::stop_token_of(f.record ? *f.record : detail::nobody, id.value);
+    return detail::stop_token_of(f.record ? *f.record : detail::lapsed(), id.value);
 }
 
 inline batch_report registry::end_with_report(batch_id id) {
@@ -186,7 +186,7 @@ inline entered registry::enter(batch_id id) {
 
 inline batch_status registry::status(batch_id id) const {
     detail::found const f = find(id, "status of batch ");
-    return detail::status_of(f.record ? *f.record : detail::nobody, id.value);
+    return detail::status_of(f.record ? *f.record : detail::lapsed(), id.value);
 }
 
 inline std::vector<batch_id> registry::waits_for(batch_id id) const {
