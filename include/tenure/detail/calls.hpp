@@ -245,7 +245,7 @@ inline failure transfer_to(registry_core& r, raw_handle h, std::uint64_t to_id) 
 inline failure transfer_from(lane const& current, raw_handle h, std::uint64_t to_id) {
     registry_core* const r = current.batch->registry.load(std::memory_order_relaxed);
     return r && !is_lapsed(current.batch) ? transfer_to(*r, h, to_id)
-                                           : failure{current.batch->why_closed(), current.batch};
+                                          : failure{current.batch->why_closed(), current.batch};
 }
 
 /// The id of the common that has the object; 0: it is not shared, or not alive.
