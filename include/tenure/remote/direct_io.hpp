@@ -5,28 +5,18 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cstddef>
-#include <cstdint>
-#include <ctime>
-#include <new>
 #include <span>
 #include <system_error>
 
-#include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #include <boost/asio/buffer.hpp>
 
-#include <tenure/error.hpp>
-
 namespace tenure::detail::remote {
 
-/// A plain socket's own calls, without the reactor's: a round trip by one thread is a send, a wait and a receive.
-/// None of them waits but wait().
+/// A plain socket's own calls, without the reactor's. None of them waits.
 
 /// Bytes that went, or -1 and why.
 struct moved {
@@ -55,36 +45,5 @@ inline moved send_now(int socket, std::span<boost::asio::const_buffer const> fro
 inline moved receive_now(int socket, std::span<boost::asio::mutable_buffer const> into) noexcept {
     return move_bytes(into, [&](::msghdr* m) { return ::recvmsg(socket, m, MSG_DONTWAIT); });
 }
-
-/// What ends a wait of another thread.
-class wake_up {
-public:
-    /// Throws what the system says.
-    wake_up() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-        if (fd_ < 0) throw error(std::error_code(errno, std::system_category()), "eventfd");
-    }
-    ~wake_up() { ::close(fd_); }
-    wake_up(wake_up const&)            = delete;
-    wake_up& operator=(wake_up const&) = delete;
-
-    // Neither can fail: its number stays small.
-    void set() noexcept { [[maybe_unused]] int const done = ::eventfd_write(fd_, 1); }
-    void clear() noexcept {
-        std::uint64_t              n;
-        [[maybe_unused]] int const done = ::eventfd_read(fd_, &n);
-    }
-
-    /// For so long, or until the socket can be read, or written if that is `wanted`, or somebody calls set(). True:
-    /// it can be read.
-    bool wait(int socket, bool wanted, std::chrono::nanoseconds patience) noexcept {
-        ::pollfd which[] = {{socket, static_cast<short>(wanted ? POLLIN | POLLOUT : POLLIN), 0}, {fd_, POLLIN, 0}};
-        auto const       s = std::chrono::duration_cast<std::chrono::seconds>(patience);
-        ::timespec const time{std::max<std::time_t>(s.count(), 0), std::max<long>((patience - s).count(), 0)};
-        return ::ppoll(which, 2, &time, nullptr) > 0 && (which[0].revents & ~POLLOUT) != 0;
-    }
-
-private:
-    int const fd_;
-};
 
 }  // namespace tenure::detail::remote

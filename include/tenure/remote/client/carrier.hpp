@@ -10,8 +10,8 @@
 
 #include <boost/asio/error.hpp>
 
-#include <tenure/remote/client/direct_io.hpp>
 #include <tenure/remote/client/io_memory.hpp>
+#include <tenure/remote/direct_io.hpp>
 #include <tenure/remote/transport.hpp>
 
 namespace tenure::detail::remote {

@@ -15,6 +15,7 @@
 #include <tenure/remote/client/call.hpp>
 #include <tenure/remote/client/io_memory.hpp>
 #include <tenure/remote/client/session.hpp>
+#include <tenure/remote/client/wake_up.hpp>
 
 namespace tenure::detail::remote {
 

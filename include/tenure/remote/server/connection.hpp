@@ -14,6 +14,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <tenure/remote/direct_io.hpp>
 #include <tenure/remote/protocol.hpp>
 #include <tenure/remote/server/greeting.hpp>
 #include <tenure/remote/server/hub.hpp>
@@ -124,11 +125,31 @@ private:
 
     void go_on() {
         try {
-            parse();
+            do parse();
+            while (send_now());
         } catch (std::exception const&) {  // memory is full
             return close();
         }
         pump();
+    }
+
+    /// What the socket takes at once, without a turn of the executor; the rest is left to write(). True: more may
+    /// be parsed, which there was no room for before.
+    bool send_now() {
+        if (closed_ || writing_ || out_.empty() || transport_->descriptor() < 0) return false;
+        bool const was_full = paused_ || out_.size() >= most_queued;
+        while (!out_.empty()) {
+            auto const sent = remote::send_now(transport_->descriptor(), out_.next());
+            if (sent.not_now()) return false;
+            if (sent.bytes < 0) {
+                close();
+                return false;
+            }
+            out_.consume(static_cast<std::size_t>(sent.bytes));
+        }
+        paused_ = false;
+        if (session_) session_->heard();
+        return was_full;
     }
 
     // ---- frames
