@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -9,6 +10,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <tenure/detail/block_table.hpp>
@@ -55,6 +57,8 @@ struct durable_place {
     bool           hashed  = false;  ///< `hash` is that of what is at `stored`
     bool           exposed = false;  ///< somebody may have its address: it may change at any time
     bool           dirty   = false;  ///< it was written to
+    bool           syncing = false;  ///< its contents are just being brought to its file: who would write waits
+    unsigned       writers = 0;      ///< calls that write to it
 };
 
 /// What a durable store knows of its blocks and their names. Everything under `mutex`, which is the caller's to
@@ -72,8 +76,9 @@ public:
     durable_index(durable_index const&)            = delete;
     durable_index& operator=(durable_index const&) = delete;
 
-    mutable std::mutex                               mutex;
-    block_table<durable_place>                       table;
+    mutable std::mutex         mutex;
+    std::condition_variable    at_rest;  ///< some block's `writers` is 0, or it is not `syncing`
+    block_table<durable_place> table;
     std::map<std::string, durable_name, std::less<>> names;
 
     /// Null: it does not live, or not with so many bytes.
@@ -167,6 +172,43 @@ private:
     durable_name* removed_ = nullptr;
 };
 
+/// While it lives, no sync looks at the block's contents. A sync takes others along than those it was asked for
+/// (durable_round::add), so that this is not up to who calls.
+class durable_writer {
+public:
+    durable_writer(durable_index& index, block b) noexcept : index_(index), block_(b) {
+        std::unique_lock lock(index_.mutex);
+        durable_place*   p = index_.find(b);
+        while (p && p->syncing) {
+            index_.at_rest.wait(lock);
+            p = index_.find(b);
+        }
+        if (!p) return;
+        ++p->writers;
+        p->dirty = true;
+        found_   = true;
+        fresh_   = p->state == durable_state::fresh;
+    }
+    durable_writer(durable_writer const&)            = delete;
+    durable_writer& operator=(durable_writer const&) = delete;
+    ~durable_writer() {
+        if (!found_) return;
+        std::scoped_lock const guard(index_.mutex);
+        durable_place* const   p = index_.find(block_);
+        if (p && --p->writers == 0 && p->syncing) index_.at_rest.notify_all();
+    }
+
+    /// False: the block is gone.
+    explicit operator bool() const noexcept { return found_; }
+    /// What is written to its file is what its address shows.
+    bool is_fresh() const noexcept { return fresh_; }
+
+private:
+    durable_index& index_;
+    block const    block_;
+    bool           found_ = false, fresh_ = false;
+};
+
 /// The blocks and names of one sync. Whatever becomes of it, they are let go of at the end.
 class durable_round {
 public:
@@ -183,6 +225,7 @@ public:
     durable_round& operator=(durable_round const&) = delete;
     ~durable_round() {
         std::scoped_lock const guard(index_.mutex);
+        let_write();
         for (durable_name* const n : removals) {
             n->syncing = false;
             if (n->id == 0 && n->committed) index_.list(*n);  // it was not to be
@@ -208,6 +251,28 @@ public:
         index_.use(p.stored);
         add_successor(*p.name);
     }
+    /// Until let_write() nobody writes to its blocks. Waits for those who do. With the index's mutex.
+    void still(std::unique_lock<std::mutex>& lock) {
+        auto const each = [&](auto f) {
+            for (job const& j : jobs)
+                if (durable_place* const p = index_.table.find(j.id)) f(*p);
+        };
+        each([](durable_place& p) { p.syncing = true; });
+        index_.at_rest.wait(lock, [&] {
+            bool any = false;
+            each([&](durable_place const& p) { any |= p.writers != 0; });
+            return !any;
+        });
+        is_still_ = true;
+    }
+    /// Under the index's mutex.
+    void let_write() noexcept {
+        if (!std::exchange(is_still_, false)) return;
+        for (job const& j : jobs)
+            if (durable_place* const p = index_.table.find(j.id)) p->syncing = false;
+        index_.at_rest.notify_all();
+    }
+
     void add_removals() {
         while (index_.any_removed()) {
             removals.reserve(removals.size() + 1);
@@ -230,6 +295,7 @@ private:
     }
 
     durable_index& index_;
+    bool           is_still_ = false;
 };
 
 }  // namespace tenure::detail

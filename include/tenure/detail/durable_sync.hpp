@@ -50,13 +50,18 @@ public:
         durable_round r(index_);
         bool          unnamed = false;
         {
-            std::scoped_lock const guard(index_.mutex);
+            std::unique_lock lock(index_.mutex);
             if (std::error_code const e = pick(r, unnamed)) return e;
             r.add_removals();
+            r.still(lock);
         }
         if (std::error_code const e = seal(r)) return e;
         for (auto& j : r.jobs)
             if (std::error_code const e = settle(j)) return e;
+        {
+            std::scoped_lock const guard(index_.mutex);
+            r.let_write();
+        }
         catalog_header                    next    = files_.contents.header;
         std::vector<catalog_change> const changes = list_changes(r, next);
         if (changes.empty() && !unnamed) return {};

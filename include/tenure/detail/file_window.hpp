@@ -57,8 +57,9 @@ public:
         return false;
     }
 
-    std::byte*  at(std::uint64_t offset) const noexcept { return begin_ + offset; }
-    std::size_t bytes() const noexcept { return bytes_; }
+    std::byte*    at(std::uint64_t offset) const noexcept { return begin_ + offset; }
+    std::uint64_t offset_of(std::byte const* p) const noexcept { return static_cast<std::uint64_t>(p - begin_); }
+    std::size_t   bytes() const noexcept { return bytes_; }
 
     /// That range is the file's, and what is written there goes to the file.
     bool share(int fd, extent_in_file e) noexcept {

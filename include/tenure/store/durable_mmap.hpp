@@ -137,7 +137,7 @@ public:
         if (closed_) return make_error_code(errc::store_closed);
         auto const p = verified(b);
         if (!p) return p.error();
-        if (!options_.read_only) mark(b, &detail::durable_place::exposed);
+        if (!options_.read_only) expose(b);
         return window_.at(p->home->where.offset);
     }
 
@@ -153,10 +153,11 @@ public:
         if (auto const e = writable()) return e;
         auto const p = range(b, offset, in.size());
         if (!p) return p.error();
-        if (!in.empty()) {
-            mark(b, &detail::durable_place::dirty);
-            std::memcpy(*p, in.data(), in.size());
-        }
+        if (in.empty()) return {};
+        detail::durable_writer const w(index_, b);
+        if (!w) return make_error_code(errc::no_such_block);
+        if (!w.is_fresh() || in.size() < through_file) std::memcpy(*p, in.data(), in.size());
+        else if (!detail::write_whole(files_.data.get(), window_.offset_of(*p), in)) return detail::io_code(errno);
         return {};
     }
 
@@ -166,10 +167,10 @@ public:
         if (!source) return source.error();
         auto const target = range(to, to_offset, bytes);
         if (!target) return target.error();
-        if (bytes) {
-            mark(to, &detail::durable_place::dirty);
-            std::memcpy(*target, *source, bytes);
-        }
+        if (!bytes) return {};
+        detail::durable_writer const w(index_, to);
+        if (!w) return make_error_code(errc::no_such_block);
+        std::memcpy(*target, *source, bytes);
         return {};
     }
 
@@ -249,6 +250,10 @@ public:
     }
 
 private:
+    /// So much is written to the file itself where that is what the address shows: cheaper than a fault for each
+    /// page, and than the pages' way back from the mapping when they are synced.
+    static constexpr std::size_t through_file = std::size_t{16} << 10;
+
     std::error_code writable() const noexcept {
         if (closed_) return make_error_code(errc::store_closed);
         return options_.read_only ? make_error_code(errc::read_only) : std::error_code();
@@ -273,9 +278,9 @@ private:
         space_.trim(0);
     }
 
-    void mark(block b, bool detail::durable_place::* flag) noexcept {
+    void expose(block b) noexcept {
         std::scoped_lock const guard(index_.mutex);
-        if (detail::durable_place* const p = index_.find(b)) p->*flag = true;
+        if (detail::durable_place* const p = index_.find(b)) p->exposed = true;
     }
 
     /// The block as it is, once its contents are known to be right.
