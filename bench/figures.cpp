@@ -135,7 +135,25 @@ std::vector<figure> figures(results const& all) {
                    1.1);
     }
 
+    rows.difference("a resumption in a batch - without one", "flow/resumption/bound", "flow/resumption/asio", 20);
+    rows.difference("open + end a batch with a timeout - without", "flow/batch/supervised", "flow/batch/no_timeout",
+                    1000);
+
+    for (std::string const shape : {"chain", "ring"}) {
+        auto const theme = "using/ends/" + shape + "/objects:";
+        rows.ratio("an end in a " + shape + " of 10,000 batches / of 100", theme + "10000", theme + "100", 2);
+    }
+    rows.ratio("a turn at an object of 1,000 batches / of 10", "using/interleaved/batches:1000",
+               "using/interleaved/batches:10", 2);
+
     rows.value("share a buffer of 1 GiB with each of 1,000", rows.get("share/buffer/bytes:1073741824"), "ns", 100);
+
+    auto const copy = rows.get("undo/memcpy");
+    for (std::string const what : {"checkpoint", "rollback"}) {
+        auto const cost = scaled(rows.get("undo/rollback/spread", what + "_ms"), 1e6);
+        rows.value(what + " of 1 GiB, 1 % changed / memcpy", cost && copy ? number{*cost / *copy} : number{}, "x",
+                   0.1);
+    }
 
     rows.ratio("100,000 buffers of 4 KiB, heap_store / malloc", "stores/buffers/heap_store",
                "stores/buffers/malloc", 0.3);

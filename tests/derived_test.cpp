@@ -569,7 +569,7 @@ TEST_SUITE("a derived buffer") {
         strike(to, store_operation::write);
         CHECK(contents(d) == numbers(10));
         evict(d);
-        b.make<std::array<char, 900>>();
+        b.make<std::array<char, 916>>();
         check_throws(errc::limit_exceeded, {"limit 1000"}, [&] { contents(d); });
     }
 

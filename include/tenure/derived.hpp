@@ -75,7 +75,7 @@ public:
             lane* l;
             ~inside() { leave_lane(l); }
         } const here{l};
-        buffer_   = make_buffer_record(*l, {&s, where, true});
+        buffer_   = make_buffer_record(*l, {s, where, true});
         undo.self = nullptr;
     }
     ~lent_buffer() { end_record(*batch_, id_, true); }
@@ -143,9 +143,9 @@ inline raw_handle make_evicted_buffer(lane& l, std::size_t bytes, any_store cons
     if (!s) throw_failure({errc::memory_full, &b, sizeof(supply)}, call);
     promise_guard const room(b, *s);  // so that the supply stays while the batch lives
     if (!room) throw_failure({errc::memory_full, &b, sizeof(block)}, call);
-    buffer_record without{&*s, {0, bytes}, true};
-    without.evicted                   = true;
-    without.made_by                   = how.get();
+    buffer_record without{*s, {0, bytes}, true};
+    without.set_evicted(true);
+    without.set_made_by(*how);
     raw_handle const             h    = make_buffer_record(l, without);
     [[maybe_unused]] auto* const kept = how.release();
     return h;

@@ -60,14 +60,14 @@ inline void move_buffer_to(registry_core& r, raw_handle h, any_store const& name
         if (has_checkpoint(owner) && is_under_checkpoint(owner, x.begin)) return {errc::not_restorable, &owner};
         std::optional<buffer_record> const seen = look_at_buffer(h, x, owner);
         if (!seen) return {errc::stale_handle};
-        if (seen->evicted) return {errc::evicted, &owner};
+        if (seen->evicted()) return {errc::evicted, &owner};
         if (is_pinned(r, h)) return {errc::object_pinned, &owner};
         buffer_record const& before = *seen;
         supply_guard const   to(owner, named);
         if (!to) return {errc::memory_full, &owner, sizeof(supply)};
         if (&*to == before.from) return {};
         charge_guard charged(owner);
-        if (before.lent && owner.limited)  // it becomes the batch's own
+        if (before.lent() && owner.limited)  // it becomes the batch's own
             if (failure const refused = charged.add(before.where.bytes)) return refused;
         promise_guard room(owner, *to);
         if (!room) return {errc::memory_full, &owner, sizeof(block)};
@@ -86,13 +86,13 @@ inline void move_buffer_to(registry_core& r, raw_handle h, any_store const& name
             if (guard.pinned()) return {errc::object_pinned, &owner};
             if (!b || b->where != before.where)
                 return {errc::stale_handle};  // another thread was faster: once more
-            if (b->readers) return {errc::object_pinned, &owner};
+            if (b->readers()) return {errc::object_pinned, &owner};
             target.keep(&stored::received);
             charged.keep();
             b->from  = &*to;
             b->where = *fresh;
-            b->lent  = false;
-            if (before.lent) return {};
+            b->set_lent(false);
+            if (before.lent()) return {};
         }
         free_stored(owner, *before.from, before.where);
         return {};

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <new>
 
+#include <tenure/detail/batch_record.hpp>
 #include <tenure/detail/liveness.hpp>
 #include <tenure/store/concept.hpp>
 
@@ -14,19 +15,48 @@ namespace tenure::detail {
 struct recipe;
 
 /// What a buffer is to its batch: an object in the slab, behind an entry like all that has something to do at its
-/// end, that names a block of a store. It is kept, transferred and freed as objects are.
-struct buffer_record {
-    supply* from;
-    block   where;
-    bool    lent;  ///< the store's own, kept there by name: the end of the batch is not the end of the block
-    bool    in_transit = false;  ///< its store does not know yet whose it is now
-    bool    evicted    = false;  ///< there is no block; then it is `lent`, too, for there is nothing to end
+/// end, that names a block of a store. It is kept, transferred and freed as objects are. There may be millions of
+/// them, of 56 bytes with the entry; so what most do not need shares a word. That changes under the object's lock.
+class buffer_record {
+public:
+    supply* from = nullptr;
+    block   where{};
 
-    std::uint32_t readers = 0;  ///< recipes that are just at it, under the object's lock: it stays where it is
-    recipe*       made_by = nullptr;  ///< how its contents can be had again
+    buffer_record() noexcept = default;
+    buffer_record(supply& s, block b, bool lent) noexcept : from(&s), where(b) { set_lent(lent); }
 
+    /// It is the store's own, kept there by name: the end of the batch is not the end of the block.
+    bool lent() const noexcept { return rest_ & lent_bit; }
+    void set_lent(bool yes) noexcept { set(lent_bit, yes); }
+
+    /// Its store does not know yet whose it is now.
+    bool in_transit() const noexcept { return rest_ & transit_bit; }
+    void set_in_transit(bool yes) noexcept { set(transit_bit, yes); }
+
+    /// There is no block; then it is lent, too, for there is nothing to end.
+    bool evicted() const noexcept { return rest_ & evicted_bit; }
+    void set_evicted(bool yes) noexcept { set(evicted_bit, yes); }
     /// What comes before an eviction is over is not seen after it; the other way round is the user's to see to.
-    bool is_here() const noexcept { return !__atomic_load_n(&evicted, __ATOMIC_ACQUIRE); }
+    /// Needs no lock.
+    bool is_here() const noexcept { return !(__atomic_load_n(&rest_, __ATOMIC_ACQUIRE) & evicted_bit); }
+
+    /// How its contents can be had again, or null.
+    recipe* made_by() const noexcept { return reinterpret_cast<recipe*>(rest_ & recipe_bits); }
+    void    set_made_by(recipe& r) noexcept { put((rest_ & ~recipe_bits) | reinterpret_cast<std::uintptr_t>(&r)); }
+
+    /// Recipes that are just at it: it stays where it is.
+    unsigned readers() const noexcept { return static_cast<unsigned>(rest_ / one_reader); }
+    void     add_readers(int n) noexcept { put(rest_ + static_cast<std::uint64_t>(std::int64_t{n}) * one_reader); }
+
+private:
+    static constexpr std::uint64_t lent_bit = 1, transit_bit = 2, evicted_bit = 4;
+    static constexpr std::uint64_t recipe_bits = cursor_address & ~std::uint64_t{7},
+                                   one_reader  = cursor_address + 1;
+
+    void set(std::uint64_t bit, bool yes) noexcept { put(yes ? rest_ | bit : rest_ & ~bit); }
+    void put(std::uint64_t rest) noexcept { __atomic_store_n(&rest_, rest, __ATOMIC_RELEASE); }
+
+    std::uint64_t rest_ = 0;  ///< 16 bits of readers, 45 of the recipe's address, flags
 };
 
 /// Its buffer is gone.

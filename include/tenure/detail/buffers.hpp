@@ -128,7 +128,7 @@ inline raw_handle make_buffer_in(lane& l, std::size_t bytes, std::size_t alignme
     result<block> const made = s->store.try_allocate_in(b.id.load(std::memory_order_relaxed), bytes, alignment);
     if (!made) throw_store_error(made.error(), "make a buffer in", s->store);
     fresh_block      fresh(b, *s, *made, room);
-    raw_handle const h = make_buffer_record(l, {&*s, *made, false});
+    raw_handle const h = make_buffer_record(l, {*s, *made, false});
     fresh.keep(&stored::made);
     charged.keep();
     return h;

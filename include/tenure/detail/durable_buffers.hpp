@@ -27,10 +27,10 @@ inline void persist_buffer(raw_handle h, std::string_view name) {
         object_lock const    guard(x);
         buffer_record* const b = buffer_of(h, x, owner);
         if (!b || b->where != before.where) return {errc::stale_handle};
-        if (b->lent) return {};
+        if (b->lent()) return {};
         remove_stored(owner, *b->from, b->where.bytes, &stored::given);
         refund_batch(owner, b->where.bytes);
-        b->lent = true;
+        b->set_lent(true);
         return {};
     });
     if (why) throw_failure(why, "persist a buffer ");
@@ -50,7 +50,7 @@ inline raw_handle open_buffer_in(lane& l, std::string_view name, any_store const
     promise_guard room(b, *s);  // so that the supply stays while the batch lives
     if (!room) throw_failure({errc::memory_full, &b, sizeof(block)}, "open a buffer in batch ");
     bytes = found->bytes;
-    return make_buffer_record(l, {&*s, *found, true});
+    return make_buffer_record(l, {*s, *found, true});
 }
 
 }  // namespace tenure::detail

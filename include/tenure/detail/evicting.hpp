@@ -28,15 +28,15 @@ inline failure evict_one(registry_core& r, raw_handle h) {
             use_lock const       guard(owner, x);
             buffer_record* const b = buffer_of(h, x, owner);
             if (!b) return {errc::stale_handle};
-            if (b->evicted) return {};
-            if (b->in_transit) continue;
-            if (b->lent) return {errc::not_owner, &owner};
-            if (b->readers || guard.pinned()) return {errc::object_pinned, &owner};
+            if (b->evicted()) return {};
+            if (b->in_transit()) continue;
+            if (b->lent()) return {errc::not_owner, &owner};
+            if (b->readers() || guard.pinned()) return {errc::object_pinned, &owner};
             was      = *b;
             b->where = {0, was.where.bytes};
-            b->lent  = true;
-            if (b->made_by) count_uses(*b->made_by, false);
-            __atomic_store_n(&b->evicted, true, __ATOMIC_RELEASE);
+            b->set_lent(true);
+            if (recipe* const how = b->made_by()) count_uses(*how, false);
+            b->set_evicted(true);
             break;
         }
         free_stored(owner, *was.from, was.where);
@@ -68,7 +68,7 @@ void renew_buffer(registry_core& r, raw_handle h, std::size_t alignment, F fill)
     failure const why = with_owner(r, h, nullptr, [&](batch_record& owner, extent const& x) -> failure {
         std::optional<buffer_record> const seen = look_at_buffer(h, x, owner);
         if (!seen) return {errc::stale_handle};
-        if (!seen->evicted) return {};
+        if (!seen->evicted()) return {};
         supply&           s     = *seen->from;
         std::size_t const bytes = seen->where.bytes;
         charge_guard      charged(owner);
@@ -83,13 +83,13 @@ void renew_buffer(registry_core& r, raw_handle h, std::size_t alignment, F fill)
         fill(s, *fresh);
         object_lock const    guard(x);
         buffer_record* const b = buffer_of(h, x, owner);
-        if (!b || !b->evicted || b->from != &s) return {errc::stale_handle};  // it was given away: once more
+        if (!b || !b->evicted() || b->from != &s) return {errc::stale_handle};  // it was given away: once more
         target.keep(&stored::received);
         charged.keep();
         b->where = *fresh;
-        b->lent  = false;
-        if (b->made_by) count_uses(*b->made_by, true);
-        __atomic_store_n(&b->evicted, false, __ATOMIC_RELEASE);
+        b->set_lent(false);
+        if (recipe* const how = b->made_by()) count_uses(*how, true);
+        b->set_evicted(false);
         return {};
     });
     if (why) throw_failure(why, "bring a buffer back ");
@@ -101,14 +101,14 @@ public:
     input_hold(registry_core& r, std::vector<recipe::input> const& inputs) : registry_(r), inputs_(inputs) {
         count(1);
     }
-    ~input_hold() { count(~std::uint32_t{0}); }
+    ~input_hold() { count(-1); }
     input_hold(input_hold const&)            = delete;
     input_hold& operator=(input_hold const&) = delete;
 
 private:
-    void count(std::uint32_t n) const {
+    void count(int n) const {
         for (recipe::input const& i : inputs_) [[maybe_unused]]
-            failure const gone = with_record(registry_, i.buffer, [&](buffer_record& b) { b.readers += n; });
+            failure const gone = with_record(registry_, i.buffer, [&](buffer_record& b) { b.add_readers(n); });
     }
 
     registry_core&                    registry_;

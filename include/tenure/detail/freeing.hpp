@@ -113,8 +113,8 @@ inline errc free_object(batch_record& owner, raw_handle h) noexcept {
         if (!still_owned(h, x, owner)) return errc::stale_handle;
         if (guard.pinned()) return errc::object_pinned;
         if (buffer_record const* const b = as_buffer(x)) {
-            if (!b->lent) buffer = *b;
-            made_by = b->made_by;
+            if (!b->lent()) buffer = *b;
+            made_by = b->made_by();
         }
         if (x.header || x.large) guard_extent(x);
         if (x.header) way = depart(owner, x);

@@ -63,7 +63,7 @@ public:
             if (!still_owned(h, x, from_)) return {errc::stale_handle, &from_};
             if (has_checkpoint(from_) && is_under_checkpoint(from_, x.begin)) return {errc::not_restorable, &from_};
             buffer_record const* const b = as_buffer(x);
-            if (b && b->in_transit) continue;
+            if (b && b->in_transit()) continue;
             if (!x.large && !reserve_shares(x)) return {errc::memory_full, &to_, sizeof(share)};
             wants_proxy = x.header && stays_listed(x);
             if (b) buffer = *b;
@@ -78,7 +78,7 @@ public:
             spare_  = p;
         }
         if (to_.limited) {
-            std::size_t const bytes = x.bytes + (buffer.lent ? 0 : buffer.where.bytes);
+            std::size_t const bytes = x.bytes + (buffer.lent() ? 0 : buffer.where.bytes);
             if (failure const why = charge_exactly(to_, common_, bytes)) return why;
             to_.own_charge.fetch_add(bytes, std::memory_order_relaxed);
             pending_ += bytes;
@@ -115,9 +115,9 @@ public:
             if (!still_owned(h, x, from_) || (x.header && stays_listed(x) && !spare_)) return false;
             if (buffer_record* const b = as_buffer(x)) {
                 if (!move_buffer(*b)) return false;
-                if (!b->lent) bytes += b->where.bytes;
-                b->in_transit = telling::concerns(*b);
-                buffer        = *b;
+                if (!b->lent()) bytes += b->where.bytes;
+                b->set_in_transit(telling::concerns(*b));
+                buffer = *b;
             }
             guard.give_to(to_);
             if (x.header) move_entry(x);
@@ -129,7 +129,7 @@ public:
                         clear(*s, begin, end);
                 });
         }
-        if (buffer.in_transit) stores_.add(h, buffer);
+        if (buffer.in_transit()) stores_.add(h, buffer);
         from_.books.add(&ledger::given, 1, x.bytes, from_.is_here());
         to_.books.add(&ledger::received, 1, x.bytes, to_.is_here());
         to_.books.noted.store(0, std::memory_order_relaxed);
@@ -168,7 +168,7 @@ private:
         promised* p = promised_;
         while (p && p->from != b.from) p = p->next;
         if (!p || p->count == 0) return false;
-        if (b.lent) return true;
+        if (b.lent()) return true;
         --p->count;
         remove_stored(from_, *b.from, b.where.bytes, &stored::given);
         redeem(to_, *b.from, b.where.bytes, &stored::received);

@@ -121,8 +121,8 @@ struct buffer_view {
 inline buffer_view look_at(registry_core& r, raw_handle h) {
     buffer_view v;
     v.why = with_record(r, h, [&](buffer_record const& b) {
-        v.here    = !b.evicted;
-        v.made_by = recipe_hold(b.made_by);
+        v.here    = !b.evicted();
+        v.made_by = recipe_hold(b.made_by());
     });
     return v;
 }

@@ -50,8 +50,8 @@ inline extent extent_of(entry* e) noexcept { return {to_address(e), sizeof(entry
 inline void end_object(batch_record& b, finalizer const& f, entry* e) noexcept {
     if (!is_buffer(f)) return f.destroy(e);
     buffer_record const& buffer = buffer_behind(e);
-    if (!buffer.lent) gather(b, *buffer.from, buffer.where);
-    if (buffer.made_by) drop_recipe(*buffer.made_by);
+    if (!buffer.lent()) gather(b, *buffer.from, buffer.where);
+    if (recipe* const r = buffer.made_by()) drop_recipe(*r);
 }
 
 /// `e` is in no list any more, and nobody else can be at it: a call on one of the batch's objects holds the batch.

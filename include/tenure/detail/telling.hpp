@@ -31,7 +31,7 @@ public:
     telling& operator=(telling const&) = delete;
 
     static bool concerns(buffer_record const& b) noexcept {
-        return !b.lent && b.from->store.capabilities().batched;
+        return !b.lent() && b.from->store.capabilities().batched;
     }
 
     void add(raw_handle h, buffer_record const& b) noexcept {
@@ -67,7 +67,7 @@ private:
         extent const      x = extent_of(h);
         object_lock const guard(x);
         if (!is_alive(h, true)) return;
-        if (buffer_record* const b = as_buffer(x)) b->in_transit = false;
+        if (buffer_record* const b = as_buffer(x)) b->set_in_transit(false);
     }
 
     void give_up(supply const& s) noexcept {
