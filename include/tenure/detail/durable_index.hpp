@@ -257,13 +257,13 @@ public:
             for (job const& j : jobs)
                 if (durable_place* const p = index_.table.find(j.id)) f(*p);
         };
+        is_still_ = true;
         each([](durable_place& p) { p.syncing = true; });
         index_.at_rest.wait(lock, [&] {
             bool any = false;
             each([&](durable_place const& p) { any |= p.writers != 0; });
             return !any;
         });
-        is_still_ = true;
     }
     /// Under the index's mutex.
     void let_write() noexcept {

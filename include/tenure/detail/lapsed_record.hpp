@@ -31,8 +31,8 @@ inline lapsed_record& lapsed(errc why = errc::batch_ended) noexcept {
         return true;
     }();
     static_cast<void>(made);
-    std::size_t i = 0;
-    while (lapse_causes[i] != why) ++i;
+    std::size_t i = std::size(lapse_causes) - 1;
+    while (i > 0 && lapse_causes[i] != why) --i;
     return *std::launder(reinterpret_cast<lapsed_record*>(lapsed_records[i]));
 }
 

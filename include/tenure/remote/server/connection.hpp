@@ -133,11 +133,12 @@ private:
         pump();
     }
 
-    /// What the socket takes at once, without a turn of the executor; the rest is left to write(). True: more may
-    /// be parsed, which there was no room for before.
+    /// What the socket takes at once, without a turn of the executor; the rest is left to write(), and so is much,
+    /// for others wait for their turn. True: more may be parsed, which had to wait for this.
     bool send_now() {
-        if (closed_ || writing_ || out_.empty() || transport_->descriptor() < 0) return false;
-        bool const was_full = paused_ || out_.size() >= most_queued;
+        constexpr std::size_t much = std::size_t{512} << 10;
+        if (closed_ || writing_ || out_.empty() || out_.size() > much || transport_->descriptor() < 0) return false;
+        bool const was_paused = paused_;
         while (!out_.empty()) {
             auto const sent = remote::send_now(transport_->descriptor(), out_.next());
             if (sent.not_now()) return false;
@@ -149,7 +150,7 @@ private:
         }
         paused_ = false;
         if (session_) session_->heard();
-        return was_full;
+        return was_paused;
     }
 
     // ---- frames
