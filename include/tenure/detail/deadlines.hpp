@@ -104,27 +104,41 @@ struct deadline_queue {
     std::mutex                      mutex;           ///< of what follows, and of all nodes
     deadline_heap                   heap;
     std::shared_ptr<deadline_watch> watch;
+    std::atomic<std::uint32_t>      telling{0};  ///< threads in the watch's earlier(); grows under the mutex
 
     /// Throws what the watch does; then it is not armed.
     void arm(deadline_node& n, std::uint64_t due) {
-        std::shared_ptr<deadline_watch> tell;
+        deadline_watch* tell = nullptr;
         {
             std::scoped_lock const guard(mutex);
             n.due = due;
             used.store(true, std::memory_order_relaxed);
             heap.add(n);
-            if (heap.top() == &n) tell = watch;
+            if (heap.top() == &n) tell = watch.get();
+            if (tell) telling.fetch_add(1, std::memory_order_relaxed);
         }
         if (!tell) return;
-        struct undo_guard {
-            deadline_queue* q;
-            deadline_node&  n;
-            ~undo_guard() {
-                if (q) q->disarm(n);
+        struct told {
+            deadline_queue& q;
+            deadline_node*  undo;
+            ~told() {
+                if (undo) q.disarm(*undo);
+                if (q.telling.fetch_sub(1, std::memory_order_acq_rel) == 1) q.telling.notify_all();
             }
-        } undo{this, n};
+        } over{*this, &n};
         tell->earlier();
-        undo.q = nullptr;
+        over.undo = nullptr;
+    }
+
+    /// Null: none. Returns when no thread is at the one before, which may not outlive what it runs on.
+    void watch_by(std::shared_ptr<deadline_watch> w) noexcept {
+        {
+            std::scoped_lock const guard(mutex);
+            watch.swap(w);
+            watched.store(watch != nullptr, std::memory_order_relaxed);
+        }
+        while (std::uint32_t const n = telling.load(std::memory_order_acquire))
+            telling.wait(n, std::memory_order_acquire);
     }
     void disarm(deadline_node& n) noexcept {
         std::scoped_lock const guard(mutex);

@@ -36,6 +36,13 @@ inline void slab_unmapped([[maybe_unused]] void const* p, [[maybe_unused]] std::
 #endif
 }
 
+/// On the heap, and known to a table of the system's memory, where the leak check does not look.
+inline void never_given_back([[maybe_unused]] void const* p) noexcept {
+#if TENURE_ASAN
+    __lsan_ignore_object(p);
+#endif
+}
+
 inline void poison([[maybe_unused]] void const* p, [[maybe_unused]] std::size_t n) noexcept {
 #if TENURE_ASAN
     __asan_poison_memory_region(p, n);

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <new>
 
+#include <tenure/detail/poison.hpp>
 #include <tenure/detail/process.hpp>
 
 namespace tenure::detail {
@@ -27,6 +28,7 @@ TENURE_COLD inline batch_record* more_records() {
         std::uint32_t const first = process.record_count;
         if (first >> record_bits) throw std::bad_alloc();
         auto* const chunk = new batch_record[records_a_chunk];
+        never_given_back(chunk);
         for (std::uint32_t i = 0; i < records_a_chunk; ++i) {
             chunk[i].index       = first + i;
             chunk[i].next_free   = process.free_records;

@@ -108,12 +108,7 @@ inline void registry::end(batch_id id, bool destroy) {
 }
 
 inline void registry::watch_deadlines(std::shared_ptr<detail::deadline_watch> const& watch) {
-    detail::deadline_queue& q = core_->deadlines;
-    {
-        std::scoped_lock const guard(q.mutex);
-        q.watch = watch;
-        q.watched.store(watch != nullptr, std::memory_order_relaxed);
-    }
+    core_->deadlines.watch_by(watch);
     if (watch) watch->earlier();  // for those that are there already
 }
 
