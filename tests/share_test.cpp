@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <numeric>
+#include <ranges>
 #include <set>
 #include <span>
 #include <string>
@@ -547,6 +548,30 @@ TEST_SUITE("broadcast") {
         CHECK(info(h.owner()).shared_by == 6);
         r.broadcast(h, std::set<batch_id>{});
         for (batch_id const id : ids) r.end_batch(id);
+    }
+
+    TEST_CASE_FIXTURE(lab, "finds the object wherever it is by then") {
+        auto const     ids   = batches(20);
+        batch_id const other = r.new_batch();
+        batch_scope    b(r);
+        auto const     h       = b.make<traced>(log, 1);
+        auto const     halfway = [&](auto act) {  // each id is looked at twice: before its turn, and then
+            return std::views::transform(ids, [act, n = std::make_shared<int>(0)](batch_id id) {
+                if (++*n == 20) act();
+                return id;
+            });
+        };
+
+        r.broadcast(h, halfway([&] { r.transfer_ownership(h, other); }));
+        auto const with = info(h.owner()).shared_by;
+        CHECK(with > 5);  // those that came later, and `other`
+        CHECK(with < 18);
+        CHECK(r.usage(other).objects + r.usage(ids[0]).objects == 0);
+
+        check_throws(errc::stale_handle, {"broadcast"}, [&] { r.broadcast(h, halfway([&] { r.free(h); })); });
+        CHECK_FALSE(h.alive());
+        for (batch_id const id : ids) r.end_batch(id);
+        r.end_batch(other);
     }
 
     TEST_CASE_FIXTURE(lab, "one batch may have a share in very many") {

@@ -26,8 +26,7 @@ struct found {
 /// The batch of this registry with that id. What it says can be over the next moment, unless the caller knows
 /// better.
 inline found find_batch(registry_core const& r, std::uint64_t id) noexcept {
-    std::uint64_t const index  = id & ((std::uint64_t{1} << record_bits) - 1);
-    batch_record* const record = id ? record_at(index) : nullptr;
+    batch_record* const record = record_of(id);
     if (!record) return {};
     if (record->id.load(std::memory_order_acquire) == id) {
         bool const ours = record->registry.load(std::memory_order_relaxed) == &r;
@@ -39,7 +38,7 @@ inline found find_batch(registry_core const& r, std::uint64_t id) noexcept {
 
 /// The batch with that id, of whichever registry; null if it is over or never was.
 inline batch_record* find_anywhere(std::uint64_t id) noexcept {
-    batch_record* const b = id ? record_at(id & ((std::uint64_t{1} << record_bits) - 1)) : nullptr;
+    batch_record* const b = record_of(id);
     return b && b->id.load(std::memory_order_acquire) == id ? b : nullptr;
 }
 

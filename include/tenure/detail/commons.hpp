@@ -36,11 +36,6 @@ inline void end_common(batch_record& c) noexcept {
     all.busy = false;
 }
 
-/// Its record, which may be another batch's by now.
-inline batch_record& common_at(std::uint64_t id) noexcept {
-    return *record_at(id & ((std::uint64_t{1} << record_bits) - 1));
-}
-
 /// One member more. False: it is over.
 inline bool add_member(batch_record& c, std::uint64_t id) noexcept {
     std::uint64_t n = c.members.load(std::memory_order_relaxed);
@@ -52,7 +47,7 @@ inline bool add_member(batch_record& c, std::uint64_t id) noexcept {
 
 /// One member less, or with `all` none any more; with the last one it ends. By its id alone: it may be over.
 inline void drop_member(std::uint64_t id, bool all = false) noexcept {
-    batch_record& c = common_at(id);
+    batch_record& c = *record_of(id);
     std::uint64_t n = c.members.load(std::memory_order_relaxed), next = 0;
     do {
         if (!same_batch(n, id) || !(n & members_mask)) return;
@@ -62,12 +57,10 @@ inline void drop_member(std::uint64_t id, bool all = false) noexcept {
 }
 
 inline bool is_over(std::uint64_t id) noexcept {
-    batch_record const& c = common_at(id);
+    batch_record const& c = *record_of(id);
     std::uint64_t const n = c.members.load(std::memory_order_relaxed);
     return !same_batch(n, id) || !(n & members_mask);
 }
-
-enum class joining { joined, was_member, over, memory_full };
 
 /// Takes the larger list, without what is over, and leaves the other to be deleted. Under the batch's lock.
 inline void grow(batch_record& b, membership_list::owned& larger) noexcept {
@@ -80,6 +73,17 @@ inline void grow(batch_record& b, membership_list::owned& larger) noexcept {
     larger        = std::move(old);
 }
 
+/// The list has no room, or there is none, or what came of it. Under the batch's lock.
+enum class joining { full, joined, was_member, over, memory_full };
+inline joining join_listed(batch_record& b, batch_record& c, std::uint64_t id) noexcept {
+    membership_list* const l = b.memberships;
+    if (l && l->has(id)) return joining::was_member;
+    if (!l || l->full()) return joining::full;
+    if (!add_member(c, id)) return joining::over;
+    l->add(id);
+    return joining::joined;
+}
+
 /// `b`, which is held, has a share in the common from now on. Cost: a lock, an increment, and an allocation when
 /// its list is full.
 inline joining join_common(batch_record& b, batch_record& c, std::uint64_t id) noexcept {
@@ -87,14 +91,8 @@ inline joining join_common(batch_record& b, batch_record& c, std::uint64_t id) n
         std::size_t room = 0;
         {
             std::scoped_lock const guard(b.lock);
-            membership_list* const l = b.memberships;
-            if (l && l->has(id)) return joining::was_member;
-            if (l && !l->full()) {
-                if (!add_member(c, id)) return joining::over;
-                l->add(id);
-                return joining::joined;
-            }
-            if (l) room = l->live() * 2;
+            if (joining const how = join_listed(b, c, id); how != joining::full) return how;
+            if (b.memberships) room = b.memberships->live() * 2;
         }
         membership_list::owned more = membership_list::make(room);  // not under a lock, and the old goes after it
         if (!more) return joining::memory_full;
@@ -102,6 +100,7 @@ inline joining join_common(batch_record& b, batch_record& c, std::uint64_t id) n
         b.books.touch();
         if (membership_list const* const l = b.memberships; !l || (l->full() && l->live() < more->room()))
             grow(b, more);
+        if (joining const how = join_listed(b, c, id); how != joining::full) return how;
     }
 }
 
@@ -127,7 +126,7 @@ inline void leave_commons(batch_record& b) noexcept {
 
 /// What it was made for was freed or given away: its members have nothing there any more.
 inline void end_if_empty(std::uint64_t id) noexcept {
-    if (usage_of(common_at(id)).objects == 0) drop_member(id, true);
+    if (usage_of(*record_of(id)).objects == 0) drop_member(id, true);
 }
 
 /// A common that has nothing yet and one member, which is this.

@@ -139,14 +139,21 @@ share_result share_among(registry_core& r, raw_handle h, Owner& to) {
     return done;
 }
 
-/// The object belongs to that batch, too. `joined`: set if it did not before.
-inline failure share_with(registry_core& r, raw_handle h, std::uint64_t to_id, bool* joined = nullptr) {
+/// The object belongs to that batch, too. `joined`: set if it did not before. `common`: which it was in a moment
+/// ago, if any, so that it need not be looked at; who has just taken it out of there comes after this call.
+inline failure share_with(registry_core& r, raw_handle h, std::uint64_t to_id, bool* joined = nullptr,
+                          std::uint64_t common = 0) {
     found const to = find_batch(r, to_id);
     if (!to.known || (to.record && is_common(*to.record))) return {errc::no_such_batch};
     if (!to.record) return {errc::batch_ended};
     kept_open const target(*to.record, to_id);
     if (!target) return {errc::batch_ended, to.record};
-    batch_as_owner     owner{*to.record};
+    batch_as_owner owner{*to.record};
+    if (common) {
+        joining const how = owner.join(*record_of(common), common);
+        if (joined) *joined = how == joining::joined;
+        if (how == joining::joined || how == joining::memory_full) return failure_of(how, to.record);
+    }
     share_result const done = share_among(r, resolve(h), owner);
     if (joined) *joined = done.joined;
     return done.why;
@@ -169,15 +176,28 @@ concept id_range = requires(R const& r) {
     std::end(r);
 };
 
+/// What joining touches of a batch, from memory to the cache.
+inline void expect(std::uint64_t id) noexcept {
+    batch_record const* const b = record_of(id);
+    if (!b) return;
+    for (void const* const part : {static_cast<void const*>(&b->state), static_cast<void const*>(&b->lock),
+                                   static_cast<void const*>(&b->memberships)})
+        __builtin_prefetch(part, 1);
+}
+
 /// To all of them, or to none that had it not before.
 template <id_range Ids>
 failure broadcast_to(registry_core& r, raw_handle h, Ids const& ids) try {
     std::vector<std::uint64_t> joined;
     joined.reserve(static_cast<std::size_t>(std::distance(std::begin(ids), std::end(ids))));
+    std::uint64_t common = 0;
+    auto          next   = std::begin(ids);
+    for (int ahead = 0; ahead < 4 && next != std::end(ids); ++ahead, ++next) expect(batch_id{*next}.value);
     for (batch_id const to : ids) {
+        if (next != std::end(ids)) expect(batch_id{*next++}.value);
         bool fresh = false;
-        if (failure const why = share_with(r, h, to.value, &fresh)) {
-            std::uint64_t const common = common_of(resolve(h));
+        if (failure const why = share_with(r, h, to.value, &fresh, common)) {
+            common = common_of(resolve(h));
             for (std::uint64_t const id : joined) {
                 batch_record* const b = find_anywhere(id);
                 if (!b || !common) continue;
@@ -187,6 +207,7 @@ failure broadcast_to(registry_core& r, raw_handle h, Ids const& ids) try {
             return why;
         }
         if (fresh) joined.push_back(to.value);
+        if (!common) common = common_of(resolve(h));
     }
     return {};
 } catch (std::bad_alloc const&) {

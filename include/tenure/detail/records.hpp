@@ -20,6 +20,11 @@ inline batch_record* record_at(std::uint64_t index) noexcept {
     return chunk ? chunk + index % records_a_chunk : nullptr;
 }
 
+/// The record that the batch with that id has or had; null: no batch can have it.
+inline batch_record* record_of(std::uint64_t id) noexcept {
+    return id ? record_at(id & ((std::uint64_t{1} << record_bits) - 1)) : nullptr;
+}
+
 /// A free record; throws std::bad_alloc.
 TENURE_COLD inline batch_record* more_records() {
     std::scoped_lock const guard(process.mutex);

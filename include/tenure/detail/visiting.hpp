@@ -12,7 +12,7 @@ namespace tenure::detail {
 
 /// Whether an id was given out, by whichever registry.
 inline bool is_known(std::uint64_t id) noexcept {
-    batch_record* const b = id ? record_at(id & ((std::uint64_t{1} << record_bits) - 1)) : nullptr;
+    batch_record* const b = record_of(id);
     std::uint64_t const n = id >> record_bits;
     return b && n != 0 && n <= b->generation.load(std::memory_order_acquire);
 }
@@ -37,10 +37,10 @@ inline visited_lane lane_to_visit(std::uint64_t id) {
     batch_record* const b = find_anywhere(id);
     if (!b && !id) return {nullptr, false};
     if (!b) return {lapsed_lane(b, id), false};
-    if (visit_primary(*b, id)) [[likely]]
-        return {&b->primary, true};
     if (b->guard.load(std::memory_order_acquire) == &this_thread)
         return {b->closed() ? lapsed_lane(b, id) : &b->primary, false};
+    if (visit_primary(*b, id)) [[likely]]
+        return {&b->primary, true};
     if (!is_root(*b) && !hold(*b, id)) return {lapsed_lane(b, id), false};
     return {enter_held(*b), true};
 }
