@@ -458,6 +458,21 @@ TEST_SUITE("memory that waits") {
         CHECK(log.numbers().size() == 2);
     }
 
+    TEST_CASE("goes by itself: where there was work of late, and where there was none for long") {
+        std::atomic<int> ends{0};
+        auto const       count = [&] {
+            ++ends;
+            ends.notify_all();
+        };
+        registry r;
+        for (int i = 0; i < 4; ++i) {
+            if (i == 2) std::this_thread::sleep_for(std::chrono::milliseconds(1300));
+            batch_scope{r, {.reclaim = background}}.make<on_end<decltype(count)>>(count);
+            ends.wait(i);
+        }
+        CHECK(ends == 4);
+    }
+
     TEST_CASE("goes with its registry, destructors and all") {
         std::atomic<int> ends{0};
         {

@@ -89,9 +89,9 @@ struct batch_options {
     std::string_view name{};  ///< copied; what exceeds 63 bytes is cut
     tenure::cleanup  cleanup = tenure::cleanup::on_exit;
 
-    /// For slow destructors. In the background they run later, on another thread, in the order of the ends: what
-    /// they use of other batches must outlive theirs. Every handle into the batch is stale once the end has
-    /// returned.
+    /// For slow destructors. In the background they run some milliseconds later, on another thread, in the order of
+    /// the ends: what they use of other batches must outlive theirs. Every handle into the batch is stale once the
+    /// end has returned.
     tenure::reclamation  reclaim      = reclamation::at_once;
     tenure::on_exception on_exception = tenure::on_exception::end;
 
