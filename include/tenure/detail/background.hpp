@@ -65,7 +65,7 @@ struct put_off_end {
 
     TENURE_COLD explicit put_off_end(batch_record& b) noexcept {
         registry_core& r    = *b.registry.load(std::memory_order_relaxed);
-        bool           ends = b.inbox != nullptr;
+        bool           ends = b.inbox || b.first_buffer;
         for_lanes(b, [&](lane const& l) { ends = ends || l.entries; });
         std::size_t const bytes = (figures_of(b).units << unit_shift) + sizeof(batch_record);
         if (!ends || !r.background.admit(bytes)) return;

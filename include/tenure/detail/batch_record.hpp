@@ -256,18 +256,20 @@ struct batch_record {
     std::atomic<std::uint64_t>   opened_ns{0};
 
     // And what the end of any other looks at.
-    spin_lock                  lock;  ///< what follows up to `inbox`, and lanes' queues; taken inside a unit's lock
-    std::atomic<bool>          has_lanes{false};
-    std::atomic<bool>          uses_others{false};  ///< it has pins
-    bool                       doomed = false;      ///< to be ended with one above it; where `older` is its own
-    lane*                      lanes  = nullptr;    ///< besides `primary`
-    share*                     shares = nullptr;
-    unit*                      large  = nullptr;  ///< runs of one large object each
-    std::atomic<stored*>       stores{nullptr};   ///< what it has in stores as buffers
-    entry*                     inbox = nullptr;   ///< ends to run of objects that another thread gave, newest first
-    paged_batch*               paged = nullptr;   ///< of who made the paging state `moving`
-    kept_log*                  kept_out    = nullptr;  ///< what keep() gave away, newest first, for discard()
-    membership_list*           memberships = nullptr;  ///< what it shares with others; under the lock
+    spin_lock            lock;  ///< what follows up to `next_buffer`, and lanes' queues; taken inside a unit's lock
+    std::atomic<bool>    has_lanes{false};
+    std::atomic<bool>    uses_others{false};  ///< it has pins
+    bool                 doomed = false;      ///< to be ended with one above it; where `older` is its own
+    lane*                lanes  = nullptr;    ///< besides `primary`
+    share*               shares = nullptr;
+    unit*                large  = nullptr;        ///< runs of one large object each
+    std::atomic<stored*> stores{nullptr};         ///< where it has buffers
+    entry*               inbox        = nullptr;  ///< ends to run of objects that another thread gave, newest first
+    entry*               first_buffer = nullptr;  ///< all that it owns, newest first
+    entry*               next_buffer  = nullptr;  ///< for who goes through these: dropping.hpp
+    paged_batch*         paged        = nullptr;  ///< of who made the paging state `moving`
+    kept_log*            kept_out     = nullptr;  ///< what keep() gave away, newest first, for discard()
+    membership_list*     memberships  = nullptr;  ///< what it shares with others; under the lock
     std::atomic<std::uint64_t> members{0};  ///< of a common, which this is; with its generation: membership.hpp
 
     std::atomic<std::source_location> where{};

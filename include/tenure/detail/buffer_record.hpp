@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <new>
 
 #include <tenure/detail/batch_record.hpp>
@@ -40,6 +41,10 @@ public:
     /// Needs no lock.
     bool is_here() const noexcept { return !(__atomic_load_n(&rest_, __ATOMIC_ACQUIRE) & evicted_bit); }
 
+    /// Somebody has its address, which is good as long as the block is. Needs no lock to be asked.
+    bool mapped() const noexcept { return __atomic_load_n(&rest_, __ATOMIC_RELAXED) & mapped_bit; }
+    void set_mapped(bool yes) noexcept { set(mapped_bit, yes); }
+
     /// How its contents can be had again, or null.
     recipe* made_by() const noexcept { return reinterpret_cast<recipe*>(rest_ & recipe_bits); }
     void    set_made_by(recipe& r) noexcept { put((rest_ & ~recipe_bits) | reinterpret_cast<std::uintptr_t>(&r)); }
@@ -49,14 +54,14 @@ public:
     void     add_readers(int n) noexcept { put(rest_ + static_cast<std::uint64_t>(std::int64_t{n}) * one_reader); }
 
 private:
-    static constexpr std::uint64_t lent_bit = 1, transit_bit = 2, evicted_bit = 4;
-    static constexpr std::uint64_t recipe_bits = cursor_address & ~std::uint64_t{7},
+    static constexpr std::uint64_t lent_bit = 1, transit_bit = 2, evicted_bit = 4, mapped_bit = 8;
+    static constexpr std::uint64_t recipe_bits = cursor_address & ~std::uint64_t{15},
                                    one_reader  = cursor_address + 1;
 
     void set(std::uint64_t bit, bool yes) noexcept { put(yes ? rest_ | bit : rest_ & ~bit); }
     void put(std::uint64_t rest) noexcept { __atomic_store_n(&rest_, rest, __ATOMIC_RELEASE); }
 
-    std::uint64_t rest_ = 0;  ///< 16 bits of readers, 45 of the recipe's address, flags
+    std::uint64_t rest_ = 0;  ///< 16 bits of readers, 44 of the recipe's address, flags
 };
 
 /// Its buffer is gone.
@@ -75,10 +80,27 @@ inline buffer_record& buffer_behind(entry* e) noexcept {
 /// The buffer that this object is, or null. Under the object's lock, or while nobody else can be at it.
 inline buffer_record* as_buffer(extent const& x) noexcept {
     if (!x.header) return nullptr;
-    std::uintptr_t state = x.header->state.load(std::memory_order_acquire);
-    if (state & entry::moved) state = proxy_of(state)->state.load(std::memory_order_relaxed);
-    if (state & entry::dead || !is_buffer(finalizer_of(state))) return nullptr;
+    std::uintptr_t const state = x.header->state.load(std::memory_order_acquire);
+    if (state & (entry::dead | entry::moved) || !is_buffer(finalizer_of(state))) return nullptr;
     return &buffer_behind(x.header);
+}
+
+/// Which of its owner's lists with a lock an entry is in. Buffers have one of their own: they end after all that
+/// has a destructor, for that may use them, and any thread can go through them.
+inline entry*& list_for(batch_record& owner, std::uintptr_t state) noexcept {
+    return is_buffer(finalizer_of(state)) ? owner.first_buffer : owner.inbox;
+}
+
+inline void put_in_list(batch_record& owner, entry* e, std::uintptr_t state) noexcept {
+    std::scoped_lock const guard(owner.lock);
+    e->state.store(state | entry::inbox, std::memory_order_release);
+    link_front(list_for(owner, state), e);
+}
+
+inline void remove_from_list(batch_record& owner, entry* e, std::uintptr_t state) noexcept {
+    std::scoped_lock const guard(owner.lock);
+    if (owner.next_buffer == e) owner.next_buffer = e->next;
+    unlink(list_for(owner, state), e);
 }
 
 }  // namespace tenure::detail

@@ -70,7 +70,7 @@ inline raw_handle make_buffer_record(lane& l, buffer_record const& b) {
     constexpr std::size_t bytes = round_extent(sizeof(entry) + sizeof(buffer_record));
     space const           at    = allocate_small(l, sizeof(entry), bytes, 8, throw_it{});
     ::new (at.pointer) buffer_record(b);
-    register_entry(l, at, buffer_finalizer);
+    put_in_list(*l.batch, at.header(), reinterpret_cast<std::uintptr_t>(&buffer_finalizer));
     return {at.pointer, at.word};
 }
 

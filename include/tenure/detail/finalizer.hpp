@@ -24,7 +24,7 @@ struct alignas(16) finalizer {
 /// the batch that owns it, newest first. A lane's list is touched by the lane's thread only; `state` changes under
 /// the object's lock:
 ///   finalizer           alive, in the list of a lane (lane_of tells which)
-///   finalizer | inbox   alive, in the owner's `inbox`, which has a lock
+///   finalizer | inbox   alive, in the owner's `inbox` or, if it is a buffer, `first_buffer`, which have a lock
 ///   proxy | moved       alive; another thread gave it away, so its owner's inbox has a proxy for it, whose own
 ///                       state is the object's finalizer | inbox | proxied
 ///   dead                its end was run, or runs

@@ -85,13 +85,11 @@ inline departure depart(batch_record& owner, extent const& x) noexcept {
     std::uintptr_t const state = e->state.load(std::memory_order_relaxed);
     e->state.store(entry::dead, std::memory_order_release);
     if (state & (entry::moved | entry::inbox)) {
-        proxy* const gone = state & entry::moved ? proxy_of(state) : nullptr;
-        {
-            std::scoped_lock const guard(owner.lock);
-            unlink(owner.inbox, gone ? gone : e);
-        }
+        proxy* const         gone = state & entry::moved ? proxy_of(state) : nullptr;
+        std::uintptr_t const in   = gone ? gone->state.load(std::memory_order_relaxed) : state;
+        remove_from_list(owner, gone ? gone : e, in);
         if (!gone) return {&finalizer_of(state), nullptr, {}};
-        return {&finalizer_of(gone->state.load(std::memory_order_relaxed)), gone, end_proxied(*gone)};
+        return {&finalizer_of(in), gone, end_proxied(*gone)};
     }
     lane* const l = lane_of(x, &owner);
     if (!is_mine(l)) return {&finalizer_of(state), nullptr, {e, l}};

@@ -204,41 +204,31 @@ private:
         entry* const         e     = x.header;
         std::uintptr_t const state = e->state.load(std::memory_order_acquire);
         if (state & entry::moved) {
-            auto* const p = proxy_of(state);
-            remove_from_inbox(from_, p);
-            put_in_inbox(p, p->state.load(std::memory_order_relaxed));
+            auto* const          p  = proxy_of(state);
+            std::uintptr_t const in = p->state.load(std::memory_order_relaxed);
+            remove_from_list(from_, p, in);
+            put_in_list(to_, p, in);
             return;
         }
         lane* const l = lane_of(x, &from_);
-        if (state & entry::inbox) remove_from_inbox(from_, e);
+        if (state & entry::inbox) remove_from_list(from_, e, state);
         else if (is_mine(l)) unlink(l->entries, e);
         else {
             auto* const p = static_cast<proxy*>(spare_);
             spare_        = p->next;
             p->object     = e;
             p->listed     = l;
-            put_in_inbox(p, state | entry::proxied);
+            put_in_list(to_, p, state | entry::proxied);
             e->state.store(reinterpret_cast<std::uintptr_t>(p) | entry::moved, std::memory_order_release);
             return;
         }
         lane* const next = x.large ? &to_.primary : lane_of(x, &to_);
-        if (is_mine(next)) {
+        if (is_mine(next) && !is_buffer(finalizer_of(state))) {
             e->state.store(state & ~entry::inbox, std::memory_order_release);
             link_front(next->entries, e);
         } else {
-            put_in_inbox(e, state);
+            put_in_list(to_, e, state);
         }
-    }
-
-    static void remove_from_inbox(batch_record& b, entry* e) noexcept {
-        std::scoped_lock const guard(b.lock);
-        unlink(b.inbox, e);
-    }
-
-    void put_in_inbox(entry* e, std::uintptr_t state) noexcept {
-        std::scoped_lock const guard(to_.lock);
-        e->state.store(state | entry::inbox, std::memory_order_release);
-        link_front(to_.inbox, e);
     }
 
     batch_record& from_;

@@ -25,7 +25,7 @@ struct recipe_run {
 
 /// How a buffer is made from others, for as long as the buffer lives. It has a share in each of its inputs, which
 /// so are there when they are needed, whatever becomes of the batches that had them.
-struct recipe {
+struct alignas(16) recipe {
     struct input {
         raw_handle    buffer;
         std::uint64_t common  = 0;        ///< where this has its share

@@ -87,6 +87,14 @@ inline void run_inbox(batch_record& b) noexcept {
     }
 }
 
+inline void run_buffers(batch_record& b, entry const* until = nullptr) noexcept {
+    while (b.first_buffer != until) {
+        entry* const e = b.first_buffer;
+        unlink(b.first_buffer, e);
+        run_entry(b, e);
+    }
+}
+
 /// Entries of objects that were given away part with the list here, under their locks: before, and their bytes
 /// could not go; afterwards, and they are gone.
 inline void run_entries(batch_record& b, lane& l, entry const* until = nullptr) noexcept {
@@ -231,7 +239,7 @@ inline void release_memory(batch_record& b) noexcept {
     if (!buried && (b.limited || b.books.used.load(std::memory_order_relaxed))) log_lapse(b);
     if (has_checkpoint(b)) [[unlikely]]
         drop_checkpoints(b);
-    bool ends = b.inbox != nullptr;
+    bool ends = b.inbox || b.first_buffer;
     for_lanes(b, [&](lane& l) {
         close_window(l);
         ends = ends || l.entries;
@@ -241,6 +249,7 @@ inline void release_memory(batch_record& b) noexcept {
         guard_all(b);
         run_inbox(b);
         for_lanes(b, [&](lane& l) { run_entries(b, l); });
+        run_buffers(b);
     }
     if (b.memberships) leave_commons(b);
     free_gathered(b);

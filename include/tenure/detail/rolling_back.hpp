@@ -57,6 +57,7 @@ inline void run_newer(batch_record& b, undo_point& c) noexcept {
         run_entries(b, l, m ? m->entries : nullptr);
         set_first(l.entries);
     });
+    run_buffers(b, c.first_buffer);
 }
 
 /// Entries that other threads ended: those that are newer leave with their memory.

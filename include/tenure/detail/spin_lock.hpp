@@ -15,6 +15,7 @@ public:
     void lock() noexcept {
         while (held_.exchange(true, std::memory_order_acquire)) wait();
     }
+    bool try_lock() noexcept { return !held_.exchange(true, std::memory_order_acquire); }
     void unlock() noexcept { held_.store(false, std::memory_order_release); }
 
 private:

@@ -111,9 +111,11 @@ inline void take_checkpoint(batch_record& b, std::uint64_t id) {
         for (entry* e = l.entries; e; e = e->next) check(e);
     });
     for (entry* e = b.inbox; e; e = e->next) check(e);
-    c->large   = b.large;
-    c->inbox   = b.inbox;
-    c->buffers = std::move(check.buffers);
+    for (entry* e = b.first_buffer; e; e = e->next) check(e);
+    c->large        = b.large;
+    c->inbox        = b.inbox;
+    c->first_buffer = b.first_buffer;
+    c->buffers      = std::move(check.buffers);
 
     note_peak(b);
     batch_usage const now = usage_of(b);

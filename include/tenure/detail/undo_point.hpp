@@ -55,8 +55,9 @@ struct undo_point {
     std::uint32_t             depth = 1;
     std::vector<saved_area>   areas;  ///< by address
     std::vector<lane_mark>    lanes;
-    unit*                     large = nullptr;
-    entry*                    inbox = nullptr;
+    unit*                     large        = nullptr;
+    entry*                    inbox        = nullptr;
+    entry*                    first_buffer = nullptr;
     std::vector<saved_buffer> buffers;
     std::vector<saved_copies> copies;
     std::uint64_t             objects = 0, bytes = 0;  ///< in use
