@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <tenure/detail/buffer_access.hpp>
 #include <tenure/detail/durable_buffers.hpp>
 #include <tenure/detail/evicting.hpp>
 #include <tenure/handle.hpp>
@@ -69,54 +70,72 @@ public:
 
     /// Copies out.size() elements from `offset` on. Throws stale_handle, out_of_range, and what the store says.
     void read(std::size_t offset, std::span<T> out) const {
-        if (!ready(offset, out.size())) [[unlikely]]
-            prepare(offset, out.size(), "read from");
-        must(read_here(offset, out), "read from");
+        for (;;) {
+            if (!ready(offset, out.size())) [[unlikely]]
+                prepare(offset, out.size(), "read from");
+            here const at(*this);
+            if (at) return must(read_here(offset, out), "read from");
+            at.memory_or_throw();
+        }
     }
     void write(std::size_t offset, std::span<T const> in) const {
-        if (!ready(offset, in.size())) [[unlikely]] {
-            must(refused(offset, in.size()), "write to");
-            if (in.size() == size_ && !record().is_here())
-                return detail::write_anew(raw(), detail::buffer_alignment<T>, std::as_bytes(in));
-            present();
+        for (;;) {
+            if (!ready(offset, in.size())) [[unlikely]] {
+                must(refused(offset, in.size()), "write to");
+                if (in.size() == size_ && !record().is_here())
+                    return detail::write_anew(raw(), detail::buffer_alignment<T>, std::as_bytes(in));
+                present();
+            }
+            here const at(*this);
+            if (at) return must(write_here(offset, in), "write to");
+            at.memory_or_throw();
         }
-        must(write_here(offset, in), "write to");
     }
 
     result<void> try_read(std::size_t offset, std::span<T> out) const {
-        if (!ready(offset, out.size())) [[unlikely]] {
+        if (!ready(offset, out.size())) [[unlikely]]
             if (auto const why = refused(offset, out.size()); !why) return why;
-            if (!record().is_here()) return detail::as_result([&] { read(offset, out); });
-        }
-        return read_here(offset, out);
+        if (here const at(*this); at) return read_here(offset, out);
+        return detail::as_result([&] { read(offset, out); });
     }
     result<void> try_write(std::size_t offset, std::span<T const> in) const {
-        if (!ready(offset, in.size())) [[unlikely]] {
+        if (!ready(offset, in.size())) [[unlikely]]
             if (auto const why = refused(offset, in.size()); !why) return why;
-            if (!record().is_here()) return detail::as_result([&] { write(offset, in); });
-        }
-        return write_here(offset, in);
+        if (here const at(*this); at) return write_here(offset, in);
+        return detail::as_result([&] { write(offset, in); });
     }
 
     /// All of it, as memory of this process; unchecked like any span once the buffer is freed or moved. Throws
     /// stale_handle, not_addressable.
     std::span<T> map() const {
-        result<std::byte*> const at = present().from->store.try_address(record().where);
-        if (!at) fail(at.error(), "map a buffer of");
-        return {reinterpret_cast<T*>(*at), size_};
+        for (;;) {
+            present();
+            here const at(*this);
+            at.memory_or_throw();
+            if (!at || !(record().mapped() || detail::note_mapped(raw()))) continue;
+            result<std::byte*> const first = record().from->store.try_address(record().where);
+            if (!first) fail(first.error(), "map a buffer of");
+            return {reinterpret_cast<T*>(*first), size_};
+        }
     }
 
     /// Copies all of it to the beginning of another one, which may be in another store; within one that can, the
     /// bytes do not pass through this process. Throws stale_handle, out_of_range: the other one is shorter.
     void copy_to(buffer const& other) const {
-        detail::buffer_record const &from = present(), &to = other.present();
-        if (other.size_ < size_) detail::throw_out_of_range(size_, other.size_);
-        auto const done =
-            detail::copy_block(from.from->store, from.where, to.from->store, to.where, size_ * sizeof(T));
-        if (done) return;
-        if (!alive()) detail::throw_stale(raw());
-        if (!other.alive()) detail::throw_stale(other.raw());
-        detail::throw_copy_error(done.error(), "copy", from.from->store, to.from->store);
+        for (;;) {
+            detail::buffer_record const &from = present(), &to = other.present();
+            if (other.size_ < size_) detail::throw_out_of_range(size_, other.size_);
+            here const at(*this), there(other);
+            at.memory_or_throw();
+            there.memory_or_throw();
+            if (!at || !there) continue;
+            auto const done =
+                detail::copy_block(from.from->store, from.where, to.from->store, to.where, size_ * sizeof(T));
+            if (done) return;
+            if (!alive()) detail::throw_stale(raw());
+            if (!other.alive()) detail::throw_stale(other.raw());
+            detail::throw_copy_error(done.error(), "copy", from.from->store, to.from->store);
+        }
     }
 
     /// To another store: this and all other copies name it there from now on. If that fails it is where it was,
@@ -152,6 +171,22 @@ public:
 private:
     friend detail::handle_access;
     friend std::hash<buffer>;
+
+    /// Whether the bytes are here; then they stay until this ends, even if the batch is cancelled meanwhile.
+    class here {
+    public:
+        explicit here(buffer const& b) noexcept : access_(b.record_), is_(access_ && b.record().is_here()) {}
+        explicit operator bool() const noexcept { return is_; }
+
+        /// Else it is worth a second look. Throws std::bad_alloc.
+        void memory_or_throw() const {
+            if (!access_) throw std::bad_alloc();
+        }
+
+    private:
+        detail::buffer_access access_;
+        bool                  is_;
+    };
 
     detail::raw_handle raw() const noexcept { return {record_, word_}; }
 

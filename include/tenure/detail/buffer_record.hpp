@@ -36,7 +36,7 @@ public:
 
     /// There is no block; then it is lent, too, for there is nothing to end.
     bool evicted() const noexcept { return rest_ & evicted_bit; }
-    void set_evicted(bool yes) noexcept { set(evicted_bit, yes); }
+    void set_evicted(bool yes) noexcept { put(yes ? (rest_ | evicted_bit) & ~mapped_bit : rest_ & ~evicted_bit); }
     /// What comes before an eviction is over is not seen after it; the other way round is the user's to see to.
     /// Needs no lock.
     bool is_here() const noexcept { return !(__atomic_load_n(&rest_, __ATOMIC_ACQUIRE) & evicted_bit); }
@@ -64,8 +64,9 @@ private:
     std::uint64_t rest_ = 0;  ///< 16 bits of readers, 44 of the recipe's address, flags
 };
 
-/// Its buffer is gone.
+/// Its buffer is gone; or has come, or lost its bytes.
 void drop_recipe(recipe& r) noexcept;
+void count_uses(recipe& r, bool here) noexcept;
 
 /// Tells the entries of buffers from others, and is never called: the end of a batch gathers their blocks, to free
 /// them in one call per store.

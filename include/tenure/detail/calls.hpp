@@ -191,7 +191,7 @@ failure with_owner(registry_core& r, raw_handle h, batch_record const* expected,
             failure const why = f(*owner, x);
             if (why.code != errc::stale_handle) return why;
         } else if (is_alive(h) && owner_of(x) == owner && owner->id.load(std::memory_order_acquire) == id) {
-            return {ours ? errc::batch_ended : errc::not_owner, expected ? expected : owner};
+            return {ours ? owner->why_closed() : errc::not_owner, expected ? expected : owner};
         }
     }
 }

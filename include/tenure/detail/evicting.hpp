@@ -69,6 +69,7 @@ void renew_buffer(registry_core& r, raw_handle h, std::size_t alignment, F fill)
         std::optional<buffer_record> const seen = look_at_buffer(h, x, owner);
         if (!seen) return {errc::stale_handle};
         if (!seen->evicted()) return {};
+        if (errc const over = owner.cause.load(std::memory_order_acquire); over != errc{}) return {over, &owner};
         supply&           s     = *seen->from;
         std::size_t const bytes = seen->where.bytes;
         charge_guard      charged(owner);
@@ -158,12 +159,23 @@ TENURE_COLD inline void bring_back(raw_handle h) {
             wanted.pop_back();
             continue;
         }
-        if (!v.made_by) throw_failure({errc::evicted}, what);
+        if (!v.made_by) {
+            errc const over = refusal_of(r, at);  // it was dropped a moment ago
+            throw_failure({over == errc{} ? errc::evicted : over}, what);
+        }
         std::size_t const before = wanted.size();
         for (recipe::input const& i : v.made_by->inputs)
             if (!look_at(r, i.buffer).here) wanted.push_back(i.buffer);
         if (wanted.size() == before) run_recipe(r, at, *v.made_by);
     }
+}
+
+/// Somebody asks for its address. False: it has lost its bytes.
+TENURE_COLD inline bool note_mapped(raw_handle h) {
+    auto const* const              b   = static_cast<buffer_record const*>(h.pointer);
+    [[maybe_unused]] failure const why =  // where its batch is just ending, nobody takes them
+        with_record(b->from->registry, h, [](buffer_record& now) { now.set_mapped(true); });
+    return b->is_here();
 }
 
 /// All of it is written anew, so what it was need not come back.

@@ -37,6 +37,9 @@ struct registry_core {
     use_graph                  uses;
 };
 
+struct access_slot;
+void give_access_slots(access_slot* first) noexcept;
+
 /// What a thread knows of itself. Trivial, so that the compiler reads it without an initialisation check.
 struct thread_context {
     lane*         current      = nullptr;
@@ -48,6 +51,7 @@ struct thread_context {
     lane*         root_lane    = nullptr;  ///< of the global registry's root, once this thread made something there
     bool          visiting     = false;    ///< `current` is held: it is there by set_current_batch
     bool          exiting      = false;
+    access_slot*  slots        = nullptr;  ///< free ones
     batch_record* reclaiming   = nullptr;  ///< what the registry's own thread is just freeing
 
     registry_core* letting_go = nullptr;  ///< this thread is just letting go what nobody uses any more there,
@@ -70,6 +74,7 @@ struct process_state {
     batch_record*  free_records = nullptr;
     std::uint32_t  record_count = 0;  ///< ever made
     lane*          free_lanes   = nullptr;
+    access_slot*   free_slots   = nullptr;
     std::uint64_t  last_serial  = 0;
 };
 inline constinit process_state process{};
@@ -99,6 +104,7 @@ public:
             b->next_free         = process.free_records;
             process.free_records = b;
         }
+        give_access_slots(std::exchange(me.slots, nullptr));
         // Guards that outlive their thread: whoever destroys them will find that they belong to none.
         while (batch_record* const b = me.newest) {
             me.newest = b->older;

@@ -63,6 +63,7 @@ inline batch_report end_with_report(batch_record& b, std::uint64_t id) noexcept 
     end_record(b, id, false);
     r.status = status_of(b.state.load(std::memory_order_acquire));
     if (!complete(r, in_stores, late)) return r;
+    r.status       = status_of(b, id);
     r.store_errors = b.store_errors;
     if (r.store_errors) r.store_error = b.store_error;
     return r;

@@ -9,19 +9,21 @@
 #include <mutex>
 #include <stop_token>
 
+#include <tenure/detail/dropping.hpp>
 #include <tenure/detail/ending.hpp>
 
 namespace tenure::detail {
 
-/// Batches whose time is up or that were cancelled: nothing more is made there, and they go as soon as no thread is
-/// inside. A guard that is open keeps what it has until it closes: it is asked to stop, as by the end of a batch
-/// above it from another thread.
+/// Batches whose time is up or that were cancelled: nothing more is made there, their buffers go, and they
+/// themselves as soon as no thread is inside. A guard that is open keeps its objects until it closes: it is asked
+/// to stop, as by the end of a batch above it from another thread.
 
-inline void give_cause(batch_record& b, errc cause) noexcept {
-    errc none{};
-    b.cause.compare_exchange_strong(none, cause, std::memory_order_acq_rel);
-    b.books.touch();
+/// False: it had one.
+inline bool give_cause(batch_record& b, errc cause) noexcept {
     b.registry.load(std::memory_order_relaxed)->deadlines.used.store(true, std::memory_order_relaxed);
+    b.books.touch();
+    errc none{};
+    return b.cause.compare_exchange_strong(none, cause, std::memory_order_acq_rel);
 }
 
 /// Nothing is made in the batch any more, which the caller holds, and goes on holding for its end where it has no
@@ -31,7 +33,7 @@ struct stopped {
 };
 inline stopped stop_making(batch_record& b, std::uint64_t id) noexcept {
     if (b.guard.load(std::memory_order_acquire)) {
-        if (set_flag(b, id, batch_flags::stopping, batch_flags::closed).done) stop_lanes(b);
+        if (set_flag(b, id, batch_flags::stopping, batch_flags::closed & ~batch_flags::undoing).done) stop_lanes(b);
         return {};
     }
     if (!claim_end(b, id, false, false).mine) return {};
@@ -42,30 +44,55 @@ inline stopped stop_making(batch_record& b, std::uint64_t id) noexcept {
     return {true, others};
 }
 
-/// As end_descendants, but open guards of this thread go on, and detached batches do not. Costs a pass over all
-/// records.
-TENURE_COLD inline void stop_descendants(batch_record& top, errc cause) noexcept {
+inline bool is_below(batch_record const& b, batch_record const& top) noexcept {
+    batch_record const* up = b.parent.load(std::memory_order_acquire);
+    while (up && up != &top) up = up->parent.load(std::memory_order_acquire);
+    return up;
+}
+
+/// What other threads are still in of what has just been ended.
+TENURE_COLD inline void drop_buffers_below(batch_record& top, errc cause) noexcept {
     for_records([&](batch_record& b) {
         std::uint64_t const s = b.state.load(std::memory_order_acquire);
         std::uint64_t const n = b.id.load(std::memory_order_acquire);
-        if (n == 0 || s & batch_flags::closed || !same_batch(s, n) || &b == &top) return;
-        batch_record const* up = &b;
-        while (up && up != &top) up = up->parent.load(std::memory_order_acquire);
-        if (!up || !hold(b, n)) return;
-        give_cause(b, cause);
-        bool const left = b.guard.load(std::memory_order_acquire) || !governs(top, &b);
-        if (left && stop_making(b, n).again) let_go(&b);
+        if (n == 0 || !(s & batch_flags::ended) || !same_batch(s, n) || !b.stores.load(std::memory_order_acquire) ||
+            b.cause.load(std::memory_order_acquire) != cause || !is_below(b, top) || !hold_until_freed(b))
+            return;
+        if (same_batch(b.state.load(std::memory_order_acquire), n)) drop_buffers(b);
+        let_go(&b);
+    });
+}
+
+/// As end_descendants, but open guards of this thread go on, and detached batches do not. Costs a pass over all
+/// records, and another if there are buffers in what goes.
+TENURE_COLD inline void stop_descendants(batch_record& top, errc cause) noexcept {
+    bool more = false;
+    for_records([&](batch_record& b) {
+        std::uint64_t const s = b.state.load(std::memory_order_acquire);
+        std::uint64_t const n = b.id.load(std::memory_order_acquire);
+        if (n == 0 || s & batch_flags::closed || !same_batch(s, n) || !is_below(b, top) || !hold(b, n)) return;
+        bool const first = give_cause(b, cause);
+        bool const left  = b.guard.load(std::memory_order_acquire) || !governs(top, &b);
+        if (left) {
+            stopped const how = stop_making(b, n);
+            if (first && how.others) drop_buffers(b);
+            if (how.again) let_go(&b);
+        } else {
+            more = more || b.stores.load(std::memory_order_acquire);
+        }
         let_go(&b);
     });
     end_loose_descendants(top);
+    if (more) drop_buffers_below(top, cause);
 }
 
 /// False: it was over.
 inline bool stop_batch(batch_record& b, std::uint64_t id, errc cause) noexcept {
     if (is_root(b) || !hold(b, id)) return false;
-    give_cause(b, cause);
-    stopped const how = stop_making(b, id);  // from here on nobody comes in, and no batch below is opened
+    bool const    first = give_cause(b, cause);
+    stopped const how   = stop_making(b, id);  // from here on nobody comes in, and no batch below is opened
     if (how.others) stop_descendants(b, cause);
+    if (how.others && first) drop_buffers(b);
     if (how.again) let_go(&b);
     let_go(&b);
     return true;

@@ -168,6 +168,31 @@ private:
     unit* last_;
 };
 
+/// The same, of an object that lies in slabs with others, if nobody has them.
+class object_lock_if_free {
+public:
+    explicit object_lock_if_free(extent const& x) noexcept
+        : first_(unit_at(x.begin)), last_(unit_at(x.begin + x.bytes - 1)) {
+        if (!first_->lock.try_lock()) return;
+        locked_ = last_ == first_ || last_->lock.try_lock();
+        if (!locked_) first_->lock.unlock();
+    }
+    ~object_lock_if_free() {
+        if (!locked_) return;
+        if (last_ != first_) last_->lock.unlock();
+        first_->lock.unlock();
+    }
+    object_lock_if_free(object_lock_if_free const&)            = delete;
+    object_lock_if_free& operator=(object_lock_if_free const&) = delete;
+
+    explicit operator bool() const noexcept { return locked_; }
+
+private:
+    unit* first_;
+    unit* last_;
+    bool  locked_ = false;
+};
+
 /// Under the object's lock, and with `owner` held: it is alive and that batch's, and stays so until one of these
 /// ends.
 inline bool still_owned(raw_handle h, extent const& x, batch_record const& owner) noexcept {
