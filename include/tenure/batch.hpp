@@ -102,10 +102,11 @@ struct batch_options {
     int priority = 0;
 
     /// How long it may take, from its opening on; what is left to the batch above it where that is less. Then it
-    /// expires: make throws errc::expired, its stop_token fires, batches below it expire, too, and it goes as soon
-    /// as no thread is inside; an open guard keeps what it has until it closes. Acted on by a supervisor (asio.hpp)
-    /// or by registry::expire_overdue; else noticed at the next make, at the next access to a buffer, or at the
-    /// end. Then each make looks at the clock, and costs some 50 ns.
+    /// expires: make throws errc::expired, its stop_token fires, batches below it expire, too, its buffers go at
+    /// once, but for those that are pinned, mapped or just read or written, and it itself as soon as no thread is
+    /// inside; an open guard keeps its objects until it closes. Acted on by a supervisor (asio.hpp) or by
+    /// registry::expire_overdue; else noticed at the next make, at the next access to a buffer, or at the end. Then
+    /// each make looks at the clock, and costs some 50 ns.
     std::chrono::nanoseconds timeout = no_timeout;
 
     batch_limits limits{};

@@ -222,8 +222,10 @@ public:
     batch_id detach();
 
     /// Makes no more here or in batches below, from any thread: make throws errc::cancelled, the stop_token fires,
-    /// and what is not open on a thread goes at once; this batch when its guard closes. No-op if it is over. Cost:
-    /// a few microseconds, and a pass over the batches of the process where there are batches below.
+    /// and what is not open on a thread goes at once, as do buffers that nobody has pinned or mapped or is just
+    /// reading or writing; this batch when its guard closes. No-op if it is over. Cost: a few microseconds, a call
+    /// of each store that has its buffers, and a pass over the batches of the process where there are batches
+    /// below.
     void cancel() noexcept { detail::stop_batch(*batch_, id_, errc::cancelled); }
 
     /// Fires when the batch is cancelled, expires, or is asked to stop by the end of one above; on the thread that

@@ -206,10 +206,10 @@ private:
             detail::bring_back(raw());
         return *record_;
     }
-    /// All that is asked before an ordinary access, where no batch has a deadline or was cancelled.
+    /// All that is asked before an ordinary access.
     bool ready(std::size_t offset, std::size_t n) const noexcept {
         return alive() && offset <= size_ && n <= size_ - offset && record().is_here() &&
-               !record().from->registry.deadlines.used.load(std::memory_order_relaxed);
+               detail::is_surely_in_time(record().from->registry, raw());
     }
     result<void> refused(std::size_t offset, std::size_t n) const {
         if (errc const why = refusal(); why != errc{}) return make_error_code(why);

@@ -196,10 +196,20 @@ failure with_owner(registry_core& r, raw_handle h, batch_record const* expected,
     }
 }
 
+/// Whether neither the batch of a live buffer was cancelled nor its time can be up, as far as a look tells: where
+/// nobody watches deadlines, it is for the clock to say.
+inline bool is_surely_in_time(registry_core const& r, raw_handle h) noexcept {
+    if (!r.deadlines.used.load(std::memory_order_relaxed)) [[likely]]
+        return true;
+    if (!r.deadlines.watched.load(std::memory_order_relaxed)) return false;
+    batch_record const* const owner = owner_of(extent_of(h));
+    return owner && owner->cause.load(std::memory_order_acquire) == errc{};
+}
+
 /// Why a buffer is not to be used: it is freed, or its batch was cancelled, or its time is up. errc{}: it may be.
 inline errc refusal_of(registry_core& r, raw_handle h) {
     if (!is_alive(h)) return stale_because(h);
-    if (!r.deadlines.used.load(std::memory_order_relaxed)) [[likely]]
+    if (is_surely_in_time(r, h)) [[likely]]
         return {};
     return with_owner(r, h, nullptr,
                       [](batch_record& owner, extent const&) -> failure {
