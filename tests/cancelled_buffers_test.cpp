@@ -87,6 +87,7 @@ TEST_SUITE("cancelled, with its guard open") {
         batch_scope b(above, {.name = "to go"});
         auto const  here  = some(b, 1000);
         auto const  there = b.make_buffer<char>(10, any_store(other));
+        check_throws(errc::not_addressable, {}, [&] { there.map(); });
         auto const  kept  = above.make_buffer<int>(1, store);
         auto const  h     = b.make<int>(7);
         auto const  used  = above.usage().buffer_bytes;

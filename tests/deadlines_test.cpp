@@ -183,6 +183,25 @@ TEST_SUITE("timeout") {
         CHECK(reg.expire_overdue() > 1h);
     }
 
+    TEST_CASE_FIXTURE(world, "of all that go together it is known why") {
+        std::vector<batch_owner> all;
+        std::vector<handle<int>> made;
+        for (int i = 0; i < (TENURE_SANITIZED ? 1200 : 3000); ++i) {
+            all.emplace_back(reg, tenure::batch_options{.timeout = 1ms});
+            made.push_back(all.back().make<int>(i));
+        }
+        pass(1ms);
+        CHECK(reg.expire_overdue() == tenure::no_timeout);
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            CHECK(reg.status(all[i].id()) == batch_status::expired);
+            check_throws(errc::expired, {}, [&] { ++*made[i]; });
+        }
+        batch_scope again(reg);  // with the same memory
+        auto const  h = again.make<int>();
+        again.end();
+        check_throws(errc::stale_handle, {}, [&] { ++*h; });
+    }
+
     TEST_CASE_FIXTURE(world, "deadlines come in order, whatever was disarmed between") {
         dice                                               d(7);
         std::vector<std::pair<std::uint64_t, batch_owner>> all;

@@ -112,10 +112,10 @@ public:
             present();
             here const at(*this);
             at.memory_or_throw();
-            if (!at || !(record().mapped() || detail::note_mapped(raw()))) continue;
+            if (!at) continue;
             result<std::byte*> const first = record().from->store.try_address(record().where);
             if (!first) fail(first.error(), "map a buffer of");
-            return {reinterpret_cast<T*>(*first), size_};
+            if (record().mapped() || detail::note_mapped(raw())) return {reinterpret_cast<T*>(*first), size_};
         }
     }
 

@@ -309,6 +309,7 @@ struct batch_record {
     deadline_node              timer;        ///< armed if it is its own
 
     std::atomic<errc>              cause{};        ///< why it went, or has to, before its end
+    std::atomic<std::uint64_t>     lapse{0};       ///< the last batch with this record that did: lapses.hpp
     std::atomic<std::stop_source*> stop{nullptr};  ///< made when somebody asks for a token
 
     bool ends_as(std::uint8_t how) const noexcept { return ends.load(std::memory_order_relaxed) & how; }

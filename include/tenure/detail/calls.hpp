@@ -53,7 +53,7 @@ inline batch_status status_of(batch_record const& b, std::uint64_t id) noexcept 
     std::uint64_t const s     = b.state.load(std::memory_order_acquire);
     errc                cause = b.cause.load(std::memory_order_acquire);
     if (b.id.load(std::memory_order_acquire) != id || !same_batch(s, id)) {
-        cause = lapses.of_batch(id);
+        cause = lapse_of_batch(id);
         if (cause == errc{}) return batch_status::done;
     } else if (std::uint64_t const due = b.deadline.load(std::memory_order_relaxed); due) {
         bool const open = !(s & batch_flags::closed);

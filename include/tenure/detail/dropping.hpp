@@ -149,6 +149,7 @@ private:
 TENURE_COLD inline void drop_buffers(batch_record& b) noexcept {
     constexpr std::uint64_t not_now = batch_flags::undoing | batch_flags::checkpointed;
     if (!b.stores.load(std::memory_order_acquire) || b.state.load(std::memory_order_acquire) & not_now) return;
+    be_in(b);
     buffers_drop(b).run();
 }
 

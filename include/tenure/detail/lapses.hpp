@@ -9,15 +9,27 @@
 #include <mutex>
 
 #include <tenure/detail/liveness.hpp>
+#include <tenure/detail/onlooker.hpp>
+#include <tenure/detail/records.hpp>
 #include <tenure/detail/spin_lock.hpp>
 #include <tenure/error.hpp>
 
 namespace tenure::detail {
 
-/// Remembers which batches went before their end, and where their memory was, so that who comes too late learns
-/// why. The last 1,024 of them and of their runs, whatever the registry: what is older is just over, and stale; so
-/// are objects that filled another one's hole, and adopted ones. Looked at where an error is made, and nowhere
-/// else.
+/// Which batches went before their end, and where their memory was, so that who comes too late learns why. Each
+/// unit and each record remembers the last of them; so however many go together, all are known. The last 1,024 and
+/// their runs are known besides, where others have had the same units and records since. What is older is just
+/// over, and stale; so are objects that filled another one's hole, and adopted ones. Looked at where an error is
+/// made, and nowhere else.
+
+/// What a unit or a record remembers: a generation of it, and why that went. 0: nothing.
+constexpr std::uint64_t lapse_of(std::uint64_t generation, errc cause) noexcept {
+    return generation << 8 | static_cast<std::uint64_t>(cause);
+}
+constexpr errc cause_in(std::uint64_t lapse, std::uint64_t generation) noexcept {
+    return lapse >> 8 == generation ? static_cast<errc>(lapse & 255) : errc{};
+}
+
 class lapse_log {
 public:
     void add_batch(std::uint64_t id, errc cause) noexcept {
@@ -30,7 +42,7 @@ public:
         runs_[next_run_++ % size] = {begin, begin + bytes, generation, cause};
     }
 
-    /// errc{} if it is none of these.
+    /// errc{} if it is none of them.
     errc of_batch(std::uint64_t id) noexcept {
         if (!any_.load(std::memory_order_relaxed)) return {};
         std::scoped_lock const guard(lock_);
@@ -66,9 +78,21 @@ private:
 };
 inline constinit lapse_log lapses{};
 
+/// Of the batch with that id; errc{}: it did not, as far as is known.
+TENURE_COLD inline errc lapse_of_batch(std::uint64_t id) noexcept {
+    batch_record const* const b = record_of(id);
+    errc const cause = b ? cause_in(b->lapse.load(std::memory_order_acquire), id >> record_bits) : errc{};
+    return cause == errc{} ? lapses.of_batch(id) : cause;
+}
+
 /// Why a handle is stale.
 TENURE_COLD inline errc stale_because(raw_handle h) noexcept {
-    errc const cause = h.word ? lapses.of_object(h) : errc{};
+    if (!h.word) return errc::stale_handle;
+    onlooker const       here(h);
+    std::uintptr_t const at = to_address(h.pointer);
+    region* const        r  = region_of(at);
+    errc cause = r ? cause_in(r->at(at)->lapse.load(std::memory_order_acquire), generation_of(h.word)) : errc{};
+    if (cause == errc{}) cause = lapses.of_object(h);
     return cause == errc{} ? errc::stale_handle : cause;
 }
 
@@ -76,7 +100,7 @@ TENURE_COLD inline errc stale_because(raw_handle h) noexcept {
 TENURE_COLD inline errc over_because(batch_record const* b, std::uint64_t id) noexcept {
     errc cause{};
     if (b && b->id.load(std::memory_order_acquire) == id) cause = b->cause.load(std::memory_order_acquire);
-    if (cause == errc{}) cause = lapses.of_batch(id);
+    if (cause == errc{}) cause = lapse_of_batch(id);
     return cause == errc{} ? errc::batch_ended : cause;
 }
 

@@ -223,11 +223,16 @@ TENURE_COLD inline void log_lapse(batch_record& b) noexcept {
     errc const cause = b.cause.load(std::memory_order_acquire);
     if (cause == errc{}) return;
     b.books.touch();
-    lapses.add_batch(b.id.load(std::memory_order_relaxed), cause);
-    auto const log = [&](unit const* u) {
-        for (int n = 0; u && n < 256; u = u->next, ++n)
-            lapses.add_run(u->address, std::size_t{u->length} << unit_shift,
-                           generation_of(table_word(u->address).load(std::memory_order_relaxed)), cause);
+    std::uint64_t const id = b.id.load(std::memory_order_relaxed);
+    lapses.add_batch(id, cause);
+    b.lapse.store(lapse_of(id >> record_bits, cause), std::memory_order_release);
+    auto const log = [&](unit* u) {
+        for (int n = 0; u; u = u->next, ++n) {
+            word_t const generation = generation_of(table_word(u->address).load(std::memory_order_relaxed));
+            for (std::size_t i = 0; i < u->length; ++i)
+                u[i].lapse.store(lapse_of(generation, cause), std::memory_order_release);
+            if (n < 256) lapses.add_run(u->address, std::size_t{u->length} << unit_shift, generation, cause);
+        }
     };
     for_lanes(b, [&](lane const& l) { log(l.runs); });
     log(b.large);

@@ -87,7 +87,8 @@ struct unit {
     unit*                       prev_hole;
     std::atomic<std::uint32_t>
         over;  ///< small units, head of a large run: the number of the last burial here; 0: no owner is `buried`
-    std::atomic<saved_area*> undo;  ///< who notes what is written here, or null
+    std::atomic<saved_area*>   undo;   ///< who notes what is written here, or null
+    std::atomic<std::uint64_t> lapse;  ///< the last batch here that went before its end: lapses.hpp
 };
 
 struct supply;
