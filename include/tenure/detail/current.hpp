@@ -35,9 +35,12 @@ inline void leave(former_current& f) noexcept {
 
 /// `l` is current instead of what is, which is returned to be so again.
 inline former_current suspend_for(lane* l) noexcept {
-    thread_context& me = this_thread;
-    lane* const     up = std::exchange(me.current, l);
-    return {up, up ? up->serial.load(std::memory_order_relaxed) : 0, std::exchange(me.visiting, false)};
+    thread_context& me      = this_thread;
+    lane* const     up      = std::exchange(me.current, l);
+    bool const      visited = me.visiting;
+    if (visited) [[unlikely]]
+        me.visiting = false;
+    return {up, up ? up->serial.load(std::memory_order_relaxed) : 0, visited};
 }
 
 /// What was current before is so again. If that is over, what was current before that, as long as its record can

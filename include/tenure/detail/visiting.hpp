@@ -32,8 +32,11 @@ inline lane* lapsed_lane(batch_record const* b, std::uint64_t id) noexcept {
 struct visited_lane {
     lane* where;
     bool  entered;
+    bool  stays = false;  ///< it is current already
 };
 inline visited_lane lane_to_visit(std::uint64_t id) {
+    thread_context const& me = this_thread;
+    if (current_id() == id && (id || !me.current) && !me.visiting) return {me.current, false, true};
     batch_record* const b = find_anywhere(id);
     if (!b && !id) return {nullptr, false};
     if (!b) return {lapsed_lane(b, id), false};
@@ -54,40 +57,36 @@ inline visited_lane lane_to_visit(std::uint64_t id) {
 class visit {
 public:
     /// Throws std::bad_alloc: another thread is in all the lanes there are.
-    explicit visit(std::uint64_t id) {
-        thread_context const& me = this_thread;
-        if (current_id() == id && (id || !me.current) && !me.visiting) {
-            there_    = me.current;
-            previous_ = {there_, there_ ? there_->serial.load(std::memory_order_relaxed) : 0};
-            return;
-        }
-        visited_lane const to = lane_to_visit(id);
-        there_                = to.where;
-        entered_              = to.entered;
-        moved_                = true;
-        previous_             = suspend_for(there_);
-    }
+    explicit visit(std::uint64_t id) : visit(lane_to_visit(id)) {}
     ~visit() {
-        thread_context const& me = this_thread;
-        if (me.current != there_ || me.visiting) [[unlikely]]
+        thread_context& me = this_thread;
+        if (me.current != to_.where || me.visiting) [[unlikely]]
             put_back();
-        else if (moved_) resume(previous_, there_);
-        if (entered_) leave_visit(there_);
+        else if (!to_.stays) go_back(me);
+        if (to_.entered) leave_visit(to_.where);
     }
     visit(visit const&)            = delete;
     visit& operator=(visit const&) = delete;
 
 private:
+    explicit visit(visited_lane const& to) noexcept
+        : to_(to),
+          previous_(to.stays
+                        ? former_current{to.where, to.where ? to.where->serial.load(std::memory_order_relaxed) : 0}
+                        : suspend_for(to.where)) {}
+
+    void go_back(thread_context& me) noexcept {
+        if (previous_.where) resume(previous_, to_.where);
+        else me.current = nullptr;
+    }
     TENURE_COLD void put_back() noexcept {
         former_current now = suspend_for(nullptr);
-        resume(previous_, entered_ ? there_ : nullptr);
+        resume(previous_, to_.entered ? to_.where : nullptr);
         leave(now);
     }
 
-    lane*          there_   = nullptr;
-    bool           entered_ = false;
-    bool           moved_   = false;
-    former_current previous_;
+    visited_lane const to_;
+    former_current     previous_;
 };
 
 }  // namespace tenure::detail
