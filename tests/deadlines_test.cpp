@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <stop_token>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -106,6 +107,59 @@ TEST_SUITE("timeout") {
         CHECK(b.try_make<int>().error() == errc::expired);
         CHECK(lane.try_make<int>().error() == errc::expired);
         CHECK(c.try_make<int>().error() == errc::expired);
+    }
+
+    TEST_CASE_FIXTURE(world, "and so does who enters, pins, or opens a batch below") {
+        batch_scope                other(reg);
+        auto const                 h = other.make<int>();
+        constexpr std::size_t      n = 4;
+        std::array<batch_owner, n> late;
+        for (batch_owner& b : late) b = batch_owner(reg, {.timeout = 10ms});
+        batch_scope guard(reg, {.timeout = 10ms});
+        pass(10ms);
+        check_throws(errc::expired, {"enter"}, [&] { auto const in = reg.enter(late[0].id()); });
+        check_throws(errc::expired, {"enter"}, [&] { auto const in = late[1].enter(); });
+        check_throws(errc::expired, {"below"}, [&] { reg.new_batch({}, late[2].id()); });
+        check_throws(errc::expired, {"enter"}, [&] { auto const in = guard.enter(); });
+        CHECK(guard.stop_token().stop_requested());
+        check_throws(errc::expired, {"below"}, [] { batch_scope const below; });
+        guard.end();
+        batch_scope pinning(reg, {.timeout = 10ms});
+        pass(10ms);
+        check_throws(errc::expired, {"pin"}, [&] { auto const p = tenure::pin(h); });
+        check_throws(errc::expired, {"borrow"}, [&] { pinning.borrow(h); });
+    }
+
+    TEST_CASE_FIXTURE(world, "handles to what it was given say why, and those to what it gave away do not") {
+        handle<int>         kept_from_hop, own, kept_out;
+        handle<std::string> with_destructor;
+        batch_scope         above(reg);
+        {
+            batch_owner request(reg, {.timeout = 10ms}, above.id());
+            {
+                auto const  in = request.enter();
+                batch_scope hop;
+                kept_from_hop   = hop.keep(hop.make<int>(1));
+                with_destructor = hop.keep(hop.make<std::string>("kept"));
+            }
+            {
+                auto const  in = request.enter();
+                batch_scope hop({.timeout = 1ms});
+                own      = hop.make<int>(2);
+                kept_out = hop.keep(hop.make<int>(3));
+                reg.transfer_ownership(kept_out, above.id());
+                pass(1ms);
+                reg.expire_overdue();
+            }
+            check_throws(errc::stale_handle, {}, [&] { ++*own; });  // others have something in its unit
+            pass(10ms);
+            reg.expire_overdue();
+            check_throws(errc::expired, {}, [&] { ++*kept_from_hop; });
+            check_throws(errc::expired, {}, [&] { *with_destructor += "x"; });
+        }
+        CHECK(*kept_out == 3);
+        reg.free(kept_out);
+        check_throws(errc::stale_handle, {}, [&] { ++*kept_out; });
     }
 
     TEST_CASE_FIXTURE(world, "a child has what is left to its parent") {

@@ -86,6 +86,7 @@ public:
     /// co_await. Throws std::bad_alloc, batch_ended.
     [[nodiscard]] entered enter() const {
         auto* const b = detail::find_anywhere(id_.value);
+        if (b) detail::look_at_the_clock(*b, id_.value);
         if (b && detail::visit_primary(*b, id_.value)) return entered(&b->primary);
         return entered(detail::enter_held(held("enter batch ")));
     }
@@ -125,6 +126,7 @@ private:
         if (!current) return registry::global().new_batch(options, {}, where);
         auto* const r = current->batch->registry.load(std::memory_order_relaxed);
         if (!r) throw error(current->batch->why_closed(), "open a batch below one that is over");
+        detail::mind_the_clock(*current->batch);
         auto* const b = detail::open_batch(*r, current->batch, &options, false, where);
         return {b->id.load(std::memory_order_relaxed)};
     }

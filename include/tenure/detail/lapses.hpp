@@ -19,15 +19,16 @@ namespace tenure::detail {
 /// Which batches went before their end, and where their memory was, so that who comes too late learns why. Each
 /// unit and each record remembers the last of them; so however many go together, all are known. The last 1,024 and
 /// their runs are known besides, where others have had the same units and records since. What is older is just
-/// over, and stale; so are objects that filled another one's hole, and adopted ones. Looked at where an error is
-/// made, and nowhere else.
+/// over, and stale; so is what lay in a unit where others had something, too, and what was adopted. Looked at where
+/// an error is made, and nowhere else.
 
-/// What a unit or a record remembers: a generation of it, and why that went. 0: nothing.
-constexpr std::uint64_t lapse_of(std::uint64_t generation, errc cause) noexcept {
-    return generation << 8 | static_cast<std::uint64_t>(cause);
+/// What a unit or a record remembers: a generation of it, how often its holes were filled in that, and why it went.
+/// 0: nothing.
+constexpr std::uint64_t lapse_of(std::uint64_t generation, std::uint64_t passes, errc cause) noexcept {
+    return generation << 16 | (passes & 255) << 8 | static_cast<std::uint64_t>(cause);
 }
 constexpr errc cause_in(std::uint64_t lapse, std::uint64_t generation) noexcept {
-    return lapse >> 8 == generation ? static_cast<errc>(lapse & 255) : errc{};
+    return generation - (lapse >> 16) <= (lapse >> 8 & 255) ? static_cast<errc>(lapse & 255) : errc{};
 }
 
 class lapse_log {

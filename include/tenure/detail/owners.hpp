@@ -145,9 +145,9 @@ inline failure share_with(registry_core& r, raw_handle h, std::uint64_t to_id, b
                           std::uint64_t common = 0) {
     found const to = find_batch(r, to_id);
     if (!to.known || (to.record && is_common(*to.record))) return {errc::no_such_batch};
-    if (!to.record) return {errc::batch_ended};
+    if (!to.record) return {over_because(nullptr, to_id)};
     kept_open const target(*to.record, to_id);
-    if (!target) return {errc::batch_ended, to.record};
+    if (!target) return {over_because(to.record, to_id), to.record};
     batch_as_owner owner{*to.record};
     if (common) {
         joining const how = owner.join(*record_of(common), common);
@@ -163,9 +163,9 @@ inline failure share_with(registry_core& r, raw_handle h, std::uint64_t to_id, b
 inline failure unshare_with(registry_core& r, raw_handle h, std::uint64_t id) {
     found const from = find_batch(r, id);
     if (!from.known) return {errc::no_such_batch};
-    if (!from.record) return {errc::batch_ended};
+    if (!from.record) return {over_because(nullptr, id)};
     kept_open const batch(*from.record, id, unless_over);
-    if (!batch) return {errc::batch_ended, from.record};
+    if (!batch) return {over_because(from.record, id), from.record};
     return free_one(r, h, from.record);
 }
 

@@ -27,7 +27,7 @@ inline pin_attempt pin_of(batch_record& user, batch_record& owner, std::uint64_t
                           bool borrowed, std::source_location where) noexcept {
     registry_core&   r = *user.registry.load(std::memory_order_relaxed);
     std::unique_lock graph(r.uses.mutex);
-    if (user.closed()) return {{errc::batch_ended, &user}};
+    if (user.closed()) return {{user.why_closed(), &user}};
     pinned_object* o = r.uses.find(x.begin);
     pin_attempt    done{{errc::memory_full, &user, sizeof(pin_record)}};
     if (o) {
@@ -60,7 +60,8 @@ inline pin_attempt pin_of(batch_record& user, batch_record& owner, std::uint64_t
 /// `user`, which cannot go meanwhile, uses the object from now on. Any thread.
 inline pin_attempt pin_for(batch_record& user, raw_handle h, bool borrowed, std::source_location where) noexcept {
     registry_core const* const r = user.registry.load(std::memory_order_relaxed);
-    if (!r) return {{errc::batch_ended, &user}};
+    if (!r) return {{user.why_closed(), &user}};
+    look_at_the_clock(user, user.id.load(std::memory_order_relaxed));
     h = resolve(h);
     onlooker const here(h);
     for (;;) {
@@ -75,7 +76,7 @@ inline pin_attempt pin_for(batch_record& user, raw_handle h, bool borrowed, std:
             if (!done.moved) return done;
         }
         if (is_alive(h) && owner_of(x) == owner && owner->id.load(std::memory_order_acquire) == id)
-            return {{ours ? errc::batch_ended : errc::not_owner, owner}};
+            return {{ours ? owner->why_closed() : errc::not_owner, owner}};
     }
 }
 
@@ -83,9 +84,9 @@ inline pin_attempt pin_for(batch_record& user, raw_handle h, bool borrowed, std:
 inline failure borrow_for(registry_core& r, std::uint64_t user, raw_handle h, std::source_location where) noexcept {
     found const by = find_batch(r, user);
     if (!by.known) return {errc::no_such_batch};
-    if (!by.record) return {errc::batch_ended};
+    if (!by.record) return {over_because(nullptr, user)};
     held_batch const held(*by.record, user, batch_flags::closed);
-    return held ? pin_for(*by.record, h, true, where).why : failure{errc::batch_ended, by.record};
+    return held ? pin_for(*by.record, h, true, where).why : failure{over_because(by.record, user), by.record};
 }
 
 /// Owns a pin; empty once that is released, and that is at the end of the batch that took it at the latest.

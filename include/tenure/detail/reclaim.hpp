@@ -192,9 +192,23 @@ inline bool release_plainly(batch_record& b) noexcept {
     return true;
 }
 
+/// What was `b`'s in this unit went before its end. Where others have something there, it is not told: what is
+/// theirs must not seem to have gone so. Under the unit's lock, or while it is not tracked.
+inline void note_lapse(place p, batch_record const& b, errc cause) noexcept {
+    batch_record const* const home = p.head()->home.load(std::memory_order_relaxed);
+    if (home && home != &b) return;
+    bool const tracked = p.u->tracked.load(std::memory_order_relaxed);
+    for (share const* s = tracked ? p.u->shares.load(std::memory_order_relaxed) : nullptr; s; s = s->next_here)
+        if (s->owner != &b && s->granules) return;
+    p.u->lapse.store(
+        lapse_of(generation_of(p.word().load(std::memory_order_relaxed)), tracked ? p.u->passes : 0, cause),
+        std::memory_order_release);
+}
+
 /// A unit's lock is taken before its owners': so a share is looked up again, for the unit may have been retired by
 /// whoever freed the last object there.
 inline void close_shares(batch_record& b) noexcept {
+    errc const lapsed = b.cause.load(std::memory_order_relaxed);
     for (;;) {
         place    p{};
         onlooker here;
@@ -208,7 +222,9 @@ inline void close_shares(batch_record& b) noexcept {
         bool   retired = false;
         {
             std::scoped_lock const guard(p.u->lock);
-            if (share* const s = find_share(p.u, &b)) retired = close_share(p, s, fresh);
+            share* const           s = find_share(p.u, &b);
+            if (s && lapsed != errc{}) note_lapse(p, b, lapsed);
+            if (s) retired = close_share(p, s, fresh);
         }
         if (retired) give_part(p.u, 1, fresh);
     }
@@ -225,13 +241,19 @@ TENURE_COLD inline void log_lapse(batch_record& b) noexcept {
     b.books.touch();
     std::uint64_t const id = b.id.load(std::memory_order_relaxed);
     lapses.add_batch(id, cause);
-    b.lapse.store(lapse_of(id >> record_bits, cause), std::memory_order_release);
+    b.lapse.store(lapse_of(id >> record_bits, 0, cause), std::memory_order_release);
     auto const log = [&](unit* u) {
         for (int n = 0; u; u = u->next, ++n) {
-            word_t const generation = generation_of(table_word(u->address).load(std::memory_order_relaxed));
-            for (std::size_t i = 0; i < u->length; ++i)
-                u[i].lapse.store(lapse_of(generation, cause), std::memory_order_release);
-            if (n < 256) lapses.add_run(u->address, std::size_t{u->length} << unit_shift, generation, cause);
+            std::uintptr_t const base = u->address;
+            for (std::size_t i = 0; i < u->length; ++i) {
+                place const      p{region_of(base), u + i, base + (i << unit_shift)};
+                std::unique_lock guard(p.u->lock, std::defer_lock);
+                if (p.u->tracked.load(std::memory_order_acquire)) guard.lock();
+                note_lapse(p, b, cause);
+            }
+            if (n < 256 && !u->guarded.load(std::memory_order_relaxed))
+                lapses.add_run(base, std::size_t{u->length} << unit_shift,
+                               generation_of(table_word(base).load(std::memory_order_relaxed)), cause);
         }
     };
     for_lanes(b, [&](lane const& l) { log(l.runs); });

@@ -119,6 +119,22 @@ TENURE_COLD inline bool notice_deadline(batch_record& b) noexcept {
     return b.closed();
 }
 
+/// Where nobody watches deadlines: for who is inside, or holds the batch.
+inline void mind_the_clock(batch_record& b) noexcept {
+    if (b.limited && minds_the_clock(b)) [[unlikely]]
+        notice_deadline(b);
+}
+
+/// And for whoever comes to it.
+inline void look_at_the_clock(batch_record& b, std::uint64_t id) noexcept {
+    registry_core const* const r = b.registry.load(std::memory_order_acquire);
+    if (!r || !r->deadlines.used.load(std::memory_order_relaxed) ||
+        r->deadlines.watched.load(std::memory_order_relaxed) || is_root(b) || !hold(b, id))
+        return;
+    mind_the_clock(b);
+    let_go(&b);
+}
+
 /// Expires all of a registry whose time is up. How long till the next, or no_timeout.
 inline std::chrono::nanoseconds expire_overdue(registry_core& r) noexcept {
     deadline_queue& q = r.deadlines;

@@ -16,7 +16,7 @@ class undo_claim {
 public:
     undo_claim(batch_record& b, std::uint64_t id, std::uint64_t unless) noexcept {
         if (!hold(b, id, unless)) {
-            why_ = errc::batch_ended;
+            why_ = over_because(&b, id);
             return;
         }
         batch_ = &b;

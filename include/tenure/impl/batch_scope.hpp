@@ -27,6 +27,7 @@ inline batch_scope::batch_scope(detail::registry_core* core, detail::batch_recor
     } else if (!core) {
         detail::refuse_below(*parent);
     }
+    detail::mind_the_clock(*parent);
     batch_ = detail::open_batch(*core, parent, options, true, where);
     id_    = batch_->id.load(std::memory_order_relaxed);
 }
@@ -71,6 +72,7 @@ inline batch_report batch_scope::discard() {
 }
 
 inline detail::lane* batch_scope::enter_as(bool exclusive) const {
+    detail::look_at_the_clock(*batch(), id_);
     if (!detail::hold(*batch(), id_))
         throw error(detail::over_because(batch_, id_), "enter batch " + detail::label_of(*batch_));
     return detail::enter_held(*batch_, exclusive);

@@ -62,7 +62,8 @@ inline batch_id registry::new_batch(batch_options const& options, batch_id paren
     detail::batch_record* up = core_->root;
     if (parent) {
         up = find(parent, "open a batch below ").record;
-        if (!up)
+        if (up) detail::look_at_the_clock(*up, parent.value);
+        if (!up || up->id.load(std::memory_order_acquire) != parent.value)
             throw error(detail::over_because(up, parent.value),
                         "open a batch below #" + std::to_string(parent.value));
     }
@@ -173,6 +174,7 @@ inline void registry::commit(batch_id id) { detail::end_checkpoint(live(id, "com
 
 inline entered registry::enter(batch_id id) {
     auto* const b = find(id, "enter batch ").record;
+    if (b) detail::look_at_the_clock(*b, id.value);
     if (b && detail::visit_primary(*b, id.value)) return entered(&b->primary);
     if (!b || (!detail::is_root(*b) && !detail::hold(*b, id.value)))
         throw error(detail::over_because(b, id.value), "enter batch #" + std::to_string(id.value));
