@@ -161,8 +161,12 @@ public:
 
     /// On return, what persist() kept is on stable storage. Many at once: tenure::sync. Throws as persist().
     void sync() const {
-        tenure::block const b = present().where;
-        must(record().from->store.try_sync({&b, 1}), "sync");
+        for (;;) {
+            present();
+            here const at(*this);
+            at.memory_or_throw();
+            if (at) return must(record().from->store.try_sync({&record().where, 1}), "sync");
+        }
     }
 
     friend bool operator==(buffer const&, buffer const&) noexcept  = default;

@@ -19,12 +19,17 @@ native_view<Device> native(buffer<T> const& b) {
     any_store const             in = b.stores().front();
     device_store<Device>* const on = in.get_if<device_store<Device>>();
     if (!on) detail::throw_store_error(make_error_code(errc::not_addressable), "take a native view of", in);
-    auto view = on->view(b.block());
-    if (!view) {
-        if (!b.alive()) throw error(errc::stale_handle, "native");
-        detail::throw_store_error(view.error(), "take a native view of", in);
+    detail::raw_handle const    what = detail::handle_access::raw(b);
+    detail::buffer_access const at(static_cast<detail::buffer_record const*>(what.pointer));
+    if (!at) throw std::bad_alloc();
+    for (;;) {
+        auto view = on->view(b.block());
+        if (!view) {
+            if (!b.alive()) throw error(errc::stale_handle, "native");
+            detail::throw_store_error(view.error(), "take a native view of", in);
+        }
+        if (detail::note_mapped(what)) return *std::move(view);
     }
-    return *std::move(view);
 }
 
 }  // namespace tenure

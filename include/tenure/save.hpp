@@ -118,6 +118,7 @@ inline void save(batch_id id, std::filesystem::path const& directory) {
     };
     for (detail::buffer_name const* const n : detail::names_in(*b)) {
         auto const& from = *static_cast<detail::buffer_record const*>(n->what.pointer);
+        if (!from.is_here()) fail(detail::without_bytes(*b).code);
         add(n->bytes, prefix + std::string(n->text), [&](block const& made) {
             return detail::copy_block(from.from->store, from.where, target, made, n->bytes);
         });
@@ -148,11 +149,14 @@ inline restored_buffers restore(std::filesystem::path const& directory) {
     std::string const prefix = detail::save_names(detail::current_save(*from));
     for (std::string const& name : from->names()) {
         if (!name.starts_with(prefix)) continue;
-        std::string const        plain = name.substr(prefix.size());
-        block const              where = detail::require_saved(from->find(name), *from);
-        detail::raw_handle const made  = detail::make_buffer_in(l, where.bytes, 64, {});
-        auto const&              to    = *static_cast<detail::buffer_record const*>(made.pointer);
-        auto const               done  = detail::copy_block(source, where, to.from->store, to.where, where.bytes);
+        std::string const           plain = name.substr(prefix.size());
+        block const                 where = detail::require_saved(from->find(name), *from);
+        detail::raw_handle const    made  = detail::make_buffer_in(l, where.bytes, 64, {});
+        auto const&                 to    = *static_cast<detail::buffer_record const*>(made.pointer);
+        detail::buffer_access const at(&to);
+        if (!at) throw std::bad_alloc();
+        if (!to.is_here()) detail::throw_failure({l.batch->why_closed(), l.batch}, "restore to batch ");
+        auto const done = detail::copy_block(source, where, to.from->store, to.where, where.bytes);
         if (!done) detail::throw_copy_error(done.error(), "restore", source, to.from->store);
         detail::name_buffer(l, made, where.bytes, plain);
         out.all_.emplace(plain, restored_buffers::piece{made, where.bytes});

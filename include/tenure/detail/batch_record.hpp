@@ -308,9 +308,10 @@ struct batch_record {
     std::atomic<std::uint64_t> deadline{0};  ///< its own or that of one above, whichever is first; 0: none
     deadline_node              timer;        ///< armed if it is its own
 
-    std::atomic<errc>              cause{};        ///< why it went, or has to, before its end
-    std::atomic<std::uint64_t>     lapse{0};       ///< the last batch with this record that did: lapses.hpp
-    std::atomic<std::stop_source*> stop{nullptr};  ///< made when somebody asks for a token
+    std::atomic<errc>              cause{};             ///< why it went, or has to, before its end
+    std::atomic<bool>              rolled_back{false};  ///< it may be forgotten which buffers were mapped
+    std::atomic<std::uint64_t>     lapse{0};            ///< the last batch with this record that did: lapses.hpp
+    std::atomic<std::stop_source*> stop{nullptr};       ///< made when somebody asks for a token
 
     bool ends_as(std::uint8_t how) const noexcept { return ends.load(std::memory_order_relaxed) & how; }
     void end_as(std::uint8_t how) noexcept {

@@ -68,6 +68,8 @@ public:
             return;
         slot_->at.store(nullptr, std::memory_order_release);
         slot_->next_free = std::exchange(this_thread.slots, slot_);
+        if (this_thread.exiting) [[unlikely]]
+            give_at_exit();
     }
     buffer_access(buffer_access const&)            = delete;
     buffer_access& operator=(buffer_access const&) = delete;
@@ -76,6 +78,11 @@ public:
     explicit operator bool() const noexcept { return slot_; }
 
 private:
+    TENURE_COLD static void give_at_exit() noexcept {
+        std::scoped_lock const guard(process.mutex);
+        give_access_slots(std::exchange(this_thread.slots, nullptr));
+    }
+
     access_slot* slot_;
 };
 

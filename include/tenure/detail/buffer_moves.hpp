@@ -53,6 +53,39 @@ inline std::optional<buffer_record> look_at_buffer(raw_handle h, extent const& x
     return b ? std::optional(*b) : std::nullopt;
 }
 
+/// A buffer's block stays its own while this lives, whatever becomes of the batch.
+class block_hold {
+public:
+    block_hold(raw_handle h, extent const& x) noexcept : what_(h), at_(x) { held_ = count(1); }
+    ~block_hold() {
+        if (held_) count(-1);
+    }
+    block_hold(block_hold const&)            = delete;
+    block_hold& operator=(block_hold const&) = delete;
+
+    /// False: it has none, or is gone.
+    explicit operator bool() const noexcept { return held_; }
+
+private:
+    bool count(int n) const noexcept {
+        object_lock const    guard(at_);
+        buffer_record* const b = is_alive(what_, true) ? as_buffer(at_) : nullptr;
+        if (!b || (n > 0 && b->evicted())) return false;
+        b->add_readers(n);
+        return true;
+    }
+
+    raw_handle what_;
+    extent     at_;
+    bool       held_;
+};
+
+/// Why a buffer of this batch has no bytes.
+inline failure without_bytes(batch_record const& owner) noexcept {
+    errc const over = owner.cause.load(std::memory_order_acquire);
+    return {over == errc{} ? errc::evicted : over, &owner};
+}
+
 /// The buffer has another block in another store, or everything is as it was. Throws stale_handle, batch_ended,
 /// not_owner, object_pinned, memory_full, and what the stores say.
 inline void move_buffer_to(registry_core& r, raw_handle h, any_store const& named, std::size_t alignment) {
@@ -60,7 +93,8 @@ inline void move_buffer_to(registry_core& r, raw_handle h, any_store const& name
         if (has_checkpoint(owner) && is_under_checkpoint(owner, x.begin)) return {errc::not_restorable, &owner};
         std::optional<buffer_record> const seen = look_at_buffer(h, x, owner);
         if (!seen) return {errc::stale_handle};
-        if (seen->evicted()) return {errc::evicted, &owner};
+        block_hold const held(h, x);
+        if (seen->evicted() || (!held && is_alive(h))) return without_bytes(owner);
         if (is_pinned(r, h)) return {errc::object_pinned, &owner};
         buffer_record const& before = *seen;
         supply_guard const   to(owner, named);
@@ -85,8 +119,8 @@ inline void move_buffer_to(registry_core& r, raw_handle h, any_store const& name
             buffer_record* const b = buffer_of(h, x, owner);
             if (guard.pinned()) return {errc::object_pinned, &owner};
             if (!b || b->where != before.where)
-                return {errc::stale_handle};  // another thread was faster: once more
-            if (b->readers()) return {errc::object_pinned, &owner};
+                return {errc::stale_handle};                             // another thread was faster: once more
+            if (b->readers() > 1) return {errc::object_pinned, &owner};  // somebody else, too
             target.keep(&stored::received);
             charged.keep();
             b->from  = &*to;

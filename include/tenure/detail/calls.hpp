@@ -170,7 +170,7 @@ failure keep_all(batch_record& from, ForEach for_each) {
         return true;
     });
     shared.commit([&](raw_handle h) { g.log(h); });
-    return {};
+    return g.lost() ? failure{from.why_closed(), &from} : failure{};
 }
 
 /// Calls f(owner, extent) for the batch that owns the object, which must be `expected` if that is one, and is held

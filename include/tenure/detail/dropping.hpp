@@ -4,7 +4,9 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -13,17 +15,54 @@
 
 namespace tenure::detail {
 
-/// The buffers of a batch that is cancelled, or whose time is up, while somebody is still inside: their blocks go
-/// at once, and the buffers themselves, without bytes, with the batch. What is pinned stays, what a thread is just
-/// at, and what somebody has the address of.
+/// Blocks that batches have lost, in lists by store. They are freed when this ends, in one call each: with no batch
+/// held, for a store may take its time, and a guard that closes meanwhile must not be kept from it. What a store
+/// cannot free is tried again like others of its supply.
+class dropped_blocks {
+public:
+    dropped_blocks() noexcept = default;
+    ~dropped_blocks() {
+        while (std::unique_ptr<part> const p = std::exchange(first_, nullptr)) {
+            first_ = std::move(p->next);
+            if (auto const done = p->from->store.deallocate(p->blocks->blocks()); !done)
+                p->from->refused.add(std::move(p->blocks), done.error());
+            leave_supply(*p->from);
+        }
+    }
+    dropped_blocks(dropped_blocks const&)            = delete;
+    dropped_blocks& operator=(dropped_blocks const&) = delete;
+
+    /// A list with room for one more, made for `room` of them. Null: memory is full.
+    block_list* list_for(supply& s, std::size_t room) noexcept {
+        for (part const* p = first_.get(); p; p = p->next.get())
+            if (p->from == &s && p->blocks->count < p->blocks->room) return p->blocks.get();
+        owned_block_list      list = make_block_list(room);
+        std::unique_ptr<part> more(list ? new (std::nothrow) part{&s, std::move(list), nullptr} : nullptr);
+        if (!more) return nullptr;
+        hold_supply(s);
+        more->next = std::move(first_);
+        first_     = std::move(more);
+        return first_->blocks.get();
+    }
+
+private:
+    struct part {
+        supply*               from;
+        owned_block_list      blocks;
+        std::unique_ptr<part> next;
+    };
+
+    std::unique_ptr<part> first_;
+};
+
+/// The buffers of a batch that is cancelled, or whose time is up, while somebody is still inside: they lose their
+/// blocks at once, and go themselves with the batch. What is pinned stays, what a thread is just at, and what
+/// somebody has the address of.
 ///
 /// The batch is held, and nothing is made in it any more. One thread at a time.
 class buffers_drop {
 public:
-    explicit buffers_drop(batch_record& b) noexcept : batch_(b) {}
-    ~buffers_drop() { free_all(); }
-    buffers_drop(buffers_drop const&)            = delete;
-    buffers_drop& operator=(buffers_drop const&) = delete;
+    buffers_drop(batch_record& b, dropped_blocks& to) noexcept : batch_(b), to_(to) {}
 
     void run() noexcept {
         {
@@ -34,6 +73,7 @@ public:
             heavy_barrier();
             for (std::size_t i = 0; i < count_; ++i) settle(taken_[i]);
         }
+        refund_batch(batch_, bytes_);
     }
 
 private:
@@ -42,17 +82,11 @@ private:
         supply*              from;
         block                where;
     };
-    struct part {
-        supply*          from = nullptr;
-        owned_block_list blocks;
-    };
-
-    static constexpr std::size_t at_once = 64;
 
     /// From here on these say that they have no bytes.
     std::size_t take_some() noexcept {
         count_ = 0;
-        while (count_ < at_once && take_next()) {}
+        while (count_ < taken_.size() && take_next()) {}
         return count_;
     }
 
@@ -90,67 +124,33 @@ private:
 
     /// What a thread is at goes at the end of the batch; and so does what there is no memory to remember.
     void settle(taken const& t) noexcept {
-        part* const            p = is_accessed(t.buffer) ? nullptr : part_for(*t.from);
+        bool const             stays = is_accessed(t.buffer);
+        block_list* const      list  = stays ? nullptr : to_.list_for(*t.from, buffers_in(*t.from));
         std::scoped_lock const guard(batch_.lock);
-        if (p && p->blocks->count < p->blocks->room) p->blocks->add(t.where);
-        else find_stored(batch_, *t.from)->to_free->add(t.where);
+        stored&                in = *find_stored(batch_, *t.from);
+        (list ? list : in.to_free.get())->add(t.where);
+        if (!list) return;
+        in.freed += t.where.bytes;
+        bytes_ += t.where.bytes;
+    }
+    std::size_t buffers_in(supply const& s) noexcept {
+        std::scoped_lock const guard(batch_.lock);
+        return find_stored(batch_, s)->live().buffers;
     }
 
-    part* part_for(supply& s) noexcept {
-        part* free = nullptr;
-        for (part& p : parts_) {
-            if (p.from == &s) return &p;
-            if (!p.from) free = &p;
-        }
-        if (!free) {
-            free_all();
-            free = parts_.data();
-        }
-        std::size_t room = 0;
-        {
-            std::scoped_lock const guard(batch_.lock);
-            room = find_stored(batch_, s)->live().buffers;
-        }
-        free->blocks = make_block_list(room);
-        if (!free->blocks) return nullptr;
-        free->from = &s;
-        return free;
-    }
-
-    /// One call a store.
-    void free_all() noexcept {
-        for (part& p : parts_) {
-            if (!p.from) continue;
-            free_list(*std::exchange(p.from, nullptr), std::move(p.blocks));
-        }
-    }
-    void free_list(supply& s, owned_block_list blocks) noexcept {
-        auto const        done = s.store.deallocate(blocks->blocks());
-        std::size_t const sum  = blocks->bytes();
-        {
-            std::scoped_lock const guard(batch_.lock);
-            stored&                in = *find_stored(batch_, s);
-            for (block const& gone : blocks->blocks()) in.freed += gone.bytes;
-            if (!done) {
-                ++batch_.store_errors;
-                batch_.store_error = done.error();
-            }
-        }
-        refund_batch(batch_, sum);
-        if (!done) s.refused.add(std::move(blocks), done.error());
-    }
-
-    batch_record&              batch_;
-    std::size_t                count_ = 0;
-    std::array<taken, at_once> taken_{};
-    std::array<part, 4>        parts_{};
+    batch_record&          batch_;
+    dropped_blocks&        to_;
+    std::size_t            count_ = 0, bytes_ = 0;
+    std::array<taken, 256> taken_{};
 };
 
-TENURE_COLD inline void drop_buffers(batch_record& b) noexcept {
+/// Nothing where a checkpoint could bring contents back, or has.
+TENURE_COLD inline void drop_buffers(batch_record& b, dropped_blocks& to) noexcept {
     constexpr std::uint64_t not_now = batch_flags::undoing | batch_flags::checkpointed;
     if (!b.stores.load(std::memory_order_acquire) || b.state.load(std::memory_order_acquire) & not_now) return;
+    if (b.rolled_back.load(std::memory_order_acquire)) return;
     be_in(b);
-    buffers_drop(b).run();
+    buffers_drop(b, to).run();
 }
 
 }  // namespace tenure::detail

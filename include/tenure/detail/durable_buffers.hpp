@@ -21,6 +21,8 @@ inline void persist_buffer(raw_handle h, std::string_view name) {
         if (has_checkpoint(owner) && is_under_checkpoint(owner, x.begin)) return {errc::not_restorable, &owner};
         std::optional<buffer_record> const seen = look_at_buffer(h, x, owner);
         if (!seen) return {errc::stale_handle};
+        block_hold const held(h, x);
+        if (!held) return is_alive(h) ? without_bytes(owner) : failure{errc::stale_handle};
         buffer_record const& before = *seen;
         auto const           kept   = before.from->store.try_keep(before.where, name);
         if (!kept) throw_store_error(kept.error(), "persist a buffer in", before.from->store);

@@ -85,6 +85,7 @@ void renew_buffer(registry_core& r, raw_handle h, std::size_t alignment, F fill)
         object_lock const    guard(x);
         buffer_record* const b = buffer_of(h, x, owner);
         if (!b || !b->evicted() || b->from != &s) return {errc::stale_handle};  // it was given away: once more
+        if (errc const over = owner.cause.load(std::memory_order_acquire); over != errc{}) return {over, &owner};
         target.keep(&stored::received);
         charged.keep();
         b->where = *fresh;
@@ -170,12 +171,17 @@ TENURE_COLD inline void bring_back(raw_handle h) {
     }
 }
 
-/// Somebody asks for its address. False: it has lost its bytes.
-TENURE_COLD inline bool note_mapped(raw_handle h) {
-    auto const* const              b   = static_cast<buffer_record const*>(h.pointer);
-    [[maybe_unused]] failure const why =  // where its batch is just ending, nobody takes them
-        with_record(b->from->registry, h, [](buffer_record& now) { now.set_mapped(true); });
-    return b->is_here();
+/// Somebody has its address from here on. False: it has lost its bytes, or is gone. Whatever becomes of its batch
+/// meanwhile: who takes blocks away does it under the object's lock.
+TENURE_COLD inline bool note_mapped(raw_handle h) noexcept {
+    onlooker const here(h);
+    if (!is_alive(h)) return false;
+    extent const         x = extent_of(h);
+    object_lock const    guard(x);
+    buffer_record* const b = is_alive(h, true) ? as_buffer(x) : nullptr;
+    if (!b || b->evicted()) return false;
+    b->set_mapped(true);
+    return true;
 }
 
 /// All of it is written anew, so what it was need not come back.

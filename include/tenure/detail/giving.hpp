@@ -64,6 +64,7 @@ public:
             if (has_checkpoint(from_) && is_under_checkpoint(from_, x.begin)) return {errc::not_restorable, &from_};
             buffer_record const* const b = as_buffer(x);
             if (b && b->in_transit()) continue;
+            if (b && was_dropped(*b)) return {from_.why_closed(), &from_};
             if (!x.large && !reserve_shares(x)) return {errc::memory_full, &to_, sizeof(share)};
             wants_proxy = x.header && stays_listed(x);
             if (b) buffer = *b;
@@ -114,6 +115,10 @@ public:
             use_lock guard(from_, x);
             if (!still_owned(h, x, from_) || (x.header && stays_listed(x) && !spare_)) return false;
             if (buffer_record* const b = as_buffer(x)) {
+                if (was_dropped(*b)) {
+                    lost_ = true;
+                    return false;
+                }
                 if (!move_buffer(*b)) return false;
                 if (!b->lent()) bytes += b->where.bytes;
                 b->set_in_transit(telling::concerns(*b));
@@ -141,6 +146,9 @@ public:
         return true;
     }
 
+    /// Something that was prepared had lost its bytes when it came to it, for its batch was cancelled.
+    bool lost() const noexcept { return lost_; }
+
 private:
     /// Buffers that commit() will move, by store.
     struct promised {
@@ -148,6 +156,11 @@ private:
         supply*     from;
         std::size_t count;
     };
+
+    /// It has lost its bytes because its batch was cancelled, or its time was up.
+    bool was_dropped(buffer_record const& b) const noexcept {
+        return b.evicted() && !b.made_by() && from_.cause.load(std::memory_order_acquire) != errc{};
+    }
 
     bool promise_buffer(supply& from) noexcept {
         promised* p = promised_;
@@ -237,7 +250,8 @@ private:
     batch_record* common_   = nullptr;  ///< the nearest batch with limits that has both below it
     promised*     promised_ = nullptr;
     entry*        spare_    = nullptr;  ///< proxies not yet used
-    std::uint64_t pending_  = 0;        ///< charged to `to_` for what is not committed yet
+    bool          lost_     = false;
+    std::uint64_t pending_  = 0;  ///< charged to `to_` for what is not committed yet
 };
 
 }  // namespace tenure::detail

@@ -24,6 +24,7 @@ TENURE_SLOW inline void forget(batch_record& b) noexcept {
     if (!b.books.used.load(std::memory_order_relaxed)) return;
     b.books.reset();
     b.cause.store({}, std::memory_order_relaxed);
+    b.rolled_back.store(false, std::memory_order_relaxed);
     delete b.stop.exchange(nullptr, std::memory_order_relaxed);
     b.store_errors = 0;
     b.page_error.store({}, std::memory_order_relaxed);

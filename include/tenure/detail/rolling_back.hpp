@@ -127,6 +127,7 @@ inline void go_back(batch_record& b, undo_claim const& claim) {
     bury_in_shares(b, c);
     give_newer_large(b, c);
     for_lanes(b, [&](lane& l) { take_back(b, l, c); });
+    if (b.first_buffer) b.rolled_back.store(true, std::memory_order_release);  // their flags are older ones now
     restore_bytes(c);
     for (lane_mark const& m : c.lanes) set_first(m.entries);  // it may be in bytes that are another batch's
     b.books.add(&ledger::freed, now.objects - c.objects, bytes, own);

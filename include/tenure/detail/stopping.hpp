@@ -51,21 +51,22 @@ inline bool is_below(batch_record const& b, batch_record const& top) noexcept {
 }
 
 /// What other threads are still in of what has just been ended.
-TENURE_COLD inline void drop_buffers_below(batch_record& top, errc cause) noexcept {
+TENURE_COLD inline void drop_buffers_below(batch_record& top, errc cause, dropped_blocks& to) noexcept {
+    constexpr std::uint64_t over = batch_flags::ended | batch_flags::retained;
     for_records([&](batch_record& b) {
         std::uint64_t const s = b.state.load(std::memory_order_acquire);
         std::uint64_t const n = b.id.load(std::memory_order_acquire);
-        if (n == 0 || !(s & batch_flags::ended) || !same_batch(s, n) || !b.stores.load(std::memory_order_acquire) ||
+        if (n == 0 || !(s & over) || !same_batch(s, n) || !b.stores.load(std::memory_order_acquire) ||
             b.cause.load(std::memory_order_acquire) != cause || !is_below(b, top) || !hold_until_freed(b))
             return;
-        if (same_batch(b.state.load(std::memory_order_acquire), n)) drop_buffers(b);
+        if (same_batch(b.state.load(std::memory_order_acquire), n)) drop_buffers(b, to);
         let_go(&b);
     });
 }
 
 /// As end_descendants, but open guards of this thread go on, and detached batches do not. Costs a pass over all
 /// records, and another if there are buffers in what goes.
-TENURE_COLD inline void stop_descendants(batch_record& top, errc cause) noexcept {
+TENURE_COLD inline void stop_descendants(batch_record& top, errc cause, dropped_blocks& dropped) noexcept {
     bool more = false;
     for_records([&](batch_record& b) {
         std::uint64_t const s = b.state.load(std::memory_order_acquire);
@@ -75,7 +76,7 @@ TENURE_COLD inline void stop_descendants(batch_record& top, errc cause) noexcept
         bool const left  = b.guard.load(std::memory_order_acquire) || !governs(top, &b);
         if (left) {
             stopped const how = stop_making(b, n);
-            if (first && how.others) drop_buffers(b);
+            if (first && how.others) drop_buffers(b, dropped);
             if (how.again) let_go(&b);
         } else {
             more = more || b.stores.load(std::memory_order_acquire);
@@ -83,16 +84,17 @@ TENURE_COLD inline void stop_descendants(batch_record& top, errc cause) noexcept
         let_go(&b);
     });
     end_loose_descendants(top);
-    if (more) drop_buffers_below(top, cause);
+    if (more) drop_buffers_below(top, cause, dropped);
 }
 
 /// False: it was over.
 inline bool stop_batch(batch_record& b, std::uint64_t id, errc cause) noexcept {
     if (is_root(b) || !hold(b, id)) return false;
-    bool const    first = give_cause(b, cause);
-    stopped const how   = stop_making(b, id);  // from here on nobody comes in, and no batch below is opened
-    if (how.others) stop_descendants(b, cause);
-    if (how.others && first) drop_buffers(b);
+    dropped_blocks dropped;
+    bool const     first = give_cause(b, cause);
+    stopped const  how   = stop_making(b, id);  // from here on nobody comes in, and no batch below is opened
+    if (how.others) stop_descendants(b, cause, dropped);
+    if (how.others && first) drop_buffers(b, dropped);
     if (how.again) let_go(&b);
     let_go(&b);
     return true;

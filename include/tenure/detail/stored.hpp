@@ -38,6 +38,7 @@ struct stored {
     bool             untold = false;  ///< the store may know some of them by another batch: telling.hpp
 
     flow live() const noexcept {
+        if (made.buffers + received.buffers < given.buffers + freed.buffers) return {};  // one is just being made
         return {made.buffers + received.buffers - given.buffers - freed.buffers,
                 made.bytes + received.bytes - given.bytes - freed.bytes};
     }
