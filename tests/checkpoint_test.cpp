@@ -9,15 +9,22 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
+#include <forward_list>
+#include <list>
 #include <map>
 #include <memory>
 #include <memory_resource>
 #include <new>
 #include <optional>
 #include <random>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -86,6 +93,54 @@ TEST_SUITE("rollback") {
         CHECK(*small == 1);
         CHECK(array[0] == 0);
         CHECK(array[99'999] == 7);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "brings back containers of all kinds on the batch's own memory") {
+        batch_scope b;
+        auto* const memory   = b.resource();
+        auto const  deque    = b.make<std::pmr::deque<int>>(memory);
+        auto const  list     = b.make<std::pmr::list<int>>(memory);
+        auto const  forward  = b.make<std::pmr::forward_list<int>>(memory);
+        auto const  set      = b.make<std::pmr::set<int>>(memory);
+        auto const  multiset = b.make<std::pmr::multiset<int>>(memory);
+        auto const  map      = b.make<std::pmr::map<int, std::pmr::string>>(memory);
+        auto const  multimap = b.make<std::pmr::multimap<int, int>>(memory);
+        auto const  hashed   = b.make<std::pmr::unordered_map<int, std::pmr::vector<int>>>(memory);
+        auto const  hashes   = b.make<std::pmr::unordered_multimap<int, int>>(memory);
+        auto const  bag      = b.make<std::pmr::unordered_set<int>>(memory);
+        auto const  bags     = b.make<std::pmr::unordered_multiset<int>>(memory);
+        auto const  add      = [&](int from, int to) {
+            for (int i = from; i < to; ++i) {
+                deque->push_back(i);
+                list->push_front(i);
+                forward->push_front(i);
+                set->insert(i);
+                multiset->insert(i / 2);
+                map->emplace(i, std::string(static_cast<std::size_t>(i), 'x'));
+                multimap->emplace(i / 2, i);
+                (*hashed)[i].assign(static_cast<std::size_t>(i), i);
+                hashes->emplace(i / 2, i);
+                bag->insert(i);
+                bags->insert(i / 2);
+            }
+        };
+        add(0, 100);
+        auto const all = [&] {
+            return std::tuple(*deque, *list, *forward, *set, *multiset, *map, *multimap, *hashed, *hashes, *bag,
+                              *bags);
+        };
+        auto const before = all();
+        b.checkpoint();
+        add(100, 1000);
+        set->erase(7);
+        map->at(50) = "other";
+        hashed->clear();
+        CHECK(all() != before);
+        b.rollback();
+        CHECK(all() == before);
+        add(100, 300);  // and they go on
+        CHECK(map->size() == 300);
+        CHECK(bags->size() == 300);
     }
 
     TEST_CASE_FIXTURE(accounting, "frees what was made since, newest first, and its handles are stale for ever") {

@@ -2,9 +2,17 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <deque>
+#include <forward_list>
+#include <list>
+#include <map>
 #include <memory_resource>
+#include <set>
 #include <string>
 #include <type_traits>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace tenure {
@@ -20,6 +28,48 @@ inline constexpr bool only_memory<std::basic_string<C, Traits, std::pmr::polymor
 
 template <class T>
 inline constexpr bool only_memory<std::vector<T, std::pmr::polymorphic_allocator<T>>> = only_memory<T>;
+template <class T>
+inline constexpr bool only_memory<std::deque<T, std::pmr::polymorphic_allocator<T>>> = only_memory<T>;
+template <class T>
+inline constexpr bool only_memory<std::list<T, std::pmr::polymorphic_allocator<T>>> = only_memory<T>;
+template <class T>
+inline constexpr bool only_memory<std::forward_list<T, std::pmr::polymorphic_allocator<T>>> = only_memory<T>;
+
+namespace detail {
+
+/// Of the pairs and keys in a container, and what it orders or hashes them by.
+template <class... T>
+inline constexpr bool all_only_memory = (only_memory<std::remove_const_t<T>> && ...);
+
+template <class K, class V>
+using pmr_pairs = std::pmr::polymorphic_allocator<std::pair<K const, V>>;
+
+}  // namespace detail
+
+template <class K, class Less>
+inline constexpr bool only_memory<std::set<K, Less, std::pmr::polymorphic_allocator<K>>> =
+    detail::all_only_memory<K, Less>;
+template <class K, class Less>
+inline constexpr bool only_memory<std::multiset<K, Less, std::pmr::polymorphic_allocator<K>>> =
+    detail::all_only_memory<K, Less>;
+template <class K, class V, class Less>
+inline constexpr bool only_memory<std::map<K, V, Less, detail::pmr_pairs<K, V>>> =
+    detail::all_only_memory<K, V, Less>;
+template <class K, class V, class Less>
+inline constexpr bool only_memory<std::multimap<K, V, Less, detail::pmr_pairs<K, V>>> =
+    detail::all_only_memory<K, V, Less>;
+template <class K, class Hash, class Equal>
+inline constexpr bool only_memory<std::unordered_set<K, Hash, Equal, std::pmr::polymorphic_allocator<K>>> =
+    detail::all_only_memory<K, Hash, Equal>;
+template <class K, class Hash, class Equal>
+inline constexpr bool only_memory<std::unordered_multiset<K, Hash, Equal, std::pmr::polymorphic_allocator<K>>> =
+    detail::all_only_memory<K, Hash, Equal>;
+template <class K, class V, class Hash, class Equal>
+inline constexpr bool only_memory<std::unordered_map<K, V, Hash, Equal, detail::pmr_pairs<K, V>>> =
+    detail::all_only_memory<K, V, Hash, Equal>;
+template <class K, class V, class Hash, class Equal>
+inline constexpr bool only_memory<std::unordered_multimap<K, V, Hash, Equal, detail::pmr_pairs<K, V>>> =
+    detail::all_only_memory<K, V, Hash, Equal>;
 
 /// Whether everything that a T refers to lies in itself or in its batch, so that its bytes and the batch's bring it
 /// back. Then a checkpoint may be taken although there are some. What has no destructor, and `only_memory` on the
