@@ -4,6 +4,7 @@
 // The current batch follows the flow of control: through coroutines, callbacks, strands and thread pools.
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -77,7 +78,7 @@ struct mishap : std::runtime_error {
 
 /// What went wrong, and what was done, over all threads.
 struct tally {
-    std::atomic<std::size_t> astray{0}, made{0}, thrown{0}, cancelled{0}, finished{0}, refused{0};
+    std::atomic<std::size_t> astray{0}, made{0}, thrown{0}, caught{0}, cancelled{0}, finished{0}, refused{0};
 };
 
 /// The thread is as this found it, whatever ran meanwhile.
@@ -159,18 +160,172 @@ awaitable<handle<note>> work(tally& all, dice d, unsigned depth, batch_id expect
     co_return tenure::make<note>(expected.value);
 }
 
-/// Runs a context on some threads; every thread is left as it was found.
-bool run_on(asio::io_context& io, unsigned threads) {
+/// Runs a context on some threads, whatever its handlers throw; every thread is left as it was found.
+bool run_on(asio::io_context& io, unsigned threads, tally& all) {
     std::atomic<bool>         clean{true};
-    std::vector<std::jthread> all;
+    std::vector<std::jthread> pool;
     for (unsigned i = 0; i < threads; ++i)
-        all.emplace_back([&] {
+        pool.emplace_back([&] {
             found_thread const found;
-            while (io.run_one() > 0)
+            for (std::size_t ran = 1; ran > 0;) {
+                try {
+                    ran = io.run_one();
+                } catch (mishap const&) {
+                    ++all.caught;
+                }
                 if (!found.is_as_found()) clean = false;
+            }
         });
-    all.clear();
+    pool.clear();
     return clean;
+}
+
+/// Requests that go from callback to callback; where the chain of one is over, the next begins.
+struct exchange {
+    asio::io_context&        io;
+    asio::thread_pool&       elsewhere;  ///< who cancels
+    tally&                   all;
+    batch_id                 server;
+    std::size_t              total, cut_each;
+    std::atomic<std::size_t> next{0}, begun{0}, gone{0};
+
+    void begin();
+};
+
+/// One of them, in a batch with one below it and one below that. Whoever works for it has a share in it.
+class request : public std::enable_shared_from_this<request> {
+public:
+    request(exchange& in, std::uint64_t number)
+        : in_(in),
+          all_(in.all),
+          d_(number),
+          top_(below(in.server)),
+          inner_(below(top_.id())),
+          innermost_(below(inner_.id())),
+          ids_{top_.id(), inner_.id(), innermost_.id()},
+          cut_(number % in.cut_each == 0),
+          early_(d_.one_in(2)),
+          left_(1 + d_.below(12)),
+          timer_(in.io),
+          strand_(asio::make_strand(tenure::bind_batch(in.io, top_))) {
+        ++in_.begun;
+    }
+    request(request const&)            = delete;
+    request& operator=(request const&) = delete;
+    ~request() { ++in_.gone; }
+
+    /// The last was the last, but where the request is to be cut: then it goes on until make() refuses.
+    void hop() {
+        if (left_ > 0) --left_;
+        else if (!cut_) return end_chain(all_.finished);
+        else if (!std::exchange(asked_, true))
+            asio::post(in_.elsewhere, [self = shared_from_this()] { self->cut(); });
+        std::size_t const w    = d_.below(ids_.size());
+        auto const        in_w = tenure::bind_batch(in_.io, ids_[w]);
+        auto              step = [self = shared_from_this(), w] { self->step(w); };
+        switch (d_.below(5)) {
+        case 0: asio::post(in_w, std::move(step)); break;
+        case 1: asio::post(in_.io, tenure::bind_batch(std::move(step), ids_[w])); break;
+        case 2: asio::post(asio::make_strand(in_w), std::move(step)); break;
+        case 3: asio::post(tenure::bind_batch(strand_, ids_[w]), std::move(step)); break;
+        default:
+            timer_.expires_after(std::chrono::microseconds(d_.below(50)));
+            timer_.async_wait(asio::bind_executor(
+                in_w, [step = std::move(step)](boost::system::error_code const&) mutable { step(); }));
+        }
+    }
+
+private:
+    static batch_owner below(batch_id parent) { return batch_owner(registry::global(), {.name = "call"}, parent); }
+
+    /// A callback: whatever comes of it, the batch that it found current is so when it is over.
+    void step(std::size_t w) {
+        batch_id const before  = tenure::current_batch();
+        bool           refused = false;
+        try {
+            look_around(w, notes_[w]);
+            make_some(all_, d_, notes_[w]);
+            if (d_.one_in(4)) {
+                std::size_t const other = d_.below(ids_.size());
+                asio::dispatch(tenure::bind_batch(in_.io, ids_[other]), [&] { step_aside(other); });
+            }
+            if (d_.one_in(4))
+                asio::co_spawn(tenure::bind_batch(in_.io, ids_[w]), coroutine(shared_from_this(), w, dice(d_())),
+                               asio::detached);
+            verify(all_, ids_[w], notes_[w]);
+            if (!asked_ && d_.one_in(64)) {
+                batch_scope const unwound;
+                end_chain(all_.thrown);
+                throw mishap();
+            }
+        } catch (tenure::error const& e) {
+            if (!cut_ || e.code() != errc::cancelled) ++all_.astray;
+            refused = true;
+        }
+        if (tenure::current_batch() != before) ++all_.astray;
+        if (refused) return end_chain(all_.cancelled);
+        hop();
+    }
+
+    /// Inside another callback, in another batch. What it threw would come out of the loop, and not here.
+    void step_aside(std::size_t w) {
+        auto const h = tenure::try_make<note>(ids_[w].value);
+        if (h ? h->owner() != ids_[w] : !cut_ || h.error() != errc::cancelled) ++all_.astray;
+    }
+
+    static awaitable<void> coroutine(std::shared_ptr<request> self, std::size_t w, dice d) {
+        std::vector<handle<note>> mine;
+        try {
+            for (auto n = 1 + d.below(3); n > 0; --n) {
+                co_await pause(d);
+                self->look_around(w, mine);
+                make_some(self->all_, d, mine);
+            }
+        } catch (tenure::error const& e) {
+            bool const meant =
+                (self->cut_ && e.code() == errc::cancelled) || (self->early_ && e.code() == errc::batch_ended);
+            if (!meant) ++self->all_.astray;
+            ++self->all_.refused;
+        }
+    }
+
+    /// Throws what make() does where the batch has gone. While a thread is inside it does not, so the notes are
+    /// there.
+    void look_around(std::size_t w, std::vector<handle<note>> const& notes) {
+        if (tenure::current_batch() == ids_[w]) return verify(all_, ids_[w], notes);
+        if (tenure::current_batch()) ++all_.astray;
+        tenure::make<note>();
+        ++all_.astray;
+    }
+
+    /// An owner is for one thread at a time, and this is another one.
+    void cut() {
+        if (early_) registry::global().cancel(ids_[0]);
+        else top_.cancel();
+    }
+
+    /// Its batches end here, whoever is still at work in them, or with the last who is.
+    void end_chain(std::atomic<std::size_t>& how) {
+        ++how;
+        if (early_) top_.end();
+        in_.begin();
+    }
+
+    exchange&                     in_;
+    tally&                        all_;
+    dice                          d_;
+    batch_owner                   top_, inner_, innermost_;
+    std::array<batch_id, 3> const ids_;
+    bool const                    cut_, early_;
+    std::uint64_t                 left_;
+    bool                          asked_ = false;  ///< the other thread, to cut it
+    asio::steady_timer            timer_;
+    asio::strand<tenure::batch_executor<asio::io_context::executor_type>> strand_;
+    std::array<std::vector<handle<note>>, 3>                              notes_;
+};
+
+void exchange::begin() {
+    if (std::uint64_t const number = next++; number < total) std::make_shared<request>(*this, number)->hop();
 }
 
 }  // namespace
@@ -213,12 +368,38 @@ TEST_SUITE("flow") {
                 auto const strand = asio::make_strand(tenure::bind_batch(io, server));
                 asio::co_spawn(strand, client(i << 32, strand), asio::detached);
             }
-            CHECK(run_on(io, 4));
+            CHECK(run_on(io, 4, all));
         }
         CHECK(all.astray == 0);
         CHECK(all.finished == total);
         CHECK(all.thrown > 0);
         CHECK(all.cancelled > 0);
+        CHECK(all.caught == 0);
+        CHECK(server.end().status == batch_status::done);
+        CHECK(text::alive == 0);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "ten thousand callbacks on four threads, and nothing lands in another's batch") {
+        // 200 are cancelled, each with what is below: of 1,024 batches it is known why, whatever came after them.
+        std::size_t const total = TENURE_SANITIZED ? 1000 : 10'000, cut = 200;
+        asio::io_context  io;
+        asio::thread_pool elsewhere(1);
+        tally             all;
+        batch_owner       server(tenure::batch_options{.name = "server"});
+        exchange          requests{io, elsewhere, all, server.id(), total, total / cut};
+        for (int i = 0; i < 100; ++i) requests.begin();
+        CHECK(run_on(io, 4, all));
+        elsewhere.join();
+        CHECK(all.astray == 0);
+        CHECK(requests.begun == total);
+        CHECK(requests.gone == total);
+        CHECK(all.finished + all.thrown + all.cancelled == total);
+        CHECK(all.finished > total / 2);
+        CHECK(all.thrown > 0);
+        CHECK(all.caught == all.thrown);
+        CHECK(all.cancelled > cut / 2);
+        CHECK(all.refused > 0);
+        CHECK(all.made > total);
         CHECK(server.end().status == batch_status::done);
         CHECK(text::alive == 0);
     }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -78,6 +79,42 @@ struct row {
     registry&                        r;
     std::vector<batch_id>            batches;
     std::vector<handle<std::size_t>> objects;
+};
+
+/// Nanoseconds; only a test makes them pass.
+std::atomic<std::uint64_t> virtual_now{1};
+
+/// A registry on virtual time, whose batches are over before their end: their time is up, or they are cancelled.
+struct short_lived {
+    explicit short_lived(bool expiry) : by_time(expiry) {}
+
+    static tenure::registry_options on_virtual_time() {
+        tenure::registry_options o;
+        o.clock = []() noexcept { return virtual_now.load(); };
+        return o;
+    }
+
+    tenure::batch_options options() const {
+        return {.timeout = by_time ? std::chrono::milliseconds(1) : tenure::no_timeout};
+    }
+    void cut(batch_id b, std::uint64_t after = 1'000'000) {
+        if (!by_time) return r.cancel(b);
+        virtual_now += after;
+        r.expire_overdue();
+    }
+    handle<traced> make(batch_id in, int number) {
+        auto const here = r.enter(in);
+        return tenure::make<traced>(j, number);
+    }
+    bool is_cut(batch_id b) const {
+        return r.status(b) == (by_time ? batch_status::expired : batch_status::cancelled);
+    }
+
+    bool const by_time;
+    errc const why = by_time ? errc::expired : errc::cancelled;
+    journal    j;
+    registry   r{on_virtual_time()};
+    accounting books{r};
 };
 
 }  // namespace
@@ -337,6 +374,149 @@ TEST_SUITE("a pin") {
         CHECK(*p == 5);
         p.release();
         CHECK(r.usage(owner).paged_out > 0);
+    }
+}
+
+TEST_SUITE("pins of what expires or is cancelled") {
+    TEST_CASE("keep the objects of a batch that nobody is in, whole, until the last of them is released") {
+        for (bool const by_time : {false, true}) {
+            CAPTURE(by_time);
+            short_lived    w(by_time);
+            batch_id const owner = w.r.new_batch(w.options());
+            auto const     used = w.make(owner, 1), other = w.make(owner, 2);
+            batch_scope    user(w.r);
+            auto           p = tenure::pin(used), q = tenure::pin(used);
+            w.cut(owner);
+            CHECK(w.j.ended.empty());
+            CHECK(p->number() == 1);
+            CHECK(other->number() == 2);  // for a batch goes whole
+            CHECK(w.is_cut(owner));
+            CHECK(w.r.waits_for(owner) == ids{user.id()});
+            check_throws(w.why, {"enter"}, [&] { auto const e = w.r.enter(owner); });
+            check_throws(w.why, {}, [&] { w.r.transfer_ownership(user.make<int>(1), owner); });
+            p.release();
+            CHECK(w.j.ended.empty());
+            CHECK(w.r.waits_for(owner) == ids{user.id()});
+            q.release();
+            CHECK(w.j.ended == std::vector{2, 1});
+            CHECK(w.is_cut(owner));
+            CHECK(w.r.waits_for(owner).empty());
+            check_throws(w.why, {"access"}, [&] { used->number(); });
+            check_throws(w.why, {"access"}, [&] { other->number(); });
+        }
+    }
+
+    TEST_CASE("by a borrow, until the batch that borrowed ends, or is cut itself") {
+        for (bool const by_time : {false, true}) {
+            for (bool const user_is_cut : {false, true}) {
+                CAPTURE(by_time);
+                CAPTURE(user_is_cut);
+                short_lived    w(by_time);
+                batch_id const owner = w.r.new_batch(w.options());
+                auto const     h     = w.make(owner, 1);
+                virtual_now += 500'000;  // so the user has that much longer
+                batch_id const user = w.r.new_batch(user_is_cut ? w.options() : tenure::batch_options{});
+                w.r.borrow(user, h);
+                w.cut(owner, 500'000);
+                CHECK(h->number() == 1);
+                CHECK(w.r.waits_for(owner) == ids{user});
+                if (user_is_cut) w.cut(user, 500'000);
+                else w.r.end_batch(user);
+                CHECK(w.j.alive == 0);
+                CHECK(w.is_cut(owner));
+                check_throws(w.why, {"access"}, [&] { h->number(); });
+            }
+        }
+    }
+
+    TEST_CASE("are let go of by a batch that took them and that nobody is in: what only waited for it goes") {
+        for (bool const by_time : {false, true}) {
+            CAPTURE(by_time);
+            short_lived    w(by_time);
+            batch_id const pins = w.r.new_batch(), borrows = w.r.new_batch(), lives = w.r.new_batch();
+            auto const     a = w.make(pins, 1), b = w.make(borrows, 2), c = w.make(lives, 3);
+            batch_id const user = w.r.new_batch(w.options());
+            w.make(user, 4);
+            pinned<traced> p, q;
+            {
+                auto const here = w.r.enter(user);
+                p               = tenure::pin(a);
+                q               = tenure::pin(c);
+                tenure::borrow(b);
+            }
+            w.r.end_batch(pins);
+            w.r.end_batch(borrows);
+            CHECK(w.r.waits_for(pins) == ids{user});
+            CHECK(w.r.waits_for(borrows) == ids{user});
+            w.cut(user);
+            CHECK(!p);
+            CHECK(p.get() == nullptr);
+            check_throws(errc::stale_handle, {}, [&] { p->number(); });
+            CHECK(!q);
+            CHECK(w.is_cut(user));
+            CHECK(w.r.status(pins) == batch_status::done);
+            CHECK(w.r.status(borrows) == batch_status::done);
+            REQUIRE(w.j.ended.size() == 3);
+            CHECK(w.j.ended[0] == 4);  // users go before what they use
+            check_throws(errc::stale_handle, {}, [&] { a->number(); });
+            CHECK(c->number() == 3);
+            w.r.free(c);  // no longer forbidden
+            w.r.end_batch(lives);
+            p.release();
+        }
+    }
+
+    TEST_CASE("stay with a guard that is open, until it closes") {
+        for (bool const by_time : {false, true}) {
+            CAPTURE(by_time);
+            short_lived    w(by_time);
+            batch_id const owner = w.r.new_batch();
+            auto const     a = w.make(owner, 1), b = w.make(owner, 2);
+            pinned<traced> p;
+            batch_id       id;
+            {
+                batch_scope user(w.r, w.options());
+                id = user.id();
+                p  = tenure::pin(a);
+                tenure::borrow(b);
+                w.r.end_batch(owner);
+                w.cut(id);
+                CHECK(w.is_cut(id));
+                CHECK(user.try_make<int>(1).error() == w.why);
+                CHECK(p->number() == 1);
+                CHECK(b->number() == 2);
+                CHECK(w.r.status(owner) == batch_status::ending);
+                CHECK(w.r.waits_for(owner) == ids{id});
+                CHECK(!tenure::try_pin(b));
+                CHECK(w.j.ended.empty());
+            }
+            CHECK(!p);
+            CHECK(w.j.ended == std::vector{2, 1});
+            CHECK(w.r.status(owner) == batch_status::done);
+            CHECK(w.is_cut(id));
+        }
+    }
+
+    TEST_CASE(
+        "of a batch that is cut between a user and what it uses itself: all three are there till the user is "
+        "done") {
+        for (bool const by_time : {false, true}) {
+            CAPTURE(by_time);
+            short_lived    w(by_time);
+            batch_id const used = w.r.new_batch(), middle = w.r.new_batch(w.options());
+            auto const     a = w.make(used, 1), b = w.make(middle, 2);
+            w.r.borrow(middle, a);
+            batch_scope user(w.r);
+            auto        p = tenure::pin(b);
+            w.r.end_batch(used);
+            w.cut(middle);
+            CHECK(p->number() == 2);
+            CHECK(a->number() == 1);  // which the destructor of what is pinned may want
+            CHECK(w.r.waits_for(middle) == ids{user.id()});
+            CHECK(w.r.waits_for(used) == ids{middle});
+            p.release();
+            CHECK(w.j.ended == std::vector{2, 1});
+        }
     }
 }
 
