@@ -189,6 +189,24 @@ std::string left_over(tenure::registry& r, tenure::batch_id graph) {
     return s.memory.held == held ? "" : s.to_text();
 }
 
+/// What these clients were to bring about, and did not: a line each.
+std::string not_shown(outcome const& out, options const& o) {
+    auto const& c = out.clients;
+    std::string lines;
+    auto const  expect = [&](bool happened, std::string const& otherwise) {
+        if (!happened) lines += otherwise + '\n';
+    };
+    expect(c.ok, "No request was answered.");
+    expect(c.expired || !c.slow, "Of " + grouped(c.slow) + " requests for more than the timeout none expired.");
+    expect(out.server.cancelled || !c.too_early,
+           "Of " + grouped(c.too_early) + " clients that hung up before their answer none was noticed.");
+    // They begin, and pause, for a third of the timeout at most.
+    bool const all_began = o.load.time >= o.serve.timeout;
+    expect(3 * out.server.most >= 2 * o.load.connections || !all_began,
+           "Less than two thirds of the connections had a request at one time.");
+    return lines;
+}
+
 int demonstrate(tenure::registry& r, tenure::batch_scope& home, package_graph::graph const& g, options const& o) {
     outcome out = serve_under_load(r, g, o);
     print(out, o);
@@ -203,8 +221,12 @@ int demonstrate(tenure::registry& r, tenure::batch_scope& home, package_graph::g
         std::cout << "Memory grew.\n";
         status = EXIT_FAILURE;
     }
-    if (out.clients.wrong || out.clients.ok == 0) {
+    if (out.clients.wrong) {
         std::cout << out.clients.wrong << " requests failed that should not\n";
+        status = EXIT_FAILURE;
+    }
+    if (auto const lines = not_shown(out, o); !lines.empty()) {
+        std::cout << lines;
         status = EXIT_FAILURE;
     }
     return status;

@@ -3,6 +3,8 @@
 
 // Jobs that go on from their last save, however they were interrupted.
 
+#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -10,11 +12,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <new>
 #include <random>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <csignal>
@@ -41,8 +46,37 @@ std::vector<T> contents(buffer<T> const& b) {
     return out;
 }
 
+/// What jobs say of themselves where it outlives them: also to the process that started theirs.
+struct job_account {
+    std::atomic<std::uint64_t> resumed{0};  ///< jobs that went on from a save
+    std::atomic<std::uint64_t> steps{0};    ///< of all of them
+    std::atomic<std::uint64_t> saves{0};
+    std::atomic<std::uint64_t> saved{0};  ///< steps in the last save that returned
+};
+
+class shared_account {
+public:
+    shared_account() {
+        void* const memory =
+            ::mmap(nullptr, sizeof(job_account), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED) throw std::system_error{errno, std::generic_category(), "mmap"};
+        it_ = new (memory) job_account;
+    }
+    ~shared_account() { ::munmap(it_, sizeof(job_account)); }
+    shared_account(shared_account const&)            = delete;
+    shared_account& operator=(shared_account const&) = delete;
+
+    job_account& operator*() const noexcept { return *it_; }
+    job_account* operator->() const noexcept { return it_; }
+
+private:
+    job_account* it_;
+};
+
+constexpr std::uint64_t steps_a_save = 3;
+
 /// A job of so many steps, each of which changes all that it has; saved after each third.
-std::vector<std::uint64_t> work(std::filesystem::path const& directory, std::uint64_t steps) {
+std::vector<std::uint64_t> work(std::filesystem::path const& directory, std::uint64_t steps, job_account& account) {
     batch_scope job;
     auto const  saved = tenure::restore(directory);
     auto const  step  = saved.empty() ? job.make_buffer<std::uint64_t>(1) : saved.get<std::uint64_t>("step");
@@ -53,16 +87,30 @@ std::vector<std::uint64_t> work(std::filesystem::path const& directory, std::uin
         tenure::give_name(step, "step");
         tenure::give_name(state, "state");
     }
-    auto now = contents(state);
-    for (std::uint64_t i = contents(step)[0]; i < steps;) {
+    auto          now = contents(state);
+    std::uint64_t i   = contents(step)[0];
+    account.resumed += i > 0;
+    while (i < steps) {
         for (std::size_t k = 0; k < now.size(); ++k)
             now[k] = now[k] * 6364136223846793005u + now[(k * 7 + i) % now.size()] + i;
         ++i;
         state.write(0, now);
         step.write(0, {{i}});
-        if (i % 3 == 0) tenure::save(job, directory);
+        ++account.steps;
+        if (i % steps_a_save != 0) continue;
+        tenure::save(job, directory);
+        account.saved = i;
+        ++account.saves;
     }
     return now;
+}
+
+/// Whether the child has; waitpid() will find it still.
+bool has_ended(::pid_t child) {
+    ::siginfo_t info{};
+    if (::waitid(P_PID, static_cast<::id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT) != 0)
+        throw std::system_error{errno, std::generic_category(), "waitid"};
+    return info.si_pid == child;
 }
 
 }  // namespace
@@ -184,24 +232,32 @@ TEST_CASE("a job that is killed again and again comes to the same result") {
     std::mt19937_64         dice(seed);
     INFO("TENURE_SEED=" << seed);
 
-    temporary_directory undisturbed, here;
-    auto const          start    = std::chrono::steady_clock::now();
-    auto const          expected = work(undisturbed.path(), steps);
-    auto const          took     = std::chrono::steady_clock::now() - start;
+    temporary_directory  undisturbed, here;
+    shared_account const other, account;
+    auto const           start    = std::chrono::steady_clock::now();
+    auto const           expected = work(undisturbed.path(), steps, *other);
+    auto const           took     = std::chrono::steady_clock::now() - start;
+    CHECK(other->resumed == 0);
+    CHECK(other->steps == steps);
 
-    int killed = 0, resumed = 0;
+    int killed = 0, finished = 0;
     while (killed < crashes) {
-        ::pid_t const child = ::fork();
+        std::uint64_t const saves = account->saves;
+        ::pid_t const       child = ::fork();
         REQUIRE(child >= 0);
         if (child == 0) {
             try {
-                work(here.path(), steps);
+                work(here.path(), steps, *account);
             } catch (std::exception const& e) {
                 std::fprintf(stderr, "child: %s\n", e.what());
                 ::_exit(1);
             }
             ::_exit(0);
         }
+        // Every other one, and so the last, has saved something before; however slow this machine is today.
+        if ((crashes - killed) % 2 == 1)
+            while (account->saves == saves && !has_ended(child))
+                std::this_thread::sleep_for(std::chrono::microseconds(50));
         auto const share = std::chrono::duration_cast<std::chrono::microseconds>(took).count() / crashes;
         std::this_thread::sleep_for(std::chrono::microseconds(dice() % static_cast<std::uint64_t>(share + 1)));
         ::kill(child, SIGKILL);
@@ -209,15 +265,27 @@ TEST_CASE("a job that is killed again and again comes to the same result") {
         REQUIRE(::waitpid(child, &status, 0) == child);
         batch_scope const b;
         auto const        saved = tenure::restore(here.path());
+        // No save is lost that had returned; one may be there that had not.
+        std::uint64_t const at = saved.empty() ? 0 : contents(saved.get<std::uint64_t>("step"))[0];
+        CHECK(at >= account->saved);
+        CHECK(at <= account->saved + steps_a_save);
         if (WIFSIGNALED(status)) {
             ++killed;
-            resumed += !saved.empty();
+            account->saved = at;
         } else {  // it was faster, and another one begins
             REQUIRE(WEXITSTATUS(status) == 0);
+            ++finished;
             CHECK(contents(saved.get<std::uint64_t>("state")) == expected);
             std::filesystem::remove_all(here.path());
+            account->saved = 0;
         }
     }
-    CHECK(work(here.path(), steps) == expected);
-    MESSAGE(killed << " forced stops, " << resumed << " of them after a save");
+    CHECK(work(here.path(), steps, *account) == expected);
+    CHECK(account->resumed > 0);
+    // Nothing was done anew but what came after a save.
+    auto const k = static_cast<std::uint64_t>(killed), whole = static_cast<std::uint64_t>(finished) + 1;
+    CHECK(account->steps >= whole * steps);
+    CHECK(account->steps <= whole * steps + k * steps_a_save);
+    MESSAGE(killed << " forced stops; " << account->resumed.load() << " times it went on from a save, and did "
+                   << account->steps.load() - whole * steps << " steps anew");
 }

@@ -37,7 +37,9 @@ struct load_options {
 
 struct load_figures {
     std::size_t         ok = 0, refused = 0, expired = 0, killed = 0, wrong = 0;
-    std::vector<double> ms;  ///< of the ordinary ones, without what they asked the server to wait
+    std::size_t         slow      = 0;  ///< asked for longer than the server's timeout
+    std::size_t         too_early = 0;  ///< of those killed: before there can have been an answer
+    std::vector<double> ms;             ///< of the ordinary ones, without what they asked the server to wait
 };
 
 /// Clients that ask, wait for the answer, pause, and ask again, until the time is up: most for a random package; a
@@ -73,8 +75,10 @@ private:
                 co_await pause(below(random, 0.2));
                 s.close();
                 ++figures_.killed;
+                figures_.too_early += clock::now() - sent < ask.wait;
                 continue;
             }
+            figures_.slow += what == kind::slow;
             note(what, co_await answer(s), clock::now() - sent - ask.wait);
         }
     }
