@@ -461,6 +461,8 @@ TEST_SUITE("flow") {
 
         io.restart();
         auto const strand = asio::make_strand(in_a);
+        static_assert(std::is_same_v<std::decay_t<decltype(tenure::bind_batch(strand, b).get_inner_executor())>,
+                                     asio::strand<asio::io_context::executor_type>>);  // bound once, to `b`
         asio::post(strand, [&] {
             CHECK(strand.running_in_this_thread());
             asio::dispatch(tenure::bind_batch(strand, b), look);  // at once, for it is the same strand

@@ -65,7 +65,7 @@ inline pin_attempt pin_for(batch_record& user, raw_handle h, bool borrowed, std:
     h = resolve(h);
     onlooker const here(h);
     for (;;) {
-        if (!is_alive(h)) return {{errc::stale_handle, &user}};
+        if (!is_alive(h)) return {{stale_because(h), &user}};
         extent const        x     = extent_of(h);
         batch_record* const owner = owner_of(x);
         if (!owner) continue;  // it is just ending
