@@ -508,3 +508,36 @@ TEST_CASE("the buffers of batches in a remote store") {
     REQUIRE(clients.size() == 1);
     CHECK(clients[0].batches <= 1);  // what waits for who asks next has no batch, or the last one
 }
+
+TEST_CASE("a batch that is cancelled while somebody is inside has nothing in a remote store any more") {
+    fixture          f;
+    auto const       s = remote_store::connect(f.at);
+    tenure::registry registry;
+    {
+        tenure::batch_scope              request(registry, {.name = "request"});
+        std::vector<tenure::buffer<int>> all;
+        std::atomic<bool>                begun{false};
+        for (int i = 0; i < 100; ++i) all.push_back(request.make_buffer<int>(1000, s));
+        auto const kept = [&] {
+            tenure::batch_scope hop(request, {.name = "hop"});
+            return hop.keep(hop.make_buffer<int>(1000, s));  // known there by another batch until then
+        }();
+        std::thread reader([&] {  // reads that are on their way when that happens end in either way
+            std::vector<int> out(1000);
+            begun = true;
+            begun.notify_all();
+            for (;;) {
+                auto const done = all[0].try_read(0, out);
+                if (done) continue;
+                CHECK(done.error() == errc::cancelled);
+                return;
+            }
+        });
+        begun.wait(false);
+        registry.cancel(request.id());
+        CHECK(s->usage().blocks <= 1);  // that of the reader
+        reader.join();
+        CHECK(kept.try_write(0, std::vector<int>(1000)).error() == errc::cancelled);
+    }
+    CHECK(s->usage() == store_usage{0, 0, 0});
+}
