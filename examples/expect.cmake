@@ -3,16 +3,7 @@
 
 # The test behind add_demo_test: cmake -Dsays=REGEX -Dexits=STATUS -P this -- PROGRAM ARGUMENTS...
 # Both count; where ctest itself is given an expression, it does not look at the status any more.
-set(command "")
-set(after FALSE)
-math(EXPR last "${CMAKE_ARGC} - 1")
-foreach(i RANGE ${last})
-    if(after)
-        list(APPEND command "${CMAKE_ARGV${i}}")
-    elseif(CMAKE_ARGV${i} STREQUAL "--")
-        set(after TRUE)
-    endif()
-endforeach()
+include(${CMAKE_CURRENT_LIST_DIR}/../cmake/command_after_dashes.cmake)
 
 execute_process(COMMAND ${command} RESULT_VARIABLE status OUTPUT_VARIABLE said ERROR_VARIABLE said)
 message("${said}")

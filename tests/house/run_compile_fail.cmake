@@ -2,16 +2,7 @@
 # SPDX-License-Identifier: BSL-1.0
 
 # The test behind add_compile_fail_test: cmake -Dsource=FILE -Dregex=REGEX -P this -- COMPILER ARGUMENTS...
-set(command "")
-set(after FALSE)
-math(EXPR last "${CMAKE_ARGC} - 1")
-foreach(i RANGE ${last})
-    if(after)
-        list(APPEND command "${CMAKE_ARGV${i}}")
-    elseif(CMAKE_ARGV${i} STREQUAL "--")
-        set(after TRUE)
-    endif()
-endforeach()
+include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/command_after_dashes.cmake)
 
 execute_process(COMMAND ${command} -DTENURE_COMPILES RESULT_VARIABLE failed ERROR_VARIABLE said)
 if(failed)

@@ -32,11 +32,12 @@ public:
     dropped_blocks(dropped_blocks const&)            = delete;
     dropped_blocks& operator=(dropped_blocks const&) = delete;
 
-    /// A list with room for one more, made for `room` of them. Null: memory is full.
-    block_list* list_for(supply& s, std::size_t room) noexcept {
+    /// A list with room for one more; a new one has room for as many as `room()` says. Null: memory is full.
+    template <class F>
+    block_list* list_for(supply& s, F room) noexcept {
         for (part const* p = first_.get(); p; p = p->next.get())
             if (p->from == &s && p->blocks->count < p->blocks->room) return p->blocks.get();
-        owned_block_list      list = make_block_list(room);
+        owned_block_list      list = make_block_list(room());
         std::unique_ptr<part> more(list ? new (std::nothrow) part{&s, std::move(list), nullptr} : nullptr);
         if (!more) return nullptr;
         hold_supply(s);
@@ -125,7 +126,7 @@ private:
     /// What a thread is at goes at the end of the batch; and so does what there is no memory to remember.
     void settle(taken const& t) noexcept {
         bool const             stays = is_accessed(t.buffer);
-        block_list* const      list  = stays ? nullptr : to_.list_for(*t.from, buffers_in(*t.from));
+        block_list* const      list  = stays ? nullptr : to_.list_for(*t.from, [&] { return buffers_in(*t.from); });
         std::scoped_lock const guard(batch_.lock);
         stored&                in = *find_stored(batch_, *t.from);
         (list ? list : in.to_free.get())->add(t.where);
