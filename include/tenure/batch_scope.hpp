@@ -117,7 +117,7 @@ public:
     /// with a destructor, which a lane made that another thread has open); then nothing was kept.
     template <detail::owned H>
     H keep(H h) {
-        if (!detail::keep_quickly(*batch_, detail::handle_access::raw(h))) require(try_keep_each(h));
+        if (!detail::keep_at_once(*batch_, detail::handle_access::raw(h))) require(try_keep_each(h));
         return h;
     }
     template <detail::owned... H>

@@ -80,12 +80,11 @@ struct handle_access {
 }
 
 inline batch_id owner_id(raw_handle h) {
-    raw_handle const r = resolve(h);
-    onlooker const   here(r);
-    if (!is_alive(r)) throw_stale(h);
-    batch_record const* const owner = owner_of(extent_of(r));
-    if (!owner) throw_stale(h);
-    return {owner->id.load(std::memory_order_relaxed)};
+    raw_handle const   r = resolve(h);
+    read_section const here;
+    owner_seen const   o = find_owner(r);
+    if (!o.record) throw_stale(h);
+    return {o.id};
 }
 
 }  // namespace detail

@@ -90,7 +90,7 @@ inline bool is_or_above(batch_record const* owner, batch_record const* b) noexce
 
 /// The usual keep: a small object without a destructor, of a batch that has kept something from this unit before,
 /// no limits, and room in the log. False: anything else, and nothing was done. `just_ask`: nothing is done in any
-/// case.
+/// case. The caller is in a read_section.
 inline bool keep_quickly(batch_record& from, raw_handle h, bool just_ask = false) noexcept {
     batch_record* const to  = from.parent.load(std::memory_order_relaxed);
     kept_log* const     log = from.kept_out;
@@ -103,8 +103,9 @@ inline bool keep_quickly(batch_record& from, raw_handle h, bool just_ask = false
     std::uintptr_t const begin = extent_begin(to_address(h.pointer), h.word);
     std::size_t const    bytes = decode_extent(h.word);
     if ((begin ^ (begin + bytes - 1)) >> unit_shift) return false;
-    if (!region_of(begin) || may_go(begin)) return false;
-    place const p = place_at(begin);
+    region* const r = find_region(begin);
+    if (!r) return false;
+    place const p = place_in(*r, begin);
     {
         std::scoped_lock const guard(p.u->lock);
         if (from.state.load(std::memory_order_acquire) & (batch_flags::closed | batch_flags::used)) return false;
@@ -123,6 +124,12 @@ inline bool keep_quickly(batch_record& from, raw_handle h, bool just_ask = false
     return true;
 }
 
+/// As keep_quickly(), for who follows no other handle.
+inline bool keep_at_once(batch_record& from, raw_handle h) noexcept {
+    read_section const here;
+    return keep_quickly(from, h);
+}
+
 /// One keep(): objects of `from`, a batch of this thread, go to its parent, all or none. `for_each(f)` calls f with
 /// each raw handle and stops when f returns false.
 template <class ForEach>
@@ -132,7 +139,7 @@ failure keep_all(batch_record& from, ForEach for_each) {
     if (!to) return {errc::not_owner, &from};
     if (to->closed()) return {to->why_closed(), to};
 
-    onlooker               here;
+    read_section const     here;
     telling                stores(from, *to);
     lane_claim const       list(&to->primary);
     idle_lanes_claim const lists(from);
@@ -146,15 +153,16 @@ failure keep_all(batch_record& from, ForEach for_each) {
             return true;
         }
         h = resolve(h);
-        here.at(h);
         if (!is_alive(h)) {
             why = {errc::stale_handle, &from};
-        } else if (batch_record* const owner = owner_of(extent_of(h)); owner == &from) {
+        } else if (owner_of(extent_of(h)) == &from) {
             why = g.prepare(h);
             if (why.code == errc::stale_handle && is_alive(h)) why.code = errc::not_owner;  // this very moment
             ++moved;
-        } else if (owner && is_common(*owner)) {
-            why = shared.prepare(*owner, h);
+        } else if (auto const [owner, id] = find_owner(h); !owner) {
+            why = {errc::stale_handle, &from};
+        } else if (is_common(*owner)) {
+            why = shared.prepare(id, h);
             ++moved;
         } else if (!is_or_above(owner, to)) {
             why = {errc::not_owner, &from};
@@ -178,7 +186,7 @@ failure keep_all(batch_record& from, ForEach for_each) {
 /// has just given it away.
 template <class F>
 failure with_owner(registry_core& r, raw_handle h, batch_record const* expected, F f) {
-    onlooker const here(h);
+    read_section const here;
     for (;;) {
         if (!is_alive(h)) return {stale_because(h)};
         extent const        x     = extent_of(h);
@@ -202,7 +210,8 @@ inline bool is_surely_in_time(registry_core const& r, raw_handle h) noexcept {
     if (!r.deadlines.used.load(std::memory_order_relaxed)) [[likely]]
         return true;
     if (!r.deadlines.watched.load(std::memory_order_relaxed)) return false;
-    batch_record const* const owner = owner_of(extent_of(h));
+    read_section const        here;
+    batch_record const* const owner = is_alive(h) ? owner_of(extent_of(h)) : nullptr;
     return owner && owner->cause.load(std::memory_order_acquire) == errc{};
 }
 
@@ -259,10 +268,9 @@ inline failure transfer_from(lane const& current, raw_handle h, std::uint64_t to
 
 /// The id of the common that has the object; 0: it is not shared, or not alive.
 inline std::uint64_t common_of(raw_handle h) noexcept {
-    onlooker const here(h);
-    if (!is_alive(h)) return 0;
-    batch_record const* const owner = owner_of(extent_of(h));
-    return owner && is_common(*owner) ? owner->id.load(std::memory_order_relaxed) : 0;
+    read_section const here;
+    owner_seen const   o = find_owner(h);
+    return o.record && is_common(*o.record) ? o.id : 0;
 }
 
 /// From any thread; `expected`: only if that batch owns it, and if it has a share in it, just that.
@@ -272,9 +280,9 @@ inline failure free_one(registry_core& r, raw_handle h, batch_record* expected =
     failure const why    = with_owner(r, h, expected, [&](batch_record& owner, extent const& x) -> failure {
         if (has_checkpoint(owner) && is_under_checkpoint(owner, x.begin)) return {errc::not_restorable, &owner};
         lane_claim const list(listing_lane(h, x, owner));
+        if (errc const refused = free_object(owner, h); refused != errc{}) return {refused, &owner};
         if (is_common(owner)) common = owner.id.load(std::memory_order_relaxed);
-        errc const refused = free_object(owner, h);
-        return refused == errc{} ? failure{} : failure{refused, &owner};
+        return {};
     });
     if (common) end_if_empty(common);
     if (why.code != errc::not_owner || !expected) return why;

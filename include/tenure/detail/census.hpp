@@ -179,7 +179,8 @@ inline snapshot census(registry_core& r) {
     return s;
 }
 
-/// Frees everything, whatever holds it, and returns the memory.
+/// Frees everything, whatever holds it, and returns the memory; what another thread is just looking at, as soon as
+/// it is through.
 inline void close_registry(registry_core* r) noexcept {
     // What this thread has of it: guards that others destroyed, and the current batch.
     thread_context& me = this_thread;
@@ -236,12 +237,7 @@ inline void close_registry(registry_core* r) noexcept {
             this_thread.cache_uid = 0;
         }
     }
-    end_departing(*r);
-    while (supply* const s = r->supplies) {
-        r->supplies = s->next;
-        delete s;
-    }
-    delete r;
+    let_depart(*r);
 }
 
 inline std::size_t trim(registry_core& r) noexcept {

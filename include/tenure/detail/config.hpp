@@ -15,7 +15,9 @@
 #define TENURE_ASAN 0
 #endif
 
-#if defined(__SANITIZE_THREAD__)
+#if defined(TENURE_EXPLORE)  // tests/explore: instrumented as for ThreadSanitizer, which is not there
+#define TENURE_TSAN 0
+#elif defined(__SANITIZE_THREAD__)
 #define TENURE_TSAN 1
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
@@ -29,7 +31,7 @@
 /// For reads of memory that may just have become something else, which the reader finds out afterwards, as with a
 /// sequence lock: sanitizers take them for faults.
 #if defined(__clang__)
-#if __has_feature(thread_sanitizer)
+#if __has_feature(thread_sanitizer) && !defined(TENURE_EXPLORE)
 #define TENURE_OPTIMISTIC [[gnu::noinline]] __attribute__((disable_sanitizer_instrumentation))
 #endif
 #elif defined(__SANITIZE_THREAD__)

@@ -23,18 +23,21 @@ class depot {
 public:
     static constexpr std::size_t huge_units = (std::size_t{2} << 20) >> unit_shift;
 
-    /// `stays`: as long as the registry does.
-    depot(any_store& store, supply& whose, bool stays, std::uint64_t decay_ns) noexcept
+    depot(any_store& store, supply& whose, std::uint64_t decay_ns) noexcept
         : store_(store),
           supply_(whose),
-          stays_(stays),
           anonymous_(store_.capabilities().anonymous),
           decay_ns_(decay_ns),
           next_tick_(coarse_now() + decay_ns) {}
     depot(depot const&)            = delete;
     depot& operator=(depot const&) = delete;
 
-    /// Nothing lives here, and nobody else comes: all of it goes back, or to what is to be tried again.
+    /// Nothing lives here, and no batch uses it any more: before unmap().
+    void mark_leaving() noexcept {
+        for (region* r = regions_; r; r = r->next) detail::mark_leaving(r);
+    }
+
+    /// After mark_leaving(), once nobody looks at it: all of it goes back, or to what is to be tried again.
     void unmap(unfreed& refused) noexcept {
         while (region* const r = regions_) {
             regions_ = r->next;
@@ -61,8 +64,8 @@ public:
             std::size_t const more =
                 std::max({wanted, least_region(), std::min(mapped_ / 4, std::size_t{1} << 30)});
             guard.unlock();
-            result<region*> r = map_region(store_, &supply_, more, stays_);
-            if (!r) r = map_region(store_, &supply_, wanted, stays_);
+            result<region*> r = map_region(store_, &supply_, more);
+            if (!r) r = map_region(store_, &supply_, wanted);
             guard.lock();
             if (r) add(*r);
             else
@@ -304,7 +307,6 @@ private:
 
     any_store&         store_;
     supply&            supply_;
-    bool const         stays_;
     bool const         anonymous_;
     mutable std::mutex mutex_;
     errc               refusal_ = errc::memory_full;

@@ -174,7 +174,7 @@ TENURE_COLD inline void bring_back(raw_handle h) {
 /// Somebody has its address from here on. False: it has lost its bytes, or is gone. Whatever becomes of its batch
 /// meanwhile: who takes blocks away does it under the object's lock.
 TENURE_COLD inline bool note_mapped(raw_handle h) noexcept {
-    onlooker const here(h);
+    read_section const here;
     if (!is_alive(h)) return false;
     extent const         x = extent_of(h);
     object_lock const    guard(x);

@@ -9,7 +9,6 @@
 #include <mutex>
 
 #include <tenure/detail/liveness.hpp>
-#include <tenure/detail/onlooker.hpp>
 #include <tenure/detail/records.hpp>
 #include <tenure/detail/spin_lock.hpp>
 #include <tenure/error.hpp>
@@ -89,9 +88,9 @@ TENURE_COLD inline errc lapse_of_batch(std::uint64_t id) noexcept {
 /// Why a handle is stale.
 TENURE_COLD inline errc stale_because(raw_handle h) noexcept {
     if (!h.word) return errc::stale_handle;
-    onlooker const       here(h);
+    read_section const   here;
     std::uintptr_t const at = to_address(h.pointer);
-    region* const        r  = region_of(at);
+    region* const        r  = find_region(at);
     errc cause = r ? cause_in(r->at(at)->lapse.load(std::memory_order_acquire), generation_of(h.word)) : errc{};
     if (cause == errc{}) cause = lapses.of_object(h);
     return cause == errc{} ? errc::stale_handle : cause;

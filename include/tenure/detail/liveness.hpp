@@ -9,7 +9,7 @@
 #include <tenure/detail/batch_record.hpp>
 #include <tenure/detail/cells.hpp>
 #include <tenure/detail/config.hpp>
-#include <tenure/detail/onlooker.hpp>
+#include <tenure/detail/read_section.hpp>
 
 namespace tenure::detail {
 
@@ -24,19 +24,19 @@ struct extent {
     std::uintptr_t probe() const noexcept { return begin + (header ? sizeof(entry) : 0); }
 };
 
-/// Of a handle into a slab that was alive a moment ago; right for sure where it still is afterwards.
+inline extent large_extent(region& r, std::uintptr_t inside) noexcept {
+    unit* const head = r.at(inside)->head.load(std::memory_order_relaxed);
+    return {r.base_of(head) + head->large_offset.load(std::memory_order_relaxed),
+            head->large_bytes.load(std::memory_order_relaxed), head, nullptr};
+}
+
+/// Of a handle into a slab that was alive a moment ago, in the caller's read_section; right for sure where it still
+/// is afterwards.
 inline extent extent_of(raw_handle h) noexcept {
     std::uintptr_t const inside = to_address(h.pointer);
     extent               x{};
-    if (h.word & extent_mask) {
-        x.begin = extent_begin(inside, h.word);
-        x.bytes = decode_extent(h.word);
-    } else {
-        region* const r = region_of(inside);
-        x.large         = r->at(inside)->head.load(std::memory_order_relaxed);
-        x.begin         = r->base_of(x.large) + x.large->large_offset.load(std::memory_order_relaxed);
-        x.bytes         = x.large->large_bytes.load(std::memory_order_relaxed);
-    }
+    if (h.word & extent_mask) x = {extent_begin(inside, h.word), decode_extent(h.word), nullptr, nullptr};
+    else x = large_extent(*region_of(inside), inside);
     if (h.word & header_flag) x.header = reinterpret_cast<entry*>(x.begin);
     return x;
 }
@@ -66,13 +66,11 @@ TENURE_COLD inline bool adopted_alive(word_t w) noexcept {
            cell_alive(w);
 }
 
-/// The table no longer vouches for all handles of this unit: ask the unit, and then the object's entry. What is
+/// Asks the unit, and then the object's entry, where the table no longer vouches for all handles of a unit. What is
 /// asked first is asked again in the end, for each tells whether the next was still there to be asked: a unit that
-/// changes hands changes its word first, and bytes that are used again are dead before.
-TENURE_COLD inline bool alive_guarded(raw_handle h, bool locked) noexcept {
-    if (h.word == 0) return false;
-    if (h.word & cell_flag) return adopted_alive(h.word);
-    onlooker const       here(h);
+/// changes hands changes its word first, and bytes that are used again are dead before. The caller is in a
+/// read_section, or holds the object's lock.
+inline bool alive_in_unit(raw_handle h, bool locked) noexcept {
     std::uintptr_t const inside = to_address(h.pointer);
     bool const           large  = !(h.word & extent_mask);
     std::uintptr_t const begin  = large ? inside : extent_begin(inside, h.word);
@@ -81,7 +79,7 @@ TENURE_COLD inline bool alive_guarded(raw_handle h, bool locked) noexcept {
     for (;;) {
         word_t const  seen  = word.load(std::memory_order_acquire);
         word_t const  above = generation_of(h.word) - generation_of(seen);
-        region* const r     = region_of(probe);
+        region* const r     = find_region(probe);
         if (seen == 0 || above > 255 || !r) return false;
         auto const unit_says = [&] {
             unit const* const u = r->at(probe);
@@ -91,7 +89,7 @@ TENURE_COLD inline bool alive_guarded(raw_handle h, bool locked) noexcept {
         };
         bool alive = unit_says();
         if (alive && h.word & header_flag) {
-            std::uintptr_t const header = large ? extent_of(h).begin : begin;
+            std::uintptr_t const header = large ? large_extent(*r, inside).begin : begin;
             alive                       = !reinterpret_cast<entry const*>(header)->looks_dead() && unit_says();
         }
         if (alive) {
@@ -101,6 +99,16 @@ TENURE_COLD inline bool alive_guarded(raw_handle h, bool locked) noexcept {
         }
         if (word.load(std::memory_order_acquire) == seen) return alive;
     }
+}
+
+/// A section must not end under a lock, nor does it have to begin there: who has the lock of a unit has come to it
+/// in a section of their own, or holds the batch.
+TENURE_COLD inline bool alive_guarded(raw_handle h, bool locked) noexcept {
+    if (h.word == 0) return false;
+    if (h.word & cell_flag) return adopted_alive(h.word);
+    if (locked) return alive_in_unit(h, true);
+    read_section const here;
+    return alive_in_unit(h, false);
 }
 
 /// The check of every access: one hot load and a compare. Thread-safe; what it says holds as long as nobody frees

@@ -55,14 +55,13 @@ inline bool bury_granules(place p, share* s, granule_mask const& which, word_t& 
 /// Received since, in a unit in which the batch had nothing then.
 inline void bury_new_shares(batch_record& b, undo_point& c) noexcept {
     for (;;) {
-        place    p{};
-        onlooker here;
+        place              p{};
+        read_section const here;
         {
             std::scoped_lock const guard(b.lock);
             share*                 s = b.shares;
             while (s && c.find(s->base)) s = s->next_owned;
             if (!s) return;
-            here.at(s->base);
             p = {region_of(s->base), s->where, s->base};
         }
         word_t fresh   = 0;

@@ -102,15 +102,13 @@ struct share_result {
 /// The usual share: of what is shared already. Nothing is held, for joining is all there is to do.
 template <class Owner>
 share_result share_quickly(registry_core const& r, raw_handle h, Owner& to) noexcept {
-    onlooker const here(h);
-    if (!is_alive(h)) return {.why = {errc::stale_handle}};
-    extent const        x     = extent_of(h);
-    batch_record* const owner = owner_of(x);
-    if (!owner || !is_common(*owner) || owner->registry.load(std::memory_order_relaxed) != &r) return {false};
-    std::uint64_t const id  = owner->id.load(std::memory_order_acquire);
-    joining const       how = to.join(*owner, id);
+    read_section const here;
+    auto const [owner, id] = find_owner(h);
+    if (!owner) return {.why = {errc::stale_handle}};
+    if (!is_common(*owner) || owner->registry.load(std::memory_order_relaxed) != &r) return {false};
+    joining const how = to.join(*owner, id);
     if (how == joining::over) return {false};
-    if (how == joining::joined && !(is_alive(h) && owner_of(x) == owner)) {  // it has just left it
+    if (how == joining::joined && find_owner(h).id != id) {  // it has just left it
         to.leave(id);
         return {false};
     }

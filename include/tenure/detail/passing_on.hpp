@@ -23,8 +23,7 @@ public:
     passing_on& operator=(passing_on const&) = delete;
 
     /// not_owner: neither `from` nor one above it has a share.
-    failure prepare(batch_record& common, raw_handle h) noexcept {
-        std::uint64_t const id = common.id.load(std::memory_order_relaxed);
+    failure prepare(std::uint64_t id, raw_handle h) noexcept {
         if (!is_member(from_, id)) {
             batch_record* up = &to_;
             while (up && !is_member(*up, id)) up = up->parent.load(std::memory_order_relaxed);
@@ -36,7 +35,7 @@ public:
         } catch (std::bad_alloc const&) {
             return full;
         }
-        joining const how = join_common(to_, common, id);
+        joining const how = join_common(to_, *record_of(id), id);
         if (how == joining::over) return {errc::stale_handle, &from_};
         if (how == joining::memory_full) return full;
         notes_.back().joined = how == joining::joined;

@@ -63,7 +63,7 @@ inline pin_attempt pin_for(batch_record& user, raw_handle h, bool borrowed, std:
     if (!r) return {{user.why_closed(), &user}};
     look_at_the_clock(user, user.id.load(std::memory_order_relaxed));
     h = resolve(h);
-    onlooker const here(h);
+    read_section const here;
     for (;;) {
         if (!is_alive(h)) return {{stale_because(h), &user}};
         extent const        x     = extent_of(h);

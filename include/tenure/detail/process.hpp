@@ -18,6 +18,8 @@ namespace tenure::detail {
 
 /// What a `registry` is, below its public face.
 struct registry_core {
+    static constexpr std::uint32_t closed = std::uint32_t{1} << 31;  ///< it goes with the last of its supplies
+
     registry_core(any_store store, paging_options paging, std::uint64_t decay_ns, std::uint64_t number)
         : own(std::move(store), *this, decay_ns, number), pages(std::move(paging)), decay(decay_ns) {}
 
@@ -26,7 +28,7 @@ struct registry_core {
     std::uint64_t const        decay;
     std::mutex                 supplies_mutex;
     supply*                    supplies = nullptr;  ///< from stores that batches name
-    std::atomic<std::uint32_t> ending_supplies{0};  ///< of these, unlinked and not gone yet
+    std::atomic<std::uint32_t> departures{0};       ///< supplies unlinked and not gone yet; and `closed`
     batch_record*              root = nullptr;
     deadline_queue             deadlines;
     spin_lock                  loose_lock;
@@ -37,8 +39,8 @@ struct registry_core {
     use_graph                  uses;
 };
 
-struct access_slot;
-void give_access_slots(access_slot* first) noexcept;
+struct hazard_slot;
+void give_hazard_slots(hazard_slot* first) noexcept;
 
 /// What a thread knows of itself. Trivial, so that the compiler reads it without an initialisation check.
 struct thread_context {
@@ -51,7 +53,7 @@ struct thread_context {
     lane*         root_lane    = nullptr;  ///< of the global registry's root, once this thread made something there
     bool          visiting     = false;    ///< `current` is held: it is there by set_current_batch
     bool          exiting      = false;
-    access_slot*  slots        = nullptr;  ///< free ones
+    hazard_slot*  slots        = nullptr;  ///< free ones
     batch_record* reclaiming   = nullptr;  ///< what the registry's own thread is just freeing
 
     registry_core* letting_go = nullptr;  ///< this thread is just letting go what nobody uses any more there,
@@ -74,7 +76,7 @@ struct process_state {
     batch_record*  free_records = nullptr;
     std::uint32_t  record_count = 0;  ///< ever made
     lane*          free_lanes   = nullptr;
-    access_slot*   free_slots   = nullptr;
+    hazard_slot*   free_slots   = nullptr;
     std::uint64_t  last_serial  = 0;
 };
 inline constinit process_state process{};
@@ -104,7 +106,7 @@ public:
             b->next_free         = process.free_records;
             process.free_records = b;
         }
-        give_access_slots(std::exchange(me.slots, nullptr));
+        give_hazard_slots(std::exchange(me.slots, nullptr));
         // Guards that outlive their thread: whoever destroys them will find that they belong to none.
         while (batch_record* const b = me.newest) {
             me.newest = b->older;

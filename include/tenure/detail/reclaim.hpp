@@ -210,12 +210,11 @@ inline void note_lapse(place p, batch_record const& b, errc cause) noexcept {
 inline void close_shares(batch_record& b) noexcept {
     errc const lapsed = b.cause.load(std::memory_order_relaxed);
     for (;;) {
-        place    p{};
-        onlooker here;
+        place              p{};
+        read_section const here;
         {
             std::scoped_lock const guard(b.lock);
             if (!b.shares) return;
-            here.at(b.shares->base);
             p = {region_of(b.shares->base), b.shares->where, b.shares->base};
         }
         word_t fresh   = 0;

@@ -113,17 +113,20 @@ struct region {
     }
 };
 
-/// Set in the table of regions for those of supplies that may go before their registry: see onlooker.hpp.
-inline constexpr std::uintptr_t goes = 1;
+/// Set in the table of regions once nothing lives in a region and it is about to be unmapped: read_section.hpp.
+inline constexpr std::uintptr_t leaving_bit = 1;
 
-inline region* region_of(std::uintptr_t address) noexcept {
+/// The region at an address, for a read_section that has not found it yet. Null: there is none, or it is leaving.
+/// To be loaded once: a second look may find another one, or none.
+inline region* find_region(std::uintptr_t address) noexcept {
     region* const r = tables.regions[address >> region_shift].load(std::memory_order_acquire);
-    return reinterpret_cast<region*>(reinterpret_cast<std::uintptr_t>(r) & ~goes);
+    return reinterpret_cast<std::uintptr_t>(r) & leaving_bit ? nullptr : r;
 }
 
-inline bool may_go(std::uintptr_t address) noexcept {
+/// The region of an object that the caller's read_section has found alive, or whose batch the caller holds.
+inline region* region_of(std::uintptr_t address) noexcept {
     region* const r = tables.regions[address >> region_shift].load(std::memory_order_acquire);
-    return reinterpret_cast<std::uintptr_t>(r) & goes;
+    return reinterpret_cast<region*>(reinterpret_cast<std::uintptr_t>(r) & ~leaving_bit);
 }
 
 /// A unit with all that belongs to it.
@@ -137,9 +140,11 @@ struct place {
     std::atomic<word_t>& word() const noexcept { return table_word(base); }
 };
 
+[[gnu::always_inline]] inline place place_in(region& r, std::uintptr_t address) noexcept {
+    return {&r, r.at(address), address & ~(unit_bytes - 1)};
+}
 [[gnu::always_inline]] inline place place_at(std::uintptr_t address) noexcept {
-    region* const r = region_of(address);
-    return {r, r->at(address), address & ~(unit_bytes - 1)};
+    return place_in(*region_of(address), address);
 }
 
 inline unit*          unit_at(std::uintptr_t address) noexcept { return region_of(address)->at(address); }
@@ -160,8 +165,8 @@ inline result<std::pair<block, std::byte*>> take_region_memory(any_store& store,
     return why;
 }
 
-/// A region of at least `bytes`, or why not; then nothing is held. `stays`: as long as its registry.
-TENURE_COLD inline result<region*> map_region(any_store& store, supply* from, std::size_t bytes, bool stays) {
+/// A region of at least `bytes`, or why not; then nothing is held.
+TENURE_COLD inline result<region*> map_region(any_store& store, supply* from, std::size_t bytes) {
     bytes = (bytes + region_grain - 1) & ~(region_grain - 1);
 
     std::size_t const count = bytes >> unit_shift;
@@ -194,14 +199,21 @@ TENURE_COLD inline result<region*> map_region(any_store& store, supply* from, st
         auto& word = table_word(base + (i << unit_shift));
         if (word.load(std::memory_order_relaxed) == 0) word.store(whole_word(1), std::memory_order_relaxed);
     }
-    region* const entry = stays ? r : reinterpret_cast<region*>(reinterpret_cast<std::uintptr_t>(r) | goes);
     for (std::uintptr_t a = base; a < base + bytes; a += region_grain)
-        tables.regions[a >> region_shift].store(entry, std::memory_order_release);
+        tables.regions[a >> region_shift].store(r, std::memory_order_release);
     return r;
 }
 
-/// The generations stay in the table; every handle into the region must be stale by now. Returns what the store
-/// could not take back, and says why.
+/// No read_section that begins from here on finds the region.
+inline void mark_leaving(region* r) noexcept {
+    auto* const          entry = reinterpret_cast<region*>(reinterpret_cast<std::uintptr_t>(r) | leaving_bit);
+    std::uintptr_t const end   = r->base + (r->count << unit_shift);
+    for (std::uintptr_t a = r->base; a < end; a += region_grain)
+        tables.regions[a >> region_shift].store(entry, std::memory_order_release);
+}
+
+/// The generations stay in the table. Every handle into the region is stale by now, and no read_section that may
+/// have found the region is open. Returns what the store could not take back, and says why.
 inline owned_block_list unmap_region(any_store& store, region* r, std::error_code& why) noexcept {
     owned_block_list     memory(r->end);
     std::size_t const    bytes = r->count << unit_shift;

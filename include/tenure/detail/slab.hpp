@@ -244,11 +244,10 @@ inline void deallocate_to(lane& l, void* p, std::size_t bytes, std::size_t align
     std::uint64_t const  cursor  = l.cursor.load(std::memory_order_relaxed);
     std::uintptr_t const at      = to_address(p);
     if (rounded + alignment > largest_small) {
-        batch_record& b = *l.batch;
-        onlooker      here;
-        here.at(at);
-        region* const r = region_of(at);
-        unit* const   u = r ? r->at(at)->head.load(std::memory_order_relaxed) : nullptr;
+        batch_record&      b = *l.batch;
+        read_section const here;
+        region* const      r = find_region(at);
+        unit* const        u = r ? r->at(at)->head.load(std::memory_order_relaxed) : nullptr;
         if (!u || u->home.load(std::memory_order_relaxed) != &b) return;  // the batch was over before its container
         if (b.buried.load(std::memory_order_acquire) && this_thread.reclaiming != &b) return;  // likewise
         std::uint64_t const id      = b.id.load(std::memory_order_relaxed);

@@ -7,10 +7,8 @@
 #include <new>
 #include <utility>
 
-#include <sched.h>
-
-#include <tenure/detail/onlooker.hpp>
 #include <tenure/detail/process.hpp>
+#include <tenure/detail/read_section.hpp>
 
 namespace tenure::detail {
 
@@ -39,19 +37,20 @@ inline bool unlink_idle(registry_core& r, supply& s) noexcept {
     return true;
 }
 
-/// Unlinked, and nobody looks at it: it goes. Where the store cannot take all of it back, the registry has it
-/// again, for that to be tried again.
+/// Unmaps a supply that nobody looks at. Where the store cannot take all of it back, the registry has it again, to
+/// try later. The registry's own supply goes with the registry, once the last of the others is gone.
 inline void end_supply(supply* s) noexcept {
     registry_core& r = s->registry;
     s->slabs.unmap(s->refused);
-    if (s->refused.empty()) {
-        delete s;
-    } else {
+    if (!s->refused.empty() && s != &r.own) {
         std::scoped_lock const guard(r.supplies_mutex);
-        s->next    = r.supplies;
-        r.supplies = s;
+        if (!(r.departures.load(std::memory_order_relaxed) & registry_core::closed)) {
+            s->next    = r.supplies;
+            r.supplies = std::exchange(s, nullptr);
+        }
     }
-    --r.ending_supplies;
+    if (s != &r.own) delete s;
+    if (r.departures.fetch_sub(1, std::memory_order_acq_rel) == (registry_core::closed | 1)) delete &r;
 }
 
 inline void depart(supply* first, supply* last) noexcept {
@@ -59,12 +58,13 @@ inline void depart(supply* first, supply* last) noexcept {
     while (!departing.compare_exchange_weak(last->next, first)) {}
 }
 
-/// What is taken before nobody is looking has not been seen by who looks next.
+/// Whoever finds a section open puts back what is departing, and looks once more: a section that ended in between
+/// did not see it.
 TENURE_COLD inline void end_departing() noexcept {
     do {
         supply* all = departing.exchange(nullptr);
         if (!all) return;
-        if (onlookers.fetch_add(0) == 0) {
+        if (!is_read()) {
             while (supply* const s = all) {
                 all = s->next;
                 end_supply(s);
@@ -74,26 +74,30 @@ TENURE_COLD inline void end_departing() noexcept {
         supply* last = all;
         while (last->next) last = last->next;
         depart(all, last);
-    } while (onlookers.load() == 0);  // else the last of them comes here
+    } while (!is_read());
 }
 
-/// It is unlinked, and goes as soon as may be. No lock is held.
+/// Unmaps a supply that is unlinked from its registry as soon as nobody looks at it. No lock is held.
 inline void let_depart(supply& s) noexcept {
-    ++s.registry.ending_supplies;
+    s.registry.departures.fetch_add(1, std::memory_order_relaxed);
+    s.slabs.mark_leaving();
     depart(&s, &s);
     end_departing();
 }
 
-/// For a registry that closes: nobody is inside of it, but somebody may be in another one.
-inline void end_departing(registry_core& r) noexcept {
-    while (r.ending_supplies > 0) {
-        for (supply *s = departing.exchange(nullptr), *after; s; s = after) {
-            after = s->next;
-            if (&s->registry == &r) end_supply(s);
-            else depart(s, s);
+/// Frees a registry whose batches are all over, and what it has of stores, as soon as nobody looks at it.
+inline void let_depart(registry_core& r) noexcept {
+    supply* last = nullptr;
+    {
+        std::scoped_lock const guard(r.supplies_mutex);
+        r.own.next = std::exchange(r.supplies, nullptr);
+        for (supply* s = &r.own; s; last = std::exchange(s, s->next)) {
+            r.departures.fetch_add(1, std::memory_order_relaxed);
+            s->slabs.mark_leaving();
         }
-        if (r.ending_supplies > 0) ::sched_yield();  // one is in another thread's hands at this moment
+        r.departures.fetch_or(registry_core::closed, std::memory_order_relaxed);
     }
+    depart(&r.own, last);
     end_departing();
 }
 

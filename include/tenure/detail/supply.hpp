@@ -18,7 +18,8 @@ struct registry_core;
 /// which goes with the last batch that uses it and the last object there.
 struct supply {
     supply(any_store from, registry_core& of, std::uint64_t decay_ns, std::uint64_t number) noexcept
-        : store(std::move(from)), slabs(store, *this, number != 0, decay_ns), registry(of), uid(number) {}
+        : store(std::move(from)), slabs(store, *this, decay_ns), registry(of), uid(number) {}
+    /// Nobody looks at its memory any more: read_section.hpp.
     ~supply() {
         slabs.unmap(refused);
         if (!refused.empty()) refused.retry(store);  // for the last time, and there is nobody left to tell

@@ -117,6 +117,24 @@ inline batch_record* owner_of(extent const& x) noexcept {
     return owner_under_lock(p, x.probe());
 }
 
+/// Which batch owns an object, as long as the object is alive: a record that was read a moment ago may be another
+/// batch's by now, and its id with it.
+struct owner_seen {
+    batch_record* record = nullptr;  ///< null: the object is not alive
+    std::uint64_t id     = 0;
+};
+/// The object was alive and the batch's at one moment during the call. In the caller's read_section.
+inline owner_seen find_owner(raw_handle h) noexcept {
+    while (is_alive(h)) {
+        extent const        x = extent_of(h);
+        batch_record* const b = owner_of(x);
+        if (!b) continue;  // it is just ending
+        std::uint64_t const id = b->id.load(std::memory_order_acquire);
+        if (is_alive(h) && owner_of(x) == b && b->id.load(std::memory_order_acquire) == id) return {b, id};
+    }
+    return {};
+}
+
 /// As long as one of its owners is not buried, it is alive. Where nobody in the unit is buried any more, that is
 /// noted; unless somebody came to be meanwhile, whose number it then is.
 TENURE_COLD inline bool is_buried(raw_handle h, bool locked) noexcept {

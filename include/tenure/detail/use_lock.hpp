@@ -111,7 +111,7 @@ private:
 
 /// Whether somebody else than `but` uses the object now. `h` names it in the slab.
 inline bool is_pinned(registry_core& r, raw_handle h, batch_record const* but = nullptr) noexcept {
-    onlooker const here(h);
+    read_section const here;
     if (!r.uses.any() || !is_alive(h)) return false;
     std::scoped_lock const     graph(r.uses.mutex);
     pinned_object const* const o = r.uses.find(extent_of(h).begin);
@@ -123,7 +123,7 @@ inline bool is_pinned(registry_core& r, raw_handle h, batch_record const* but = 
 
 /// The batch's own pins of the object are let go.
 inline void unpin(batch_record& b, raw_handle h) noexcept {
-    onlooker const here(h);
+    read_section const here;
     if (!is_alive(h)) return;
     registry_core&       r = *b.registry.load(std::memory_order_relaxed);
     std::unique_lock     graph(r.uses.mutex);

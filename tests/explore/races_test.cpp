@@ -1,0 +1,242 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+
+// Threads that follow handles while the memory behind them goes, or passes from owner to owner: the smallest
+// programs in which the orders of docs/internals/reading.md matter. To be run in many schedules.
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <memory_resource>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tenure/tenure.hpp>
+
+namespace {
+
+using tenure::batch_id;
+using tenure::batch_scope;
+using tenure::errc;
+using tenure::handle;
+using tenure::registry;
+
+/// Handles that some threads show to others, old ones among them.
+template <class H>
+class board {
+public:
+    void show(std::size_t place, H h) {
+        std::scoped_lock const guard(mutex_);
+        shown_[place % shown_.size()] = h;
+    }
+    H at(std::size_t place) const {
+        std::scoped_lock const guard(mutex_);
+        return shown_[place % shown_.size()];
+    }
+
+private:
+    mutable std::mutex mutex_;
+    std::array<H, 6>   shown_{};
+};
+
+bool is_gone(std::error_code e) {
+    return e == errc::stale_handle || e == errc::batch_ended || e == errc::not_owner;
+}
+
+/// All that a thread can ask of a handle that may be stale.
+template <class T>
+void ask(registry& r, handle<T> h, unsigned how, batch_id mine) {
+    switch (how % 5) {
+    case 0: static_cast<void>(h.alive()); break;
+    case 1:
+        if (auto const done = r.try_free(h); !done) CHECK(is_gone(done.error()));
+        break;
+    case 2:
+        if (auto const done = r.try_transfer_ownership(h, mine); !done) CHECK(is_gone(done.error()));
+        break;
+    case 3: try { static_cast<void>(h.owner());
+        } catch (tenure::error const& e) {
+            CHECK(e.code() == errc::stale_handle);
+        }
+        break;
+    default:
+        if (auto const done = r.try_share(h, mine); !done) CHECK(is_gone(done.error()));
+        break;
+    }
+}
+
+}  // namespace
+
+// Each thread goes on until the one that opens and ends batches is through: else it would be over long before.
+
+TEST_CASE_TEMPLATE("handles are asked while their store's memory goes and comes back", T, int, std::string) {
+    auto const store = std::make_shared<tenure::heap_store>();
+    {
+        registry          r;
+        board<handle<T>>  shown;
+        std::atomic<bool> over  = false;
+        auto const        asker = [&](unsigned first) {
+            batch_scope mine(r);
+            for (unsigned i = first; !over; ++i) ask(r, shown.at(i), i, mine.id());
+        };
+        std::jthread const one(asker, 0), two(asker, 3);
+        for (unsigned i = 0; i < 30; ++i) {
+            batch_scope b(r, {.store = store});
+            for (unsigned k = 0; k < 2; ++k) shown.show(2 * i + k, b.make<T>());
+        }
+        over = true;
+    }
+    CHECK(store->usage().blocks == 0);
+    CHECK(store.use_count() == 1);
+}
+
+TEST_CASE("a stale handle is freed while its store's memory goes and comes back") {
+    auto const store = std::make_shared<tenure::heap_store>();
+    {
+        registry           r;
+        board<handle<int>> shown;
+        std::atomic<bool>  over = false;
+        std::jthread const one([&] {
+            while (!over)
+                if (auto const done = r.try_free(shown.at(0)); !done) CHECK(is_gone(done.error()));
+        });
+        for (unsigned i = 0; i < 60; ++i) {
+            batch_scope b(r, {.store = store});
+            shown.show(0, b.make<int>(1));
+        }
+        over = true;
+    }
+    CHECK(store->usage().blocks == 0);
+}
+
+TEST_CASE("stale handles are kept while their store's memory goes") {
+    auto const store = std::make_shared<tenure::heap_store>();
+    {
+        registry           r;
+        board<handle<int>> shown;
+        std::atomic<bool>  over   = false;
+        auto const         keeper = [&](unsigned first) {
+            batch_scope outer(r), mine(r);
+            mine.keep(mine.make<int>(1));  // the first keep of a batch takes the long way
+            for (unsigned i = first; !over; ++i)
+                if (auto const done = mine.try_keep(shown.at(i)); !done) CHECK(is_gone(done.error()));
+        };
+        std::jthread const one(keeper, 0), two(keeper, 3);
+        for (unsigned i = 0; i < 30; ++i) {
+            batch_scope b(r, {.store = store});
+            for (unsigned k = 0; k < 2; ++k) shown.show(2 * i + k, b.make<int>(1));
+        }
+        over = true;
+    }
+    CHECK(store->usage().blocks == 0);
+    CHECK(store.use_count() == 1);
+}
+
+TEST_CASE("a large piece of a resource goes back after its batch") {
+    auto const store = std::make_shared<tenure::heap_store>();
+    {
+        registry                   r;
+        std::pmr::memory_resource* from  = nullptr;
+        void*                      piece = nullptr;
+        enum class turn : unsigned char { none, late, done, over };
+        std::atomic<turn>  whose = turn::none;
+        std::jthread const late([&] {
+            for (;; std::this_thread::yield()) {
+                turn const now = whose;
+                if (now == turn::over) return;
+                if (now != turn::late) continue;
+                from->deallocate(piece, 200'000, 8);
+                whose = turn::done;
+            }
+        });
+        for (unsigned i = 0; i < 30; ++i) {
+            batch_scope b(r, {.store = store});
+            from  = b.resource();
+            piece = from->allocate(200'000, 8);
+            whose = turn::late;
+            b.end();
+            batch_scope(r, {.store = store}).make<int>(1);
+            while (whose != turn::done) std::this_thread::yield();
+        }
+        whose = turn::over;
+    }
+    CHECK(store->usage().blocks == 0);
+}
+
+TEST_CASE("handles are asked while their registry closes") {
+    board<handle<std::string>> shown;
+    auto const                 store = std::make_shared<tenure::heap_store>();
+    registry                   r;
+    std::atomic<bool>          over  = false;
+    auto const                 asker = [&](unsigned first) {
+        batch_scope outer(r), mine(r);
+        for (unsigned i = first; !over; ++i) {
+            auto const h = shown.at(i);
+            if (i % 2) ask(r, h, i / 2, mine.id());
+            else if (auto const done = mine.try_keep(h); !done) CHECK(is_gone(done.error()));
+        }
+    };
+    {
+        std::jthread const one(asker, 0), two(asker, 3);
+        for (unsigned i = 0; i < 12; ++i) {
+            registry    other(i % 2 ? tenure::registry_options{} : tenure::registry_options{.store = store});
+            batch_scope b(other);
+            for (unsigned k = 0; k < 3; ++k) shown.show(3 * i + k, b.make<std::string>());
+        }
+        over = true;
+    }
+    CHECK(store->usage().blocks == 0);
+}
+
+TEST_CASE("what is shared is freed, passed on and shared anew by all its owners") {
+    registry r;
+    {
+        board<handle<int>> shown;
+        auto const         sharer = [&](unsigned first) {
+            batch_scope outer(r), mine(r);
+            for (unsigned i = first; i < first + 60; ++i) {
+                batch_scope inner(r);
+                auto const  own = inner.make<int>(7);
+                if (i % 3 == 0) shown.show(i, own);
+                auto const h        = shown.at(i + 1);
+                auto const not_gone = [&](auto const& done) { return done || is_gone(done.error()); };
+                CHECK(not_gone(r.try_share(h, i % 2 ? mine.id() : inner.id())));
+                switch (i % 3) {
+                case 0: CHECK(not_gone(r.try_free(h))); break;
+                case 1: CHECK(not_gone(inner.try_keep(h))); break;
+                default: CHECK(not_gone(mine.try_free(h))); break;
+                }
+            }
+        };
+        std::jthread const one(sharer, 0), two(sharer, 2), three(sharer, 4);
+    }
+    for (auto const& b : r.snapshot().batches) CHECK(b.id == r.root());
+}
+
+TEST_CASE("a stranger frees what was shared while its owners share something else") {
+    registry           r;
+    board<handle<int>> shown;
+    std::atomic<bool>  over = false;
+    std::jthread       stranger([&] {
+        while (!over)
+            if (auto const done = r.try_free(shown.at(0)); !done) CHECK(is_gone(done.error()));
+    });
+    {
+        batch_scope above(r), mine(r);
+        for (unsigned i = 0; i < 60; ++i) {
+            auto const h = mine.make<int>(7);
+            shown.show(0, h);
+            if (!r.try_share(h, above.id())) continue;
+            CHECK((above.try_free(h) || !h.alive()));  // it has a share, unless the stranger was here
+            CHECK((mine.try_free(h) || !h.alive()));
+        }
+        over = true;
+        stranger.join();
+        CHECK(above.usage().objects == 0);
+    }
+    for (auto const& b : r.snapshot().batches) CHECK(b.id == r.root());
+}
