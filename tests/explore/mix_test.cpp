@@ -1,0 +1,246 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+
+// Random programs on more threads than cores that do all there is to do with batches and objects of others: no
+// model can say what comes of it. But each call succeeds or is refused in one of the ways that the documents tell;
+// what is pinned can be read; every object ends exactly once; and all is gone in the end. threads_test is its
+// counterpart for what each thread knows to be its own. To be run in many schedules. TENURE_STEPS: how many steps,
+// over all threads.
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tenure/tenure.hpp>
+
+#include "accounting.hpp"
+#include "random/dice.hpp"
+#include "random/kinds.hpp"
+
+namespace {
+
+using tenure::batch_id;
+using tenure::batch_scope;
+using tenure::errc;
+using tenure::handle;
+using tenure::registry;
+
+/// Knows whether it is whole.
+struct plain {
+    explicit plain(std::uint64_t n) noexcept : serial(n), check(~n) {}
+    bool          is_whole() const noexcept { return check == ~serial; }
+    std::uint64_t serial, check;
+};
+
+std::atomic<std::int64_t> living{0};
+
+/// And whether it ends once, which another batch may notice.
+struct counted : plain {
+    explicit counted(std::uint64_t n) noexcept : plain(n) { ++living; }
+    counted(counted const&)            = delete;
+    counted& operator=(counted const&) = delete;
+    ~counted() {
+        CHECK(is_whole());
+        check = serial;
+        --living;
+    }
+};
+
+using item = std::variant<handle<plain>, handle<counted>, tenure::buffer<std::uint64_t>>;
+
+/// What threads show each other.
+struct board {
+    std::mutex              mutex;
+    std::array<item, 8>     items{};
+    std::array<batch_id, 8> ids{};
+
+    template <class T>
+    T look(std::array<T, 8> const& from, std::uint64_t where) {
+        std::scoped_lock const guard(mutex);
+        return from[where % 8];
+    }
+    template <class T>
+    T show(std::array<T, 8>& in, std::uint64_t where, T what) {
+        std::scoped_lock const guard(mutex);
+        return std::exchange(in[where % 8], std::move(what));
+    }
+};
+
+/// Whether a call may be refused so, by what another thread did.
+bool is_expected(std::error_code e) {
+    for (errc const c : {errc::stale_handle, errc::batch_ended, errc::not_owner, errc::no_such_batch,
+                         errc::cancelled, errc::expired, errc::object_pinned, errc::batch_in_use,
+                         errc::not_restorable, errc::wrong_thread, errc::no_checkpoint, errc::evicted})
+        if (e == c) return true;
+    return false;
+}
+
+class worker {
+public:
+    worker(registry& r, board& b, std::uint64_t seed) : registry_(r), board_(b), roll_(seed) {}
+
+    void work(std::uint64_t steps) {
+        while (steps-- > 0) {
+            try {
+                step();
+            } catch (tenure::error const& e) {
+                CHECK_MESSAGE(is_expected(e.code()), e.what());
+            }
+        }
+        while (!scopes_.empty()) scopes_.pop_back();
+    }
+
+private:
+    struct open {
+        std::unique_ptr<batch_scope>                                              guard;
+        std::vector<std::variant<tenure::pinned<plain>, tenure::pinned<counted>>> pins{};
+    };
+
+    item     some_item() { return board_.look(board_.items, roll_()); }
+    batch_id some_id() {
+        if (!scopes_.empty() && roll_.one_in(2)) return scopes_[roll_.below(scopes_.size())].guard->id();
+        return board_.look(board_.ids, roll_());
+    }
+
+    void step() {
+        auto const h  = some_item();
+        auto const id = some_id();
+        switch (roll_.below(24)) {
+        case 0:
+        case 1: return open_scope();
+        case 2:
+            if (!scopes_.empty()) scopes_.pop_back();
+            return;
+        case 3: return open_loose();
+        case 4: return registry_.end_batch(id);
+        case 5: return roll_.one_in(2) ? registry_.destroy_batch(id) : registry_.cancel(id);
+        case 6: return with(h, [&](auto x) { registry_.free(x); });
+        case 7: return with(h, [&](auto x) { registry_.transfer_ownership(x, id); });
+        case 8: return with(h, [&](auto x) { registry_.share(x, id); });
+        case 9: return with(h, [&](auto x) { registry_.unshare(x, id); });
+        case 10: return with(h, [&](auto x) { registry_.borrow(id, x); });
+        case 11: return with(h, [&](auto x) { static_cast<void>(x.owner()); });
+        case 12: return pin(h);
+        case 13: return roll_.one_in(2) ? registry_.page_out(id) : registry_.page_in(id);
+        case 14: return registry_.checkpoint(id);
+        case 15: return roll_.one_in(2) ? registry_.rollback(id) : registry_.commit(id);
+        case 16: return look(id);
+        case 17:
+            if (!scopes_.empty()) with(h, [&](auto x) { scopes_.back().guard->keep(x); });
+            return;
+        case 18:
+            if (!scopes_.empty() && !scopes_.back().pins.empty()) scopes_.back().pins.pop_back();
+            return;
+        case 19: return use_buffer(h);
+        default: return make();
+        }
+    }
+
+    template <class F>
+    static void with(item const& h, F f) {
+        std::visit(f, h);
+    }
+
+    void open_scope() {
+        if (scopes_.size() > 3) return;
+        tenure::batch_options o;
+        if (roll_.one_in(4)) o.store = kinds::stores[2];
+        if (roll_.one_in(4)) o.residency = tenure::residency::paged_when_left;
+        if (roll_.one_in(6)) o.reclaim = tenure::reclamation::background;
+        scopes_.push_back({std::make_unique<batch_scope>(registry_, o)});
+        if (roll_.one_in(2)) board_.show(board_.ids, roll_(), scopes_.back().guard->id());
+    }
+
+    /// One that has no guard, for whoever comes by; what it displaces is ended.
+    void open_loose() {
+        tenure::batch_options o{.name = "loose"};
+        if (roll_.one_in(3)) o.residency = tenure::residency::automatic;
+        if (roll_.one_in(4)) o.cleanup = tenure::cleanup::manual;
+        batch_id const id    = registry_.new_batch(o, roll_.one_in(3) ? some_id() : batch_id{});
+        batch_id const other = board_.show(board_.ids, roll_(), id);
+        if (other) registry_.destroy_batch(other);
+    }
+
+    void make() {
+        if (scopes_.empty()) return;
+        batch_scope& b = *scopes_.back().guard;
+        item         made;
+        switch (roll_.below(5)) {
+        case 0: made = b.make_buffer<std::uint64_t>(8); break;
+        case 1:
+        case 2: made = b.make<counted>(++serial_); break;
+        default: made = b.make<plain>(++serial_); break;
+        }
+        if (roll_.one_in(2)) board_.show(board_.items, roll_(), made);
+    }
+
+    void pin(item const& h) {
+        if (scopes_.empty() || tenure::current_batch() != scopes_.back().guard->id()) return;
+        with(h, [&](auto x) {
+            if constexpr (!std::is_same_v<decltype(x), tenure::buffer<std::uint64_t>>) {
+                auto p = tenure::pin(x);
+                CHECK(p->is_whole());
+                scopes_.back().pins.emplace_back(std::move(p));
+            }
+        });
+    }
+
+    static void use_buffer(item const& h) {
+        auto const* const b = std::get_if<tenure::buffer<std::uint64_t>>(&h);
+        if (!b) return;
+        std::array<std::uint64_t, 8> const in{1, 2, 3, 4, 5, 6, 7, 8};
+        std::array<std::uint64_t, 8>       out{};
+        b->write(0, in);
+        b->read(0, out);
+    }
+
+    void look(batch_id id) {
+        switch (roll_.below(4)) {
+        case 0: static_cast<void>(registry_.snapshot()); break;
+        case 1: static_cast<void>(registry_.usage(id)); break;
+        case 2: static_cast<void>(registry_.status(id)); break;
+        default: registry_.trim(); break;
+        }
+    }
+
+    registry&         registry_;
+    board&            board_;
+    dice              roll_;
+    std::uint64_t     serial_ = 0;
+    std::vector<open> scopes_;
+};
+
+}  // namespace
+
+TEST_CASE("threads that do everything to each other's batches and objects") {
+    std::uint64_t const seed  = from_environment("TENURE_SEED", 1);
+    std::uint64_t const steps = from_environment("TENURE_STEPS", 600);
+    kinds::stores[2]          = std::make_shared<tenure::heap_store>();
+    {
+        registry                  r;
+        board                     shown;
+        std::vector<std::jthread> threads;
+        dice                      roll(seed);
+        std::size_t const         n = 2 + roll.below(4);
+        for (std::size_t i = 0; i < n; ++i)
+            threads.emplace_back([&, each = roll()] { worker(r, shown, each).work(steps / n); });
+        threads.clear();
+        for (tenure::batch_info const& b : r.snapshot().batches)
+            if (b.id != r.root()) r.destroy_batch(b.id);
+        r.drain();
+        for (tenure::batch_info const& b : r.snapshot().batches)
+            CHECK_MESSAGE(b.id == r.root(), tenure::detail::describe(b));
+        CHECK(living == 0);
+        CHECK(books_error(r.snapshot()) == "");
+    }
+    CHECK(kinds::stores[2].usage().blocks == 0);
+}
