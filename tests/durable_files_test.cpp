@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -354,5 +355,135 @@ TEST_SUITE("files of any size and contents") {
         }
         refused(here.path(), reading, here.path() / "catalog", errc::corrupt);
         refused(here.path(), {}, here.path() / "catalog", errc::corrupt);
+    }
+}
+
+TEST_SUITE("a disk that is full, a limit that is reached") {
+    /// Puts and syncs until there is no room; all that was synced is there, in this process and in the next.
+    int fill(path const& where, std::size_t each) {
+        int  synced = 0;
+        auto s      = mmap_store::open(where, {.keep_warm = 0});
+        for (;; ++synced) {
+            auto const b = s->allocate(each, 1);
+            if (!b) {
+                CHECK(b.error() == errc::store_full);
+                break;
+            }
+            std::uint64_t const i = static_cast<std::uint64_t>(synced);
+            REQUIRE(s->write(*b, 0, pattern(i, each)).has_value());
+            REQUIRE(s->keep(*b, std::string(200, 'n') + std::to_string(synced)).has_value());
+            if (auto const done = s->sync({{*b}}); !done) {
+                CHECK(done.error() == errc::store_full);
+                break;
+            }
+        }
+        auto const whole = [&] {
+            std::uint64_t wrong = 0;
+            for (int i = 0; i < synced; ++i)
+                wrong += contents(s, std::string(200, 'n') + std::to_string(i)) !=
+                         pattern(static_cast<std::uint64_t>(i), each);
+            return wrong;
+        };
+        CHECK(whole() == 0);
+        s.reset();
+        s = mmap_store::open(where, {.keep_warm = 0});
+        CHECK(s->usage().blocks >= static_cast<std::size_t>(synced));
+        CHECK(whole() == 0);
+        for (auto const& name : s->names()) REQUIRE(s->deallocate({{s->find(name).value()}}).has_value());
+        CHECK(s->sync({}).has_value());  // with what was freed, there is room again
+        keep(s, "again", pattern(9, each));
+        return synced;
+    }
+
+    TEST_CASE("a full disk, by large blocks and by names") {
+        for (std::size_t const each : {std::size_t{300'000}, std::size_t{10}}) {
+            CAPTURE(each);
+            small_disk const disk(2 << 20);
+            if (!disk) {
+                MESSAGE("skipped: this user may not mount a small file system");
+                return;
+            }
+            CHECK(fill(disk.path() / "store", each) > 3);
+        }
+    }
+
+    TEST_CASE("a disk with no room for a store") {
+        for (std::size_t pages = 1; pages < 12; ++pages) {
+            small_disk const disk(pages * 4096);
+            if (!disk) {
+                MESSAGE("skipped: this user may not mount a small file system");
+                return;
+            }
+            CAPTURE(pages);
+            try {
+                auto const s = mmap_store::open(disk.path() / "store");
+                CHECK(s->close().has_value());
+            } catch (tenure::error const& e) {
+                CHECK(e.code() == std::errc::no_space_on_device);
+            }
+        }
+    }
+
+    TEST_CASE("RLIMIT_FSIZE is store_full, wherever it is, and no signal") {
+        for (::rlim_t const limit : {0u, 1u, 100u, 4'096u, 8'192u, 16'384u, 50'000u, 100'000u, 400'000u}) {
+            CAPTURE(limit);
+            temporary_directory here;
+            ::pid_t const       child = ::fork();
+            REQUIRE(child >= 0);
+            if (child == 0) {
+                int said = 3;
+                try {
+                    ::rlimit const now{limit, limit};
+                    ::setrlimit(RLIMIT_FSIZE, &now);
+                    auto const s = mmap_store::open(here.path() / "store");
+                    for (int i = 0; said == 3; ++i) {
+                        auto const b = s->allocate(10, 1);
+                        if (!b) {
+                            said = b.error() == errc::store_full ? 0 : 4;
+                        } else if (!s->write(*b, 0, bytes(10, std::byte{1})) || !s->keep(*b, std::to_string(i))) {
+                            said = 6;
+                        } else if (auto const done = s->sync({{*b}}); !done) {
+                            said = done.error() == errc::store_full ? 0 : 7;
+                        }
+                    }
+                } catch (tenure::error const& e) {
+                    said = e.code() == errc::store_full ? 1 : 5;
+                }
+                ::_exit(said);
+            }
+            int status = 0;
+            REQUIRE(::waitpid(child, &status, 0) == child);
+            REQUIRE_MESSAGE(WIFEXITED(status), "ended by signal " << WTERMSIG(status));
+            CHECK(WEXITSTATUS(status) <= 1);
+            auto const s = mmap_store::open(here.path() / "store");
+            for (auto const& name : s->names()) CHECK(contents(s, name) == bytes(10, std::byte{1}));
+        }
+    }
+
+    TEST_CASE("a limit that is lowered while the store is open") {
+        temporary_directory here;
+        ::pid_t const       child = ::fork();
+        REQUIRE(child >= 0);
+        if (child == 0) {
+            int said = 0;
+            try {
+                auto const s = mmap_store::open(here.path() / "store");
+                keep(s, "a", pattern(1, 100'000));
+                block const    b = s->find("a").value(), fresh = s->allocate(100'000, 1).value();
+                ::rlimit const now{10'000, 10'000};
+                ::setrlimit(RLIMIT_FSIZE, &now);
+                if (s->write(fresh, 0, pattern(2, 100'000)).error() != errc::store_full) said |= 1;
+                if (!s->write(b, 0, pattern(2, 100'000))) said |= 2;  // in memory, until it is synced
+                if (s->sync({{b}}).error() != errc::store_full) said |= 4;
+            } catch (tenure::error const&) {
+                said = 8;
+            }
+            ::_exit(said);
+        }
+        int status = 0;
+        REQUIRE(::waitpid(child, &status, 0) == child);
+        REQUIRE_MESSAGE(WIFEXITED(status), "ended by signal " << WTERMSIG(status));
+        CHECK(WEXITSTATUS(status) == 0);
+        CHECK(contents(mmap_store::open(here.path() / "store"), "a") == pattern(1, 100'000));
     }
 }

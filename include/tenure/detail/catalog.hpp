@@ -129,11 +129,12 @@ public:
 
     /// All of it, on stable storage, or nothing. store_full: surely nothing; after other errors who knows.
     std::error_code commit(std::span<catalog_change const> changes, catalog_header const& header) {
+        if (!env_) return system_code(EBADF);
         if (!within_size_limit(map_size_)) return make_error_code(errc::store_full);
         for (;;) {
             int const r = try_commit(changes, header);
             if (r == 0) return {};
-            if (r != MDB_MAP_FULL) return code_of(r);
+            if (r != MDB_MAP_FULL) return is_broken() ? system_code(r > 0 ? r : EIO) : code_of(r);
             if (auto const e = grow()) return e;
         }
     }
@@ -189,7 +190,8 @@ private:
             if (e = back(); !e) {
                 int const r = ::mdb_env_set_mapsize(env_.get(), map_size_);
                 if (r == 0) return {};
-                e = code_of(r);
+                env_.reset();  // it has no map now, and LMDB would not look
+                return r > 0 ? system_code(r) : code_of(r);
             }
             map_size_ = had;
             if (e != errc::store_full) break;
@@ -230,6 +232,14 @@ private:
         if (r == 0) return ::mdb_txn_commit(t);
         ::mdb_txn_abort(t);
         return r;
+    }
+
+    /// LMDB has failed where it does not know what is on the disk, and gives up.
+    bool is_broken() const noexcept {
+        MDB_txn*  t = nullptr;
+        int const r = ::mdb_txn_begin(env_.get(), nullptr, MDB_RDONLY, &t);
+        if (r == 0) ::mdb_txn_abort(t);
+        return r != 0;
     }
 
     static std::error_code code_of(int r) noexcept {

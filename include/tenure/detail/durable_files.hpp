@@ -91,6 +91,7 @@ private:
         if (!write_whole(data.get(), 0, all) || ::fsync(data.get()) != 0)
             throw error(io_code(errno), "cannot make " + data_path.string());
         directory.rename("data.new", "data");
+        directory.sync();  // before there is a catalog, which would be one without its data
     }
 
     /// An empty file, locked, of what may be there from somebody who was interrupted.

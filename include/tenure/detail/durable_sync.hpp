@@ -56,9 +56,9 @@ public:
             r.add_removals();
             r.still(lock);
         }
-        if (std::error_code const e = seal(r)) return e;
+        if (std::error_code const e = seal(r)) return failure(e);
         for (auto& j : r.jobs)
-            if (std::error_code const e = settle(j)) return e;
+            if (std::error_code const e = settle(j)) return failure(e);
         {
             std::scoped_lock const guard(index_.mutex);
             r.let_write();
@@ -70,11 +70,7 @@ public:
         if (::fdatasync(files_.data.get()) != 0) return failed_ = system_code(errno);
         if (changes.empty()) return {};
 
-        std::error_code const e = files_.catalog.commit(changes, next);
-        if (e) {
-            if (e != errc::store_full && e != errc::memory_full) failed_ = e;
-            return e;
-        }
+        if (std::error_code const e = files_.catalog.commit(changes, next)) return failure(e);
         files_.contents.header = next;
         files_.settled         = true;
         files_.write_header(next.sequence);
@@ -106,6 +102,12 @@ public:
 
 private:
     using job = durable_round::job;
+
+    /// What more room cures is tried again; all else stays.
+    std::error_code failure(std::error_code e) noexcept {
+        if (e != errc::store_full && e != errc::memory_full) failed_ = e;
+        return e;
+    }
 
     /// 1. Neighbours in one call each.
     std::error_code seal(durable_round& r) {

@@ -50,7 +50,8 @@ namespace tenure {
 ///
 /// What is kept is verified when it is first read or mapped after an open: errc::corrupt, and never bad bytes.
 /// Whatever was not kept, or kept and not synced, is swept at the next open; its space comes back then at the
-/// latest. One process at a time writes; others may read what was synced when they opened.
+/// latest. One process at a time writes; others may read what was synced when they opened. Whatever is in the place
+/// of its files and is no regular file is not_a_file, and is not written to.
 ///
 /// Thread-safe, but for close(), which no other call may overlap. A forked child's copy is good for nothing but
 /// being destroyed.
