@@ -12,14 +12,10 @@
 class temporary_directory {
 public:
     temporary_directory() {
-        for (auto const& where : {std::filesystem::temp_directory_path(), std::filesystem::path("/var/tmp")}) {
-            std::string name = (where / "tenure-test-XXXXXX").string();
-            if (::mkdtemp(name.data())) {
-                path_ = name;
-                return;
-            }
-        }
+        for (auto const& where : {std::filesystem::temp_directory_path(), std::filesystem::path("/var/tmp")})
+            if (make_in(where)) return;
     }
+    explicit temporary_directory(std::filesystem::path const& where) { make_in(where); }
     temporary_directory(temporary_directory const&)            = delete;
     temporary_directory& operator=(temporary_directory const&) = delete;
     ~temporary_directory() {
@@ -32,6 +28,13 @@ public:
     bool empty() const { return std::filesystem::is_empty(path_); }
 
 private:
+    bool make_in(std::filesystem::path const& where) {
+        std::string name = (where / "tenure-test-XXXXXX").string();
+        if (!::mkdtemp(name.data())) return false;
+        path_ = name;
+        return true;
+    }
+
     std::filesystem::path path_;
 };
 

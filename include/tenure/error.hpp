@@ -47,6 +47,8 @@ enum class errc {
     evicted,             ///< the buffer's bytes were dropped, and nothing says how to make them again
     no_checkpoint,       ///< there is none to go back to
     not_restorable,      ///< it holds what a rollback could not bring back
+    not_a_file,          ///< a link, a pipe, a device or a directory where a file of a store should be
+    store_replaced,      ///< a store's files were removed or replaced while it was open
 };
 
 namespace detail {
@@ -131,6 +133,13 @@ public:
         case errc::not_restorable:
             return "not restorable: a rollback could not bring it back; keep it in another batch, or commit() "
                    "first";
+        case errc::not_a_file:
+            return "not a file of its own: there is a symbolic or hard link, a pipe, a device or a directory of "
+                   "that "
+                   "name; remove it, or put a copy of the file there";
+        case errc::store_replaced:
+            return "store replaced: its files were removed, moved or replaced while it was open; put them back, or "
+                   "close it and open it again";
         case errc::bad_address:
             return "bad address: adopt() takes a pointer to an object in this process, not null or a tagged value";
         }

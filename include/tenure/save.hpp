@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include <tenure/batch_scope.hpp>
@@ -139,10 +140,12 @@ inline void save(batch_scope const& b, std::filesystem::path const& directory) {
 
 /// Makes the buffers of the last save in `directory` in this thread's current batch, in its own store and with
 /// their names. Empty where nothing was saved. Throws as make, and what the durable store says: corrupt,
-/// newer_format.
+/// newer_format, not_a_file.
 inline restored_buffers restore(std::filesystem::path const& directory) {
     restored_buffers out;
-    if (!std::filesystem::exists(directory / "catalog")) return out;
+    std::error_code  ignored;  // opening says it better
+    auto const       found = std::filesystem::symlink_status(directory / "catalog", ignored).type();
+    if (found == std::filesystem::file_type::not_found) return out;
     detail::lane&     l      = detail::current_lane();
     auto const        from   = durable_mmap_store::open(directory, {.read_only = true});
     any_store         source = from;

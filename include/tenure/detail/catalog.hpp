@@ -18,10 +18,12 @@
 #include <fcntl.h>
 #include <lmdb.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <tenure/detail/durable_format.hpp>
 #include <tenure/detail/file.hpp>
 #include <tenure/detail/lmdb_image.hpp>
+#include <tenure/detail/os.hpp>
 #include <tenure/error.hpp>
 
 namespace tenure::detail {
@@ -77,20 +79,18 @@ inline outcome parse(std::span<std::byte const> file, catalog_contents& out, std
 
 /// Reads all of it into memory and checks it there, so it needs no lock against a writer: what was overtaken by a
 /// commit is read again. Throws tenure::error naming the file.
-inline catalog_contents read_catalog(std::filesystem::path const& file) {
-    unique_fd const fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!fd) {
-        if (errno == ENOENT) return {};
-        throw error(system_code(errno), "cannot open " + file.string());
-    }
+inline catalog_contents read_catalog(int fd, std::filesystem::path const& file) {
     std::uint64_t last = ~std::uint64_t{0};
     for (int tries = 0;; ++tries) {
         struct ::stat about{};
-        if (::fstat(fd.get(), &about) != 0) throw error(system_code(errno), "cannot read " + file.string());
-        std::vector<std::byte> bytes(static_cast<std::size_t>(about.st_size));
+        if (::fstat(fd, &about) != 0) throw error(system_code(errno), "cannot read " + file.string());
+        // One byte on the disk can stand for any number of zeros, and no catalog has many; see lmdb_image::begin().
+        auto const size = static_cast<std::uint64_t>(about.st_size);
+        if (size > std::uint64_t{64} << 20 && size / 64 > static_cast<std::uint64_t>(about.st_blocks) * 512)
+            throw error(errc::corrupt, file.string() + ": it is mostly holes");
+        std::vector<std::byte> bytes(size);
         if (bytes.empty()) return {};
-        if (!read_whole(fd.get(), 0, bytes) && errno)
-            throw error(system_code(errno), "cannot read " + file.string());
+        if (!read_whole(fd, 0, bytes) && errno) throw error(system_code(errno), "cannot read " + file.string());
         catalog_contents out;
         std::uint64_t    transaction = ~std::uint64_t{0};
         auto const       o           = reading_catalog::parse(bytes, out, transaction);
@@ -110,33 +110,32 @@ struct catalog_change {
 
 /// The catalog as its one writer has it: an LMDB environment in one file, changed by a transaction at a time. Of
 /// LMDB's locks it needs none: the store's own sees to it that there is one writer, and readers read by themselves.
+///
+/// LMDB takes a short write, at the end of a disk, for a fault of the disk. So it gets no more room than there are
+/// blocks for, reserved beforehand: what does not fit is MDB_MAP_FULL, of which nothing was written.
 class catalog_writer {
 public:
-    /// `file` has passed read_catalog(), or is not there. Throws tenure::error.
-    void open(std::filesystem::path const& file) {
-        std::error_code ignored;  // no file: of no size
-        auto const      size = std::filesystem::file_size(file, ignored);
-        map_size_  = std::max<std::size_t>(std::size_t{1} << 20, ignored ? 0 : static_cast<std::size_t>(size) * 2);
-        MDB_env* e = nullptr;
-        int      r = ::mdb_env_create(&e);
-        env_.reset(e);
-        if (r == 0) r = ::mdb_env_set_mapsize(e, map_size_);
-        if (r == 0) r = ::mdb_env_open(e, file.c_str(), MDB_NOSUBDIR | MDB_NOLOCK | MDB_NORDAHEAD, 0644);
-        if (r != 0) throw error(code_of(r), "cannot open " + file.string());
+    /// What `fd` has open has passed read_catalog(), or is empty; `file` is its name. It outlives this. LMDB opens
+    /// it by what it is and not by what it is called, where /proc is there. Throws tenure::error.
+    void open(int fd, std::filesystem::path const& file) {
+        fd_               = fd;
+        std::error_code e = open_environment(file);
+        if (!e) e = grow();
+        if (e && (e != errc::store_full || !env_)) throw error(e, "cannot open " + file.string());
     }
 
-    bool is_open() const noexcept { return env_ != nullptr; }
     void close() noexcept { env_.reset(); }
     void abandon() noexcept { [[maybe_unused]] MDB_env* const parents = env_.release(); }  // in a forked child
 
     /// All of it, on stable storage, or nothing. store_full: surely nothing; after other errors who knows.
     std::error_code commit(std::span<catalog_change const> changes, catalog_header const& header) {
+        if (!env_) return system_code(EBADF);
+        if (!within_size_limit(map_size_)) return make_error_code(errc::store_full);
         for (;;) {
             int const r = try_commit(changes, header);
             if (r == 0) return {};
-            if (r != MDB_MAP_FULL) return code_of(r);
-            if (int const e = ::mdb_env_set_mapsize(env_.get(), map_size_ * 2)) return code_of(e);
-            map_size_ *= 2;
+            if (r != MDB_MAP_FULL) return is_broken() ? system_code(r > 0 ? r : EIO) : code_of(r);
+            if (auto const e = grow()) return e;
         }
     }
 
@@ -144,6 +143,70 @@ private:
     struct closer {
         void operator()(MDB_env* e) const noexcept { ::mdb_env_close(e); }
     };
+
+    std::error_code open_environment(std::filesystem::path const& file) {
+        struct ::stat about{};
+        if (::fstat(fd_, &about) != 0) return system_code(errno);
+        map_size_ = rounded(std::max(static_cast<std::size_t>(about.st_size), least_step()));
+        if (about.st_size == 0)
+            if (auto const e = back()) return e;
+
+        std::string const same   = "/proc/self/fd/" + std::to_string(fd_);
+        char const* const path   = ::access(same.c_str(), F_OK) == 0 ? same.c_str() : file.c_str();
+        MDB_env*          env    = nullptr;
+        MDB_envinfo       info   = {};
+        int               opened = -1;
+        int               r      = ::mdb_env_create(&env);
+
+        std::unique_ptr<MDB_env, closer> made(env);
+        if (r == 0) r = ::mdb_env_set_mapsize(env, map_size_);
+        if (r == 0) r = ::mdb_env_open(env, path, MDB_NOSUBDIR | MDB_NOLOCK | MDB_NORDAHEAD, 0644);
+        if (r == 0) r = ::mdb_env_info(env, &info);
+        if (r == 0) r = ::mdb_env_get_fd(env, &opened);
+        if (r != 0) return code_of(r);
+        if (!is_same(fd_, opened)) return make_error_code(errc::store_replaced);
+        ::fcntl(opened, F_SETFD, FD_CLOEXEC);  // which LMDB forgets
+        map_size_ = info.me_mapsize;           // larger where free pages were never written
+        env_      = std::move(made);
+        return {};
+    }
+
+    static std::size_t rounded(std::size_t n) noexcept {
+        return (n + page_bytes() - 1) / page_bytes() * page_bytes();
+    }
+    static std::size_t least_step() noexcept { return 4 * page_bytes(); }
+
+    static bool is_same(int a, int b) noexcept {
+        struct ::stat x{}, y{};
+        return ::fstat(a, &x) == 0 && ::fstat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    }
+
+    /// Twice the room, or less where there is not so much.
+    std::error_code grow() noexcept {
+        std::size_t const had = map_size_;
+        std::error_code   e;
+        for (std::size_t more = std::max(had, std::size_t{64} << 10); more >= least_step(); more /= 2) {
+            map_size_ = rounded(had + more);
+            if (e = back(); !e) {
+                int const r = ::mdb_env_set_mapsize(env_.get(), map_size_);
+                if (r == 0) return {};
+                env_.reset();  // it has no map now, and LMDB would not look
+                return r > 0 ? system_code(r) : code_of(r);
+            }
+            map_size_ = had;
+            if (e != errc::store_full) break;
+        }
+        return e;
+    }
+
+    /// The disk's blocks for all of the map, without making the file longer: what is there ends where LMDB wrote.
+    std::error_code back() const noexcept {
+        if (!within_size_limit(map_size_)) return make_error_code(errc::store_full);
+        int r = 0;
+        do r = ::fallocate(fd_, FALLOC_FL_KEEP_SIZE, 0, static_cast<::off_t>(map_size_));
+        while (r != 0 && errno == EINTR);
+        return r == 0 || errno == EOPNOTSUPP || errno == ENOSYS ? std::error_code() : io_code(errno);
+    }
 
     static MDB_val value(void const* p, std::size_t n) noexcept { return {n, const_cast<void*>(p)}; }
 
@@ -171,12 +234,21 @@ private:
         return r;
     }
 
+    /// LMDB has failed where it does not know what is on the disk, and gives up.
+    bool is_broken() const noexcept {
+        MDB_txn*  t = nullptr;
+        int const r = ::mdb_txn_begin(env_.get(), nullptr, MDB_RDONLY, &t);
+        if (r == 0) ::mdb_txn_abort(t);
+        return r != 0;
+    }
+
     static std::error_code code_of(int r) noexcept {
         if (r > 0) return io_code(r);
         return r == MDB_PANIC ? system_code(EIO) : make_error_code(errc::corrupt);
     }
 
     std::unique_ptr<MDB_env, closer> env_;
+    int                              fd_       = -1;
     std::size_t                      map_size_ = 0;
 };
 

@@ -6,11 +6,12 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <random>
 #include <span>
 #include <string>
-#include <utility>
+#include <system_error>
 #include <vector>
 
 #include <fcntl.h>
@@ -20,6 +21,7 @@
 #include <tenure/detail/catalog.hpp>
 #include <tenure/detail/durable_format.hpp>
 #include <tenure/detail/file.hpp>
+#include <tenure/detail/file_directory.hpp>
 #include <tenure/detail/os.hpp>
 #include <tenure/detail/owner_lock.hpp>
 #include <tenure/error.hpp>
@@ -29,38 +31,37 @@ namespace tenure::detail {
 /// The files of a durable store, opened and checked; see docs/durable-format.md. The constructor throws
 /// tenure::error, which names the file.
 struct durable_files {
-    std::filesystem::path directory, data_path, catalog_path;
+    file_directory        directory;
+    std::filesystem::path data_path, catalog_path;
     owner_lock            lock;
-    unique_fd             data;
+    unique_fd             data, catalog_file;
     data_header           header;
     std::uint64_t         data_bytes = 0;
     catalog_contents      contents;
     catalog_writer        catalog;
+    bool                  settled = false;  ///< this writer has committed: what is in force is on stable storage
 
     durable_files(std::filesystem::path const& where, bool read_only)
-        : directory(where), data_path(where / "data"), catalog_path(where / "catalog") {
-        if (!read_only && ::mkdir(where.c_str(), 0755) != 0 && errno != EEXIST)
-            throw error(system_code(errno), "cannot make the directory " + where.string());
-        struct ::stat about{};
-        if (::stat(where.c_str(), &about) != 0)
-            throw error(system_code(errno), "no durable store in " + where.string());
-        if (!S_ISDIR(about.st_mode)) throw error(system_code(ENOTDIR), "no durable store in " + where.string());
-
-        lock = read_only ? owner_lock::for_reading(where / "lock") : owner_lock::for_writing(where / "lock");
-        data = unique_fd(::open(data_path.c_str(), (read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC));
-        if (!data && errno == ENOENT && !read_only) make_data();
-        if (!data) throw error(system_code(errno), "cannot open " + data_path.string());
+        : directory(where, !read_only),
+          data_path(where / "data"),
+          catalog_path(where / "catalog"),
+          lock(directory, !read_only) {
+        data = directory.open("data", read_only ? O_RDONLY : O_RDWR);
+        if (data) lock.add(data.get(), "data");
+        else if (read_only) throw error(system_code(ENOENT), "cannot open " + data_path.string());
+        else make_data();
         read_header();
-        contents = read_catalog(catalog_path);  // after the header, for it may only grow meanwhile
+        catalog_file = directory.open("catalog", read_only ? O_RDONLY : O_RDWR);
+        // After the header, for the catalog may only grow meanwhile.
+        if (catalog_file) contents = read_catalog(catalog_file.get(), catalog_path);
         check_contents();
-        if (read_only) return;
-        catalog.open(catalog_path);
-        if (contents.found) return;
-        contents.header.store = header.store;
-        contents.header.check = contents.header.expected_check();
-        if (auto const e = catalog.commit({}, contents.header))
-            throw error(e, "cannot write " + catalog_path.string());
-        sync_directory();
+        if (!read_only) begin_writing();
+    }
+
+    /// store_replaced: what is written here is not what the next to open the store would find.
+    std::error_code still_named() const noexcept {
+        bool const named = directory.names("data", data.get()) && directory.names("catalog", catalog_file.get());
+        return named ? std::error_code() : make_error_code(errc::store_replaced);
     }
 
     /// That so many commits are on stable storage: a hint, without which an older catalog would pass for this one.
@@ -78,25 +79,59 @@ private:
 
     /// It gets its name when it is whole.
     void make_data() {
-        if (std::filesystem::exists(catalog_path))
+        if (directory.has("catalog"))
             throw error(errc::corrupt, data_path.string() + " is missing, and there is a catalog");
         std::random_device dice;
         for (auto& n : header.store) n = std::uint64_t{dice()} << 32 | dice();
-        header.check                           = header.expected_check();
-        std::filesystem::path const unfinished = directory / "data.new";
-
-        data    = unique_fd(::open(unfinished.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-        bool ok = static_cast<bool>(data) && ::ftruncate(data.get(), data_header::bytes) == 0;
-        for (std::uint64_t i = 0; ok && i < data_header::places; ++i)
-            ok = write_whole(data.get(), i * data_header::apart, bytes_of(header));
-        ok = ok && ::fsync(data.get()) == 0 && ::rename(unfinished.c_str(), data_path.c_str()) == 0;
-        if (!ok) throw error(io_code(errno), "cannot make " + data_path.string());
-        sync_directory();
+        header.check = header.expected_check();
+        data         = make_new("data.new");
+        std::vector<std::byte> all(data_header::bytes);
+        for (std::uint64_t i = 0; i < data_header::places; ++i)
+            std::memcpy(all.data() + i * data_header::apart, &header, sizeof header);
+        if (!write_whole(data.get(), 0, all) || ::fsync(data.get()) != 0)
+            throw error(io_code(errno), "cannot make " + data_path.string());
+        directory.rename("data.new", "data");
+        directory.sync();  // before there is a catalog, which would be one without its data
     }
 
-    void sync_directory() const {
-        unique_fd const d(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-        if (!d || ::fsync(d.get()) != 0) throw error(system_code(errno), "cannot sync " + directory.string());
+    /// An empty file, locked, of what may be there from somebody who was interrupted.
+    unique_fd make_new(char const* name) {
+        unique_fd made = directory.open(name, O_RDWR | O_CREAT);
+        if (!made) throw error(system_code(ENOENT), "cannot make " + directory.file(name).string());
+        lock.add(made.get(), name);
+        if (!directory.names(name, made.get()))  // somebody else has just made one, and named it
+            throw error(errc::store_in_use, directory.path().string());
+        if (::ftruncate(made.get(), 0) != 0)
+            throw error(io_code(errno), "cannot make " + directory.file(name).string());
+        return made;
+    }
+
+    /// A commit comes first. What was read here may be what the page cache has and the disk does not: a writer that
+    /// was killed in a commit, or whose disk failed then, leaves it undecided which version a crash would bring
+    /// back. After a commit it is decided, and what that version does not name can be given up.
+    void begin_writing() {
+        bool const is_new = !catalog_file;
+        if (is_new) catalog_file = make_new("catalog.new");
+        else lock.add(catalog_file.get(), "catalog");
+        if (!directory.names("data", data.get()) || (!is_new && !directory.names("catalog", catalog_file.get())))
+            throw error(errc::store_in_use, directory.path().string() + ": somebody has just replaced its files");
+        lock.sign();
+        catalog.open(catalog_file.get(), directory.file(is_new ? "catalog.new" : "catalog"));
+
+        catalog_header next = contents.header;
+        next.store          = header.store;
+        ++next.sequence;
+        next.check   = next.expected_check();
+        auto const e = catalog.commit({}, next);
+        // On a full disk there may be no room for it. What is there can still be read, and freed.
+        if (e && (e != errc::store_full || !contents.found))
+            throw error(e, "cannot write " + catalog_path.string());
+        if (is_new) directory.rename("catalog.new", "catalog");
+        directory.sync();
+        if (e) return;
+        contents.header = next;
+        settled         = true;
+        write_header(next.sequence);
     }
 
     void read_header() {

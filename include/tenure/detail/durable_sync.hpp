@@ -47,6 +47,7 @@ public:
         // After a failed fdatasync() the kernel may take lost pages for written ones, and after a failed commit it
         // is not known what is there: nothing that is said later would be worth anything.
         if (failed_) return failed_;
+        if (auto const e = files_.still_named()) return e;
         durable_round r(index_);
         bool          unnamed = false;
         {
@@ -55,9 +56,9 @@ public:
             r.add_removals();
             r.still(lock);
         }
-        if (std::error_code const e = seal(r)) return e;
+        if (std::error_code const e = seal(r)) return failure(e);
         for (auto& j : r.jobs)
-            if (std::error_code const e = settle(j)) return e;
+            if (std::error_code const e = settle(j)) return failure(e);
         {
             std::scoped_lock const guard(index_.mutex);
             r.let_write();
@@ -65,15 +66,13 @@ public:
         catalog_header                    next    = files_.contents.header;
         std::vector<catalog_change> const changes = list_changes(r, next);
         if (changes.empty() && !unnamed) return {};
-        if (::fdatasync(files_.data.get()) != 0) return failed_ = io_code(errno);
+        // A full disk here is one that has lost what was reserved there: no reason to try again.
+        if (::fdatasync(files_.data.get()) != 0) return failed_ = system_code(errno);
         if (changes.empty()) return {};
 
-        std::error_code const e = files_.catalog.commit(changes, next);
-        if (e) {
-            if (e != errc::store_full && e != errc::memory_full) failed_ = e;
-            return e;
-        }
+        if (std::error_code const e = files_.catalog.commit(changes, next)) return failure(e);
         files_.contents.header = next;
+        files_.settled         = true;
         files_.write_header(next.sequence);
         take_over(r);
         return {};
@@ -81,7 +80,7 @@ public:
 
     /// Gives up what no name has any more, unless there are readers, who may have opened when one had.
     void reclaim() noexcept {
-        if (failed_) return;
+        if (failed_ || !files_.settled) return;
         files_.lock.without_readers([&] {
             for (;;) {
                 durable_piece* p = nullptr;
@@ -103,6 +102,12 @@ public:
 
 private:
     using job = durable_round::job;
+
+    /// What more room cures is tried again; all else stays.
+    std::error_code failure(std::error_code e) noexcept {
+        if (e != errc::store_full && e != errc::memory_full) failed_ = e;
+        return e;
+    }
 
     /// 1. Neighbours in one call each.
     std::error_code seal(durable_round& r) {

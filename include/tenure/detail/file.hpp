@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include <sys/resource.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -68,7 +69,20 @@ inline bool read_whole(int fd, std::uint64_t at, std::span<std::byte> out) noexc
     return true;
 }
 
+/// Whether a file of this process may have so many bytes. Where RLIMIT_FSIZE forbids it, the system would send
+/// SIGXFSZ, which ends the process unless it is handled.
+inline bool within_size_limit(std::uint64_t end) noexcept {
+    ::rlimit limit{};
+    return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || end <= limit.rlim_cur;
+}
+
+/// All of `in` to that place of the file. False: errno says why; EFBIG, with no signal, where RLIMIT_FSIZE forbids
+/// it.
 inline bool write_whole(int fd, std::uint64_t at, std::span<std::byte const> in) noexcept {
+    if (!within_size_limit(at + in.size())) {
+        errno = EFBIG;
+        return false;
+    }
     while (!in.empty()) {
         ssize_t const n = ::pwrite(fd, in.data(), in.size(), static_cast<off_t>(at));
         if (n < 0 && errno == EINTR) continue;

@@ -11,7 +11,6 @@
 #include <span>
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <tenure/detail/extent_pool.hpp>
@@ -189,9 +188,7 @@ private:
     /// What fallocate() does, and where the file system cannot, zeros that are written: they take their blocks at
     /// once, which posix_fallocate()'s byte a block does too, but with a read and a write for each of them.
     std::error_code back(extent_in_file e) const noexcept {
-        ::rlimit limit{};
-        if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && e.end() > limit.rlim_cur)
-            return make_error_code(errc::store_full);  // where the system would send SIGXFSZ
+        if (!within_size_limit(e.end())) return make_error_code(errc::store_full);
         int r = 0;
         do r = ::fallocate(fd_, 0, static_cast<off_t>(e.offset), static_cast<off_t>(e.bytes));
         while (r != 0 && errno == EINTR);

@@ -4,83 +4,112 @@
 
 #include <cerrno>
 #include <charconv>
-#include <cstdint>
-#include <filesystem>
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <tenure/detail/file.hpp>
+#include <tenure/detail/file_directory.hpp>
 #include <tenure/error.hpp>
 
 namespace tenure::detail {
 
-/// One writer at a time, and any number of readers beside it, by locks on bytes of a file: byte 0 is the writer's,
-/// byte 1 the readers'. They belong to the open file (F_OFD_SETLK), so they go with the process, and a second
-/// opener in this process is refused like any other. The file's text is the writer's process id.
+/// One writer at a time, and any number of readers beside it, by locks on two bytes of each file that is written:
+/// byte 0 is the writer's, byte 1 the readers'. So whatever is removed, moved or put in place of another, nobody
+/// writes to a file that somebody else writes to. The locks belong to the open file (F_OFD_SETLK): they go with the
+/// process, and a second opener in this process is refused like any other.
+///
+/// The file `lock` says who writes, and is locked in the same way: builds of tenure from before the locks were on
+/// the files themselves look there alone.
 class owner_lock {
 public:
-    owner_lock() noexcept = default;
+    /// Opens `lock`. A reader does without it where it is missing or not to be opened. Throws tenure::error:
+    /// store_in_use names the process; not_a_file; what the system said.
+    owner_lock(file_directory const& where, bool writes) : where_(where), writes_(writes) {
+        auto const e = where.open(note_, "lock", writes ? O_RDWR | O_CREAT : O_RDONLY);
+        if (e && (writes || e == errc::not_a_file)) throw error(e, "cannot open " + where.file("lock").string());
+        if (note_) add(note_.get(), "lock");
+    }
+    owner_lock(owner_lock const&)            = delete;
+    owner_lock& operator=(owner_lock const&) = delete;
 
-    /// Throws tenure::error: store_in_use names the process; else what the system said of the file.
-    static owner_lock for_writing(std::filesystem::path const& file) {
-        owner_lock l;
-        l.fd_ = unique_fd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-        if (!l.fd_) throw error(system_code(errno), "cannot open " + file.string());
-        if (!l.set(F_WRLCK, 0)) {
-            if (errno != EAGAIN && errno != EACCES) throw error(system_code(errno), "cannot lock " + file.string());
-            throw error(errc::store_in_use, file.parent_path().string() + ": held by process " + l.holder());
+    /// The file is this store's to write, or to read, until release(), or until `fd` is closed. Throws as above.
+    void add(int fd, char const* name) {
+        if (!(writes_ ? set(fd, F_WRLCK, writer) : await(fd))) {
+            if (errno != EAGAIN && errno != EACCES)
+                throw error(system_code(errno), "cannot lock " + where_.file(name).string());
+            throw error(errc::store_in_use, where_.path().string() + ": held by process " + holder());
         }
-        std::string const pid = std::to_string(::getpid()) + "\n";
-        if (::ftruncate(l.fd_.get(), 0) != 0 || !write_whole(l.fd_.get(), 0, std::as_bytes(std::span(pid))))
-            throw error(io_code(errno), "cannot write " + file.string());
-        return l;
+        files_.push_back(fd);
     }
 
-    /// Without a lock where there is no file, or none that may be opened: then nobody is writing there either.
-    static owner_lock for_reading(std::filesystem::path const& file) {
-        owner_lock l;
-        l.fd_ = unique_fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
-        if (l.fd_ && !l.set(F_RDLCK, 1, true)) throw error(system_code(errno), "cannot lock " + file.string());
-        return l;
+    /// Writes this process's id to `lock`, when all that is written is locked. Throws tenure::error.
+    void sign() const {
+        std::string const pid = std::to_string(::getpid()) + "\n";
+        if (::ftruncate(note_.get(), 0) != 0 || !write_whole(note_.get(), 0, std::as_bytes(std::span(pid))))
+            throw error(io_code(errno), "cannot write " + where_.file("lock").string());
     }
 
     /// For the writer: calls f() if there are no readers, and none comes before it returns.
     template <class F>
     bool without_readers(F f) noexcept {
-        if (!set(F_WRLCK, 1)) return false;
-        f();
-        set(F_UNLCK, 1);
-        return true;
+        std::size_t n = 0;
+        while (n < files_.size() && set(files_[n], F_WRLCK, readers)) ++n;
+        bool const none = n == files_.size();
+        if (none) f();
+        while (n > 0) set(files_[--n], F_UNLCK, readers);
+        return none;
     }
 
-    void release() noexcept { fd_.reset(); }
+    void release() noexcept {
+        for (int const fd : files_) set(fd, F_UNLCK, writer), set(fd, F_UNLCK, readers);
+        files_.clear();
+        note_.reset();
+    }
 
 private:
-    bool set(short type, ::off_t byte, bool wait = false) const noexcept {
+    static constexpr ::off_t  writer = 0, readers = 1;
+    static constexpr unsigned patience = 5'000;  ///< milliseconds
+
+    static bool set(int fd, short type, ::off_t byte) noexcept {
         struct ::flock l{};
         l.l_type   = type;
         l.l_whence = SEEK_SET;
         l.l_start  = byte;
         l.l_len    = 1;
         int r      = 0;
-        do r = ::fcntl(fd_.get(), wait ? F_OFD_SETLKW : F_OFD_SETLK, &l);
+        do r = ::fcntl(fd, F_OFD_SETLK, &l);
         while (r != 0 && errno == EINTR);
         return r == 0;
     }
 
+    /// A writer holds readers off for as long as it gives up what they might look at: some milliseconds, unless it
+    /// is stopped there.
+    static bool await(int fd) noexcept {
+        for (unsigned i = 0;; ++i) {
+            if (set(fd, F_RDLCK, readers)) return true;
+            if ((errno != EAGAIN && errno != EACCES) || i == patience) return false;
+            ::usleep(1000);
+        }
+    }
+
     std::string holder() const {
         char          text[24];
-        ssize_t const n     = ::pread(fd_.get(), text, sizeof text, 0);
+        ssize_t const n     = note_ ? ::pread(note_.get(), text, sizeof text, 0) : 0;
         int           pid   = 0;
         auto const    ended = std::from_chars(text, text + (n > 0 ? n : 0), pid);
         return ended.ec == std::errc() ? std::to_string(pid) : "(unknown)";
     }
 
-    unique_fd fd_;
+    file_directory const& where_;
+    bool const            writes_;
+    unique_fd             note_;
+    std::vector<int>      files_;
 };
 
 }  // namespace tenure::detail

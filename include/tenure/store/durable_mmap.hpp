@@ -50,7 +50,8 @@ namespace tenure {
 ///
 /// What is kept is verified when it is first read or mapped after an open: errc::corrupt, and never bad bytes.
 /// Whatever was not kept, or kept and not synced, is swept at the next open; its space comes back then at the
-/// latest. One process at a time writes; others may read what was synced when they opened.
+/// latest. One process at a time writes; others may read what was synced when they opened. Whatever is in the place
+/// of its files and is no regular file is not_a_file, and is not written to.
 ///
 /// Thread-safe, but for close(), which no other call may overlap. A forked child's copy is good for nothing but
 /// being destroyed.
@@ -59,7 +60,8 @@ public:
     static constexpr store_traits traits{.addressable = true, .durable = true, .copyable = true};
 
     /// Makes the directory and a new store if there is none. Throws tenure::error naming the file: store_in_use,
-    /// with the process that has it open; corrupt; newer_format; or what the system said. Cost: O(names).
+    /// with the process that has it open; corrupt; newer_format; not_a_file; store_full, if a new one does not fit;
+    /// or what the system said. Cost: O(names), and for a writer a transaction and two fsync().
     explicit durable_mmap_store(std::filesystem::path const& directory, durable_options const& options = {})
         : options_(options),
           files_(directory, options.read_only),
@@ -206,10 +208,11 @@ public:
         return all;
     }
 
-    /// See above. Of blocks without a name, the contents alone. An error other than store_full, memory_full and
-    /// no_such_block says that the disk is not to be trusted: every later call gives it again, until the store is
-    /// opened anew, with what was synced before. Cost: a pass of XXH3 over what may have changed, one fdatasync(),
-    /// one transaction; calls wait for each other.
+    /// See above. Of blocks without a name, the contents alone. store_replaced: the files are no longer under their
+    /// names, and nothing was done. Any error other than that, store_full, memory_full and no_such_block says that
+    /// the disk is not to be trusted: every later call gives it again, until the store is opened anew, with what
+    /// was synced before. Cost: a pass of XXH3 over what may have changed, one fdatasync(), one transaction; calls
+    /// wait for each other.
     result<void> sync(std::span<block const> many) {
         if (auto const e = writable()) return e;
         return commit([&](detail::durable_round& r, bool& unnamed) -> std::error_code {
@@ -246,7 +249,7 @@ public:
     store_usage usage() const noexcept { return {bytes_.used(), index_.table.size(), bytes_.most()}; }
 
     std::string describe() const {
-        return "durable store in " + files_.directory.string() + (options_.read_only ? " (read-only)" : "");
+        return "durable store in " + files_.directory.path().string() + (options_.read_only ? " (read-only)" : "");
     }
 
 private:
