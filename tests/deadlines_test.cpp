@@ -265,6 +265,16 @@ TEST_SUITE("timeout") {
         check_throws(errc::stale_handle, {}, [&] { ++*h; });
     }
 
+    TEST_CASE_FIXTURE(world, "of those that go one after the other it is known, too, though they had one record") {
+        std::vector<batch_id> all;
+        for (int i = 0; i < 1000; ++i) {
+            batch_scope const b(reg, {.timeout = 1ms});
+            all.push_back(b.id());
+            pass(1ms);
+        }
+        for (batch_id const id : all) CHECK(reg.status(id) == batch_status::expired);
+    }
+
     TEST_CASE_FIXTURE(world, "deadlines come in order, whatever was disarmed between") {
         dice                                               d(7);
         std::vector<std::pair<std::uint64_t, batch_owner>> all;
