@@ -291,6 +291,17 @@ TEST_SUITE("heap_store") {
         failing::now.mapped -= static_cast<long>(2 * mib);  // mapped twice, unmapped once
     }
 
+    TEST_CASE("places among live blocks are used again") {
+        heap_store         s;
+        auto const         all  = allocate(s, 4096, 4096);
+        long const         full = failing::now.mapped;
+        std::vector<block> every;  // third
+        for (std::size_t i = 0; i < all.size(); i += 3) every.push_back(all[i]);
+        CHECK(s.deallocate(every));
+        allocate(s, every.size(), 4096);
+        CHECK(failing::now.mapped == full);
+    }
+
     TEST_CASE("memory goes back by trim()") {
         if (TENURE_SANITIZED) {
             MESSAGE("skipped: a sanitizer's own memory is counted, too");
