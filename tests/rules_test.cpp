@@ -181,7 +181,7 @@ TEST_SUITE("rule") {
                 if (h.alive() || plain.alive()) FAIL("a stale handle came to life");
                 if (gone.size() < 10'000) gone.push_back(h);
                 if (i % 1000 == 0) b.make<int>(i);  // stays, so that its unit is not started over
-                auto const now = b.make<int>(i);  // is in the place of one of them, perhaps
+                auto const now = b.make<int>(i);    // is in the place of one of them, perhaps
                 if (i % 100 == 0)
                     for (handle<int> const was : gone)
                         if (was.alive()) FAIL("a stale handle came to life");
@@ -343,6 +343,33 @@ TEST_SUITE("rule") {
             CHECK(r.status(child_id) == batch_status::done);
             CHECK(r.status(id) == batch_status::done);
             CHECK(log.ended == std::vector{2, 1});
+        }
+        SUBCASE("by one of the batch's own destructors: a no-op") {
+            journal        log;
+            batch_scope    b;
+            batch_id const id = b.id();
+            b.make<traced>(log, 1);
+            b.defer([&] {
+                r.end_batch(id);
+                r.destroy_batch(id);
+                CHECK(log.alive == 1);
+            });
+            b.make<traced>(log, 2);
+            CHECK(b.end().freed == 3);
+            CHECK(log.ended == std::vector{2, 1});
+        }
+        SUBCASE("what is open below a detached child goes on") {
+            auto           top    = std::make_unique<batch_scope>();
+            auto           middle = std::make_unique<batch_scope>();
+            auto           below  = std::make_unique<batch_scope>();
+            batch_id const id = top->id(), detached = middle->detach();
+            CHECK(top->end().status == batch_status::ending);
+            top.reset();
+            CHECK(below->status() == batch_status::active);
+            CHECK(below->make<int>(1).alive());
+            below.reset();
+            r.end_batch(detached);
+            CHECK(r.status(id) == batch_status::done);
         }
         SUBCASE("a detached child holds them, too") {
             journal  log;
