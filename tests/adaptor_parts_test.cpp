@@ -5,7 +5,9 @@
 
 #include "failing.hpp"  // first
 
+#include <array>
 #include <cstdint>
+#include <list>
 #include <map>
 #include <memory>
 #include <vector>
@@ -112,6 +114,29 @@ TEST_CASE("use_order") {
     order.remove(a);
     order.remove(c);
     CHECK(order.oldest() == nullptr);
+}
+
+TEST_CASE("use_order against a list") {
+    dice                    d(1);
+    std::array<node, 20>    nodes;
+    std::list<node*>        model;  // the oldest first
+    detail::use_order<node> order;
+    for (int i = 0; i < 20'000; ++i) {
+        node& n = nodes[d.below(nodes.size())];
+        model.remove(&n);
+        if (d.one_in(2)) {
+            order.touch(n);
+            model.push_back(&n);
+        } else {
+            order.remove(n);
+        }
+        node const* at = order.oldest();
+        for (node const* const expected : model) {
+            REQUIRE(at == expected);
+            at = at->newer;
+        }
+        REQUIRE(at == nullptr);
+    }
 }
 
 TEST_CASE("gather_space: ranges lie apart, and two always fit") {

@@ -864,6 +864,59 @@ TEST_SUITE("a store that cannot free") {
         CHECK(store->usage().blocks == 0);
     }
 
+    TEST_CASE("of the registry's own store is asked again by trim()") {
+        auto const store = make_near();
+        registry   apart({.store = store});
+        {
+            batch_scope b(apart);
+            b.make_buffer<int>(10);
+            store->inject({.on = store_operation::deallocate});
+            CHECK(b.end().store_errors == 1);
+        }
+        std::size_t const before = store->usage().blocks;
+        apart.trim();
+        CHECK(store->usage().blocks == before - 1);
+    }
+
+    TEST_CASE("of objects' memory is asked again by trim()") {
+        auto const store = make_near();
+        registry   apart;
+        {
+            batch_scope b(apart, {.store = store});
+            b.make<int>(10);
+            store->inject({.on = store_operation::deallocate});
+        }
+        CHECK(store->usage().blocks == 1);
+        CHECK(store.use_count() > 1);
+        apart.trim();
+        CHECK(store->usage().blocks == 0);
+        CHECK(store.use_count() == 1);
+    }
+
+    TEST_CASE_FIXTURE(lab, "none is gone while destructors run, whichever is older") {
+        struct reads {
+            std::vector<buffer<int>> const& all;
+            int&                            sum;
+            ~reads() {
+                for (buffer<int> const& b : all) {
+                    std::array<int, 1> one{};
+                    if (b.try_read(0, one)) sum += one[0];
+                }
+            }
+        };
+        std::vector<buffer<int>> all;
+        int                      sum   = 0;
+        auto const               store = make_far();
+        {
+            batch_scope b(r);
+            all.push_back(make_filled(b, 1, any_store(store), 1));
+            b.make<reads>(all, sum);
+            all.push_back(make_filled(b, 1, any_store(store), 20));
+        }
+        CHECK(sum == 21);
+        CHECK(store->usage().blocks == 0);
+    }
+
     TEST_CASE_FIXTURE(at_end, "all of them but some has freed those") {
         batch_scope b(r, {.store = store});
         for (int i = 0; i < 10; ++i) b.make_buffer<int>(10);

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <latch>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -22,6 +23,7 @@
 
 #include <doctest/doctest.h>
 
+#include <tenure/store/adaptor.hpp>
 #include <tenure/store/mmap.hpp>
 #include <tenure/tenure.hpp>
 
@@ -70,6 +72,19 @@ struct world {
     }
     std::size_t   blocks() const { return lab->usage().blocks; }
     std::uint64_t frees() const { return lab->calls(store_operation::deallocate); }
+};
+
+/// Whoever reads waits in there.
+struct reads_wait : tenure::store_adaptor<lab_store<mapped>> {
+    using store_adaptor::store_adaptor;
+
+    tenure::result<void> read(block b, std::size_t offset, std::span<std::byte> out) {
+        inside.count_down();
+        go_on.wait();
+        return upstream()->read(b, offset, out);
+    }
+
+    std::latch inside{1}, go_on{1};
 };
 
 errc refusal(buffer<int> const& b) {
@@ -261,25 +276,26 @@ TEST_SUITE("cancelled, with its guard open") {
     }
 
     TEST_CASE_FIXTURE(world, "one that is just being read is there until that is over, and goes with the batch") {
-        std::atomic<bool>       begun{false};
+        auto const              held_up = std::make_shared<reads_wait>(lab);
         std::optional<batch_id> id;
-        lab->inject({.on = store_operation::read, .how = tenure::faults::delays{200ms}});
-        std::thread reader([&] {
-            batch_scope b(reg);
-            auto const  all = some(b, 3);
-            id              = b.id();
-            begun           = true;
-            begun.notify_all();
+        std::thread             reader([&] {
+            batch_scope              b(reg);
+            std::vector<buffer<int>> all;
+            for (int i = 0; i < 3; ++i) {
+                all.push_back(b.make_buffer<int>(100, any_store(held_up)));
+                all.back().write(0, std::array{i});
+            }
+            id    = b.id();
             int n = 0;
             all[1].read(0, {&n, 1});
             CHECK(n == 1);
             CHECK(refusal(all[1]) == errc::cancelled);
             CHECK(blocks() == 1);
         });
-        begun.wait(false);
-        while (lab->calls(store_operation::read) == 0) std::this_thread::yield();
+        held_up->inside.wait();
         reg.cancel(*id);
         CHECK(blocks() == 1);
+        held_up->go_on.count_down();
         reader.join();
         CHECK(blocks() == 0);
     }

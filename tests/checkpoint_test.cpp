@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -648,7 +649,9 @@ TEST_SUITE("refused") {
                 }
         };
         constexpr int rounds = TENURE_SANITIZED ? 50 : 500;
-        for (int i = 0; i < rounds || ((freed == 0 || given == 0) && i < rounds * 100); ++i) {
+        auto const    late   = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+        auto const    idle = [&] { return (freed == 0 || given == 0) && std::chrono::steady_clock::now() < late; };
+        for (int i = 0; i < rounds || idle(); ++i) {
             until_it_can([&] { r.checkpoint(id); });
             *old = i;
             if (i % 3) until_it_can([&] { r.commit(id); });

@@ -3,8 +3,10 @@
 
 // The suite accepts what is right, and nothing that is wrong in any one of the things that it checks.
 
+#include <cstddef>
 #include <memory>
 #include <set>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -13,10 +15,39 @@
 
 #include <doctest/doctest.h>
 
+#include <tenure/store/adaptor.hpp>
 #include <tenure/store/conformance.hpp>
+#include <tenure/testing/faulty_store.hpp>
 
 #include "stores/broken_stores.hpp"
 #include "stores/plain_store.hpp"
+
+namespace shop {
+
+/// The least that a store must do: it does not even have a name.
+template <class Size>
+class nameless_store {
+public:
+    static constexpr tenure::store_traits traits{};
+
+    tenure::result<tenure::block> allocate(std::size_t bytes, std::size_t alignment) {
+        return all_.allocate(bytes, alignment);
+    }
+    tenure::result<void> deallocate(std::span<tenure::block const> many) noexcept { return all_.deallocate(many); }
+    tenure::result<void> read(tenure::block b, std::size_t at, std::span<std::byte> out) {
+        return all_.read(b, at, out);
+    }
+    tenure::result<void> write(tenure::block b, std::size_t at, std::span<std::byte const> in) {
+        return all_.write(b, at, in);
+    }
+    tenure::store_usage usage() const noexcept { return all_.usage(); }
+
+private:
+    plain_store<> all_;
+};
+static_assert(!tenure::described<nameless_store<int>>);
+
+}  // namespace shop
 
 namespace {
 
@@ -168,6 +199,17 @@ TEST_CASE("there is a broken store for every check") {
 
 TEST_CASE("a plain store passes") {
     check_ok(tenure::check_store([] { return std::make_shared<plain_store<>>(); }, amount));
+}
+
+TEST_CASE("a store without a name is called by its type, as C++ spells it") {
+    auto const make = [] { return std::make_shared<shop::nameless_store<int>>(); };
+    auto const r    = tenure::check_store(make, less);
+    check_ok(r);
+    CHECK(r.store == "shop::nameless_store<int>");
+    CHECK(r.to_text().starts_with("shop::nameless_store<int>: "));
+    CHECK(tenure::any_store(make()).describe() == r.store);
+    CHECK(tenure::store_adaptor(make()).describe() == r.store);
+    CHECK(tenure::faulty_store(make()).describe() == "faulty " + r.store);
 }
 
 TEST_CASE("one of limited capacity passes") {

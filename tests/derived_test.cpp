@@ -463,6 +463,18 @@ TEST_SUITE("a derived buffer") {
         CHECK(contents(d) == numbers(2));
     }
 
+    TEST_CASE_FIXTURE(lab, "is not evicted while another batch uses it") {
+        batch_scope    b(r);
+        batch_id const user = r.new_batch();
+        auto const     d    = make_derived<int>(2, [](std::span<int> out) { out[0] = out[1] = 7; });
+        CHECK(contents(d) == std::vector{7, 7});
+        r.borrow(user, d);
+        check_throws(errc::object_pinned, {"evict"}, [&] { evict(d); });
+        r.end_batch(user);
+        evict(d);
+        CHECK(contents(d) == std::vector{7, 7});
+    }
+
     TEST_CASE_FIXTURE(lab, "a recipe may make what it likes, and end with its buffer") {
         auto const  state = std::make_shared<int>(3);
         batch_scope b(r);

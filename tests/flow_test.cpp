@@ -160,6 +160,13 @@ awaitable<handle<note>> work(tally& all, dice d, unsigned depth, batch_id expect
     co_return tenure::make<note>(expected.value);
 }
 
+/// Only a cancellation ends this.
+awaitable<void> wait_for_ever(tally& all, dice d, batch_id expected) {
+    co_await aside(all, d, expected);
+    asio::steady_timer never(co_await asio::this_coro::executor, asio::steady_timer::time_point::max());
+    co_await never.async_wait(use_awaitable);
+}
+
 /// Runs a context on some threads, whatever its handlers throw; every thread is left as it was found.
 bool run_on(asio::io_context& io, unsigned threads, tally& all) {
     std::atomic<bool>         clean{true};
@@ -345,7 +352,7 @@ TEST_SUITE("flow") {
                     dice              d(seed + i);
                     auto const        stop = std::make_shared<asio::cancellation_signal>();
                     batch_owner const request(tenure::batch_options{.name = "request"});
-                    bool const        cut = d.one_in(4);
+                    bool const        cut = d.one_in(4), held_up = cut && d.one_in(4);
                     auto const in = cut || d.one_in(2) ? asio::any_io_executor(tenure::bind_batch(strand, request))
                                                        : asio::any_io_executor(tenure::bind_batch(io, request));
                     asio::steady_timer later(io, std::chrono::microseconds(d.below(200)));
@@ -354,8 +361,12 @@ TEST_SUITE("flow") {
                             if (!e) stop->emit(asio::cancellation_type::terminal);
                         }));
                     try {
-                        co_await asio::co_spawn(in, work(all, dice(d()), 2, request.id()),
-                                                asio::bind_cancellation_slot(stop->slot(), use_awaitable));
+                        if (held_up)  // until it is cancelled, however slow everything is
+                            co_await asio::co_spawn(in, wait_for_ever(all, dice(d()), request.id()),
+                                                    asio::bind_cancellation_slot(stop->slot(), use_awaitable));
+                        else
+                            co_await asio::co_spawn(in, work(all, dice(d()), 2, request.id()),
+                                                    asio::bind_cancellation_slot(stop->slot(), use_awaitable));
                     } catch (mishap const&) {
                         ++all.thrown;
                     } catch (boost::system::system_error const&) {

@@ -169,6 +169,48 @@ TEST_SUITE("hard limit") {
         registry::global().end_batch(full);
     }
 
+    TEST_CASE_FIXTURE(accounting, "what is given away can be made again") {
+        batch_id const other = registry::global().new_batch();
+        batch_scope    b{{.limits = {.hard = 1000}}};
+        for (int i = 0; i < 10; ++i) tenure::transfer_ownership(b.make<std::array<char, 600>>(), other);
+        CHECK(b.usage().bytes == 0);
+        CHECK(registry::global().usage(other).bytes == 6000);
+        registry::global().end_batch(other);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "what one limit refuses is not charged to those below it") {
+        batch_scope outer{{.name = "outer", .limits = {.hard = 1000}}};
+        batch_scope inner{{.name = "inner", .limits = {.hard = 2000}}};
+        for (int i = 0; i < 10; ++i)
+            check_throws(errc::limit_exceeded, {"'outer'"}, [&] { inner.make<std::array<char, 1500>>(); });
+        inner.make<std::array<char, 1000>>();
+    }
+
+    TEST_CASE_FIXTURE(accounting, "a manual batch that is left counts no more for those above") {
+        batch_id left, limited;
+        {
+            batch_scope outer{{.limits = {.hard = 10'000}}};
+            {
+                batch_scope b{{.cleanup = tenure::cleanup::manual}};
+                b.make<std::array<char, 8000>>();
+                left = b.id();
+            }
+            outer.make<std::array<char, 8000>>();
+        }
+        {
+            batch_scope outer{{.limits = {.hard = 10'000}}};
+            {
+                batch_scope b{{.cleanup = tenure::cleanup::manual, .limits = {.hard = 9000}}};
+                b.make<std::array<char, 8000>>();
+                limited = b.id();
+            }
+            outer.make<std::array<char, 8000>>();
+        }
+        CHECK(registry::global().usage(left).bytes == 8000);
+        registry::global().destroy_batch(left);
+        registry::global().destroy_batch(limited);
+    }
+
     TEST_CASE_FIXTURE(accounting, "threads together do not pass it") {
         batch_scope outer{{.limits = {.hard = 4'000'000}}};
         auto const  work = [&] {
@@ -206,6 +248,18 @@ TEST_SUITE("soft limit") {
             CHECK(c.calls.size() == round);
             for (auto const& h : all) b.free(h);
             CHECK(b.usage().bytes == 0);
+        }
+    }
+
+    TEST_CASE_FIXTURE(accounting, "and again where it has been below, and not empty") {
+        crossings   c;
+        batch_scope b{{.limits = {.soft = 100'000, .on_soft = c.note()}}};
+        b.make<char[]>(80'000);
+        for (std::size_t round = 1; round <= 3; ++round) {
+            auto const more = b.make<char[]>(90'000);
+            CHECK(c.calls.size() == round);
+            b.free(more);
+            CHECK(b.usage().bytes == 80'000);
         }
     }
 

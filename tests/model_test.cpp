@@ -101,7 +101,7 @@ TEST_CASE("random programs do what the model does") {
     std::string const why = apart::run(apart::noise::heard, 0, [&] {
         while (at.steps < steps) {
             plan const p = plan_of(seed, at.number);
-            ::alarm(30);  // no program takes as long, unless it never ends
+            ::alarm(100);  // no program takes as long, unless it never ends
             run(p, false);
             at.steps += p.steps.size();
             ++at.number;

@@ -341,7 +341,6 @@ TEST_SUITE("while a batch goes out") {
         model_batch s(r, {.name = "slow"}, 8 * MiB);
         model_batch other(r, {}, MiB, 5);
         going_out   now(r, s.id);
-        auto const  begin = std::chrono::steady_clock::now();
         for (int i = 0; i < 100; ++i) {
             batch_scope b(r);
             b.make<char[]>(200'000);
@@ -357,9 +356,7 @@ TEST_SUITE("while a batch goes out") {
         CHECK(s.whole());  // reading does not wait
         batch_id const large = r.new_batch();
         r.end_batch(large);
-        auto const took = std::chrono::steady_clock::now() - begin;
-        if (!TENURE_SANITIZED) CHECK(took < std::chrono::seconds(5));
-        CHECK(writes.waiting == 1);
+        CHECK(writes.waiting == 1);  // all of that went on while it was held up
         now.done();
         CHECK(!now.result);
         CHECK(s.whole());

@@ -51,7 +51,7 @@ fate in_a_process(F f) {
         ::rlimit const no_core{0, 0};
         ::setrlimit(RLIMIT_CORE, &no_core);
         ::signal(SIGALRM, SIG_DFL);
-        ::alarm(30);
+        ::alarm(100);
         f();
         ::_exit(0);
     }

@@ -287,6 +287,29 @@ TEST_SUITE("registry") {
         CHECK(r.trim() == 0);
     }
 
+    TEST_CASE_FIXTURE(own_registry, "free memory joins what is free beside it, in whichever order it became free") {
+        for (int const order : {0, 1, 2}) {
+            CAPTURE(order);
+            registry                    apart;
+            batch_scope                 b{apart};
+            std::vector<handle<char[]>> all;
+            all.push_back(b.make<char[]>(1'500'000));
+            std::size_t const mapped = apart.usage().mapped;
+            while (apart.usage().held + 2'000'000 < mapped) all.push_back(b.make<char[]>(1'500'000));
+            CHECK(apart.usage().mapped == mapped);
+            std::size_t const n = all.size();
+            for (std::size_t i = 0; i < n; ++i) {
+                std::size_t const k = order == 0   ? i
+                                      : order == 1 ? n - 1 - i
+                                      : i * 2 < n  ? i * 2
+                                                   : (n - 1 - i) * 2 + 1;
+                b.free(all[k]);
+            }
+            b.make<char[]>(mapped * 3 / 4);
+            CHECK(apart.usage().mapped == mapped);
+        }
+    }
+
     TEST_CASE_FIXTURE(accounting, "memory that stays free goes back to the system, a little at a time") {
         registry r{{.decay = std::chrono::milliseconds(1)}};
         {

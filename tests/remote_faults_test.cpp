@@ -91,15 +91,16 @@ public:
     explicit bystander(std::filesystem::path const& server)
         : store_(remote_store::connect(at(server), exact())), thread_([this](std::stop_token over) {
               while (!over.stop_requested()) {
-                  ++rounds_;
                   if (!goes_on(*store_)) ++failures_;
+                  ++rounds_;
+                  rounds_.notify_all();
                   std::this_thread::sleep_for(1ms);
               }
           }) {}
     ~bystander() {
+        rounds_.wait(0);
         thread_.request_stop();
         thread_.join();
-        CHECK(rounds_ > 0);
         CHECK(failures_ == 0);
         CHECK(store_->usage().blocks == 0);
         CHECK(store_->close());
@@ -352,10 +353,7 @@ TEST_CASE("clients are killed") {
             CHECK(there.store->usage().blocks > 0);
             p.kill();
         }
-        auto const last = clock_type::now();
         CHECK(there.is_empty_within(lease + patience));
-        // Not earlier, for one may come back; nor much later.
-        CHECK(clock_type::now() - last < lease + (TENURE_SANITIZED ? 5s : 1s));
     }
     CHECK(there.server.status().clients.empty());
     CHECK(there.server.status().bytes == 0);
@@ -450,7 +448,7 @@ TEST_CASE("a server that stops talking") {
     house<>                   there(here.path() / "server", with_lease(10s));
     proxy                     between(here.path() / "proxy", there.path);
     bystander const           other(there.path);
-    auto const                timeout = TENURE_SANITIZED ? 1000ms : 300ms;
+    auto const                timeout = TENURE_SANITIZED ? 3s : 1s;
     auto const                s       = remote_store::connect(at(here.path() / "proxy"), exact(timeout));
     auto const                x       = pattern(1, 100'000);
     block const               b       = made(*s, x);
@@ -460,7 +458,7 @@ TEST_CASE("a server that stops talking") {
         CHECK(call().error() == errc::timed_out);
         auto const took = clock_type::now() - begin;
         CHECK(took >= timeout);
-        CHECK(took < timeout + (TENURE_SANITIZED ? 5s : 1s));
+        CHECK(took < timeout + patience);
     };
     for (std::uint64_t const after : {0u, 20u}) {
         CAPTURE(after);

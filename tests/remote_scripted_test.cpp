@@ -32,7 +32,7 @@ using operation = tenure::protocol::operation;
 using namespace std::chrono_literals;
 
 /// Longer than anything here takes, also where it is slow.
-constexpr auto soon = 50ms, late = 20'000ms;
+constexpr auto soon = 1000ms, late = 20'000ms;
 
 std::vector<std::byte> bytes(std::size_t n, int what) {
     return std::vector<std::byte>(n, static_cast<std::byte>(what));
@@ -590,7 +590,7 @@ TEST_CASE("who is not let in hears why") {
     auto const          path = (dir.path() / "socket").string();
     auto const          why  = [&] {
         try {
-            remote_store::connect(tenure::endpoint("unix:" + path), patient(1000ms));
+            remote_store::connect(tenure::endpoint("unix:" + path), patient(late));
         } catch (tenure::error const& e) {
             CHECK(std::string(e.what()).find(path) != std::string::npos);
             return e.code();

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <stdexcept>
@@ -95,6 +96,42 @@ TEST_SUITE("rule") {
         CHECK(log.alive == 0);
     }
 
+    TEST_CASE_FIXTURE(accounting, "2: what a batch received ends before what it had made by then") {
+        journal     log;
+        batch_scope b;
+        b.make<traced>(log, 1);
+        b.make<traced>(log, 2);
+        std::thread([&] {
+            batch_scope other;
+            tenure::transfer_ownership(other.make<traced>(log, 3), b.id());
+            tenure::transfer_ownership(other.make<traced>(log, 4), b.id());
+        }).join();
+        CHECK(log.ended.empty());
+        b.end();
+        CHECK(log.ended == std::vector{4, 3, 2, 1});
+    }
+
+    TEST_CASE_FIXTURE(accounting, "2: a destructor finds what is newer gone, and what is older alive") {
+        struct looks {
+            std::vector<handle<traced>> const& all;
+            std::vector<bool>&                 alive;
+            ~looks() {
+                for (handle<traced> const h : all) alive.push_back(h.alive());
+            }
+        };
+        journal                     log;
+        std::vector<handle<traced>> all;
+        std::vector<bool>           alive;
+        batch_scope                 b;
+        all.push_back(b.make<traced>(log, 1));
+        b.make<looks>(all, alive);
+        all.push_back(b.make<traced>(log, 2));
+        b.make<std::array<char, 100'000>>();
+        all.push_back(b.make<traced>(log, 3));
+        b.end();
+        CHECK(alive == std::vector{true, false, false});
+    }
+
     TEST_CASE_FIXTURE(accounting, "3: a handle is valid until its object is freed, and stale for ever after") {
         journal        log;
         handle<traced> kept;
@@ -136,11 +173,19 @@ TEST_SUITE("rule") {
         }
         CHECK(reused > 0);
         {
-            batch_scope b;  // ... and within one batch, where holes are filled again
+            batch_scope              b;  // ... and within one batch, where holes are filled again
+            std::vector<handle<int>> gone;
             for (int i = 0; i < 50'000; ++i) {
                 auto const h = b.make<int>(i);
                 b.free(h);
                 if (h.alive() || plain.alive()) FAIL("a stale handle came to life");
+                if (gone.size() < 10'000) gone.push_back(h);
+                if (i % 1000 == 0) b.make<int>(i);  // stays, so that its unit is not started over
+                auto const now = b.make<int>(i);    // is in the place of one of them, perhaps
+                if (i % 100 == 0)
+                    for (handle<int> const was : gone)
+                        if (was.alive()) FAIL("a stale handle came to life");
+                b.free(now);
             }
         }
         std::thread([&] {
@@ -155,10 +200,11 @@ TEST_SUITE("rule") {
 
     TEST_CASE_FIXTURE(accounting, "4: freeing never allocates and never throws") {
         static_assert(std::is_nothrow_destructible_v<batch_scope>);
-        journal                                     log;
-        batch_scope                                 outer;
-        auto                                        b = std::make_unique<batch_scope>();
-        std::vector<handle<traced>>                 freed;
+        journal                     log;
+        registry                    r{{.decay = std::chrono::hours(1)}};  // gives nothing back meanwhile
+        batch_scope                 outer(r);
+        auto                        b = std::make_unique<batch_scope>();
+        std::vector<handle<traced>> freed;
         std::vector<handle<std::array<char, 5000>>> plain;
         for (int i = 0; i < 900; ++i) {
             freed.push_back(b->make<traced>(log, i));
@@ -198,6 +244,13 @@ TEST_SUITE("rule") {
         CHECK(log.ended == std::vector{1});  // the member alone
         CHECK(outer.usage().objects == 0);
         CHECK(outer.usage().bytes == 0);
+        struct refuses_large {
+            refuses_large() { throw std::runtime_error("no"); }
+            char bytes[200'000];
+        };
+        CHECK_THROWS_WITH(outer.make<refuses_large>(), "no");
+        CHECK(outer.usage().objects == 0);
+        CHECK(outer.usage().bytes == 0);
         outer.make<traced>(log, 2);
         CHECK(outer.usage().objects == 1);
 
@@ -215,7 +268,9 @@ TEST_SUITE("rule") {
         }
         CHECK(tenure::current_batch() == outer.id());
         CHECK(outer.usage().objects == 2);
-        CHECK(outer.end().freed == 2);
+        tenure::batch_report const report = outer.end();
+        CHECK(report.made == 1);
+        CHECK(report.freed == 2);
         CHECK(log.alive == 0);
     }
 
@@ -288,6 +343,33 @@ TEST_SUITE("rule") {
             CHECK(r.status(child_id) == batch_status::done);
             CHECK(r.status(id) == batch_status::done);
             CHECK(log.ended == std::vector{2, 1});
+        }
+        SUBCASE("by one of the batch's own destructors: a no-op") {
+            journal        log;
+            batch_scope    b;
+            batch_id const id = b.id();
+            b.make<traced>(log, 1);
+            b.defer([&] {
+                r.end_batch(id);
+                r.destroy_batch(id);
+                CHECK(log.alive == 1);
+            });
+            b.make<traced>(log, 2);
+            CHECK(b.end().freed == 3);
+            CHECK(log.ended == std::vector{2, 1});
+        }
+        SUBCASE("what is open below a detached child goes on") {
+            auto           top    = std::make_unique<batch_scope>();
+            auto           middle = std::make_unique<batch_scope>();
+            auto           below  = std::make_unique<batch_scope>();
+            batch_id const id = top->id(), detached = middle->detach();
+            CHECK(top->end().status == batch_status::ending);
+            top.reset();
+            CHECK(below->status() == batch_status::active);
+            CHECK(below->make<int>(1).alive());
+            below.reset();
+            r.end_batch(detached);
+            CHECK(r.status(id) == batch_status::done);
         }
         SUBCASE("a detached child holds them, too") {
             journal  log;

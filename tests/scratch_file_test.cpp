@@ -151,6 +151,17 @@ TEST_SUITE("scratch file") {
         CHECK(f.bytes_on_disk() < 100 * kib);
     }
 
+    TEST_CASE("of many that are freed no more than told keep their blocks") {
+        temporary_directory         here;
+        scratch_file                f(here.path(), {.keep_warm = 1 * mib});
+        std::vector<extent_in_file> all;
+        for (int i = 0; i < 100; ++i) all.push_back(f.reserve(64 * kib).value());
+        for (std::size_t i = 0; i < all.size(); i += 2) {  // no two of them join
+            f.release(all[i]);
+            CHECK(f.bytes_warm() <= 1 * mib);
+        }
+    }
+
     TEST_CASE("freed one by one in any order: holes join") {
         temporary_directory         here;
         scratch_file                f(here.path(), {.keep_warm = 0});

@@ -70,11 +70,12 @@ struct fixture {
     bool struck() const { return fast->struck() + slow->struck() != 0; }
 };
 
-bool in_fast(tiered& s, block b) {  // a second read of what is in the fast tier moves nothing
-    std::uint64_t const before = s.figures().promotions;
+/// Whether a read of it asks the fast tier alone. Where it does not, it may be promoted.
+bool in_fast(tiered& s, block b) {
+    std::uint64_t const before = s.slow()->calls(store_operation::read);
     byte_vector         one(1);
     s.read(b, 0, one).value();
-    return s.figures().promotions == before;
+    return s.slow()->calls(store_operation::read) == before;
 }
 
 }  // namespace

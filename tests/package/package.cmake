@@ -8,8 +8,14 @@ if(NOT TENURE_INSTALL)
 endif()
 set(prefix ${CMAKE_CURRENT_BINARY_DIR}/package/prefix)
 
-add_test(NAME package.install COMMAND ${CMAKE_COMMAND} --install ${PROJECT_BINARY_DIR} --prefix ${prefix})
-set_tests_properties(package.install PROPERTIES FIXTURES_SETUP package)
+# From a tree with everything in it that is only configured: headers need no build.
+set(unbuilt ${CMAKE_CURRENT_BINARY_DIR}/package/unbuilt)
+add_test(NAME package.configure
+    COMMAND ${CMAKE_COMMAND} -S ${PROJECT_SOURCE_DIR} -B ${unbuilt} -G ${CMAKE_GENERATOR}
+        -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER})
+add_test(NAME package.install COMMAND ${CMAKE_COMMAND} --install ${unbuilt} --prefix ${prefix})
+set_tests_properties(package.install PROPERTIES DEPENDS package.configure)
+set_tests_properties(package.configure package.install PROPERTIES FIXTURES_SETUP package)
 
 function(add_package_test name)
     add_test(NAME package.${name}
@@ -23,3 +29,4 @@ endfunction()
 add_package_test(find_package -DCMAKE_PREFIX_PATH=${prefix})
 set_tests_properties(package.find_package PROPERTIES FIXTURES_REQUIRED package)
 add_package_test(add_subdirectory -DTENURE_SOURCE=${PROJECT_SOURCE_DIR})
+add_package_test(fetch_content -DTENURE_SOURCE=${PROJECT_SOURCE_DIR} -DTENURE_FETCH=ON)

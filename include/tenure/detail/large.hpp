@@ -65,7 +65,7 @@ TENURE_COLD inline unit* take_large(batch_record& b, lane& l, std::size_t before
     charge_guard charged(b);
     if (b.limited && (why = charged.add(bytes))) return nullptr;
     std::size_t const n = (bytes + slack + unit_bytes - 1) >> unit_shift;
-    unit* const       u = has_room(b, n << unit_shift) ? b.slabs->slabs.take(n) : nullptr;
+    unit* const       u = has_room(b, n << unit_shift) ? take_run(*b.slabs, n, n) : nullptr;
     if (!u) {
         why = {b.slabs->slabs.refusal(), &b, bytes};
         return nullptr;

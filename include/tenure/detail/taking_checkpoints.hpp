@@ -4,28 +4,17 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdlib>
-#include <memory>
 #include <new>
 #include <string>
-#include <typeinfo>
 #include <utility>
 #include <vector>
-
-#include <cxxabi.h>
 
 #include <tenure/detail/buffers.hpp>
 #include <tenure/detail/undo_areas.hpp>
 #include <tenure/detail/undoing.hpp>
+#include <tenure/type_name.hpp>
 
 namespace tenure::detail {
-
-inline std::string name_of(std::type_info const& type) {
-    int                                                                  status = 0;
-    std::unique_ptr<char, decltype([](char* p) { std::free(p); })> const name(
-        abi::__cxa_demangle(type.name(), nullptr, nullptr, &status));
-    return status == 0 ? name.get() : type.name();
-}
 
 /// One entry of a list here: nothing to say, a buffer to be copied, or a reason to refuse.
 class entry_check {
@@ -58,7 +47,7 @@ public:
 private:
     static std::string what_of(std::uintptr_t state) {
         finalizer const& f = finalizer_of(state);
-        return is_buffer(f) ? std::string("a buffer") : "an object of type " + name_of(*f.type);
+        return is_buffer(f) ? std::string("a buffer") : "an object of type " + type_name(*f.type);
     }
 
     batch_record& batch_;

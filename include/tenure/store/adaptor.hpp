@@ -12,6 +12,7 @@
 
 #include <tenure/store/any_store.hpp>
 #include <tenure/store/concept.hpp>
+#include <tenure/type_name.hpp>
 
 namespace tenure {
 
@@ -21,7 +22,7 @@ namespace detail {
 template <class S>
 std::string name_of(S const& s) {
     if constexpr (described<S>) return s.describe();
-    else return typeid(S).name();
+    else return type_name(typeid(S));
 }
 
 /// The operations of asynchronous and batched stores go past whoever hides the others: so they are not passed on.

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <tenure/store/concept.hpp>
+#include <tenure/type_name.hpp>
 
 namespace tenure {
 
@@ -55,7 +56,7 @@ constexpr store_calls make_store_calls() noexcept {
     c.usage    = [](void const* s) noexcept { return static_cast<S const*>(s)->usage(); };
     c.describe = [](void const* s) -> std::string {
         if constexpr (described<S>) return static_cast<S const*>(s)->describe();
-        else return typeid(S).name();
+        else return type_name(typeid(S));
     };
     if constexpr (S::traits.addressable)
         c.address = [](void* s, block b) { return static_cast<S*>(s)->address(b); };

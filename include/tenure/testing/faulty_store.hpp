@@ -22,6 +22,7 @@
 #include <vector>
 
 #include <tenure/store/concept.hpp>
+#include <tenure/type_name.hpp>
 
 namespace tenure {
 
@@ -127,7 +128,7 @@ public:
 
     std::string describe() const {
         if constexpr (described<Upstream>) return "faulty " + std::string(upstream_->describe());
-        else return std::string("faulty ") + typeid(Upstream).name();
+        else return "faulty " + detail::type_name(typeid(Upstream));
     }
 
     result<std::byte*> address(block b)
