@@ -6,7 +6,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -18,26 +17,9 @@
 #include <sched.h>
 
 #include <tenure/detail/batch_record.hpp>
+#include <tenure/detail/signals_blocked.hpp>
 
 namespace tenure::detail {
-
-/// What signals go to is the program's choice among its own threads. But those that a thread brings upon itself
-/// stay with it: a page that comes back from the page file is one.
-class signals_blocked {
-public:
-    signals_blocked() noexcept {
-        ::sigset_t most;
-        sigfillset(&most);
-        for (int const own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) sigdelset(&most, own);
-        ::pthread_sigmask(SIG_SETMASK, &most, &before_);
-    }
-    ~signals_blocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-    signals_blocked(signals_blocked const&)            = delete;
-    signals_blocked& operator=(signals_blocked const&) = delete;
-
-private:
-    ::sigset_t before_;
-};
 
 /// Batches that are over and wait for the registry's thread to run their destructors, the oldest end first; and
 /// that thread. Any thread, but for stop().
@@ -54,7 +36,7 @@ public:
         std::scoped_lock const guard(starting_);
         if (running_.load(std::memory_order_relaxed)) return;
         try {
-            signals_blocked const here;
+            signals_blocked const here;  // what the program's signals go to is its choice among its own threads
             thread_ = std::thread([run = std::move(work)] {
                 settle();
                 run();
