@@ -47,6 +47,8 @@ enum class errc {
     evicted,             ///< the buffer's bytes were dropped, and nothing says how to make them again
     no_checkpoint,       ///< there is none to go back to
     not_restorable,      ///< it holds what a rollback could not bring back
+    mappings_full,       ///< vm.max_map_count is nearly reached, and the rest is left to others
+    forked,              ///< in the child of a fork(): it is the parent's, or that of a thread that is not here
 };
 
 namespace detail {
@@ -128,6 +130,13 @@ public:
         case errc::evicted:
             return "evicted: the buffer's bytes were dropped; make it with make_derived(), or write it anew";
         case errc::no_checkpoint: return "no checkpoint: call checkpoint() first";
+        case errc::mappings_full:
+            return "mappings full: the process has nearly as many as vm.max_map_count allows, and the rest is left "
+                   "to "
+                   "threads and allocators; raise that, or page out fewer and larger batches";
+        case errc::forked:
+            return "forked: a child process has neither the files, connections and devices of its parent, nor what "
+                   "other threads of that were at; make anew what the child needs, or exec";
         case errc::not_restorable:
             return "not restorable: a rollback could not bring it back; keep it in another batch, or commit() "
                    "first";
@@ -139,7 +148,8 @@ public:
 
     std::error_condition default_error_condition(int code) const noexcept override {
         switch (static_cast<errc>(code)) {
-        case errc::memory_full: return std::errc::not_enough_memory;
+        case errc::memory_full:
+        case errc::mappings_full: return std::errc::not_enough_memory;
         case errc::store_full: return std::errc::no_space_on_device;
         case errc::read_only: return std::errc::read_only_file_system;
         default: return {code, *this};

@@ -285,7 +285,9 @@ public:
     /// Returns once no batch waits for its destructors to be run in the background (reclamation::background). Any
     /// thread; within such a destructor, at once.
     void drain() const noexcept {
-        if (!detail::this_thread.reclaiming) core_->background.drain();
+        if (detail::this_thread.reclaiming) return;
+        detail::run_left_over(*core_);
+        core_->background.drain();
     }
 
     registry_usage usage() const;

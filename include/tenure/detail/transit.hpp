@@ -86,6 +86,15 @@ public:
     /// Something that was read-only is not any more: who finds nothing to wait for tries once more.
     static void note_end() noexcept { completed.fetch_add(1, std::memory_order_acq_rel); }
 
+    /// In a forked child: threads that moved something are gone.
+    static void forget_others() noexcept {
+        for (transit_slot& s : slots) {
+            if (s.mover.load(std::memory_order_relaxed) == &this_one) continue;
+            s.begin.store(~std::uintptr_t{0}, std::memory_order_relaxed);
+            s.end.store(0, std::memory_order_relaxed);
+        }
+    }
+
 private:
     inline static constinit std::atomic<bool (*)(std::uintptr_t) noexcept> asked{nullptr};
 
