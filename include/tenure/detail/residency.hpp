@@ -115,7 +115,7 @@ inline std::error_code page_out_claimed(batch_record& b, bool asked) noexcept {
     if (!b.paged) b.paged = new (std::nothrow) paged_batch;
     if (!b.paged) return make_error_code(errc::memory_full);
     if (!asked && !worth_trying(pages, b)) return b.page_error.load(std::memory_order_relaxed).code();
-    std::error_code const why = page_out_of(pages, b, *b.paged).run();
+    std::error_code const why = page_out_of(pages, b, *b.paged, asked).run();
     if (why) {
         pages.failures.fetch_add(1, std::memory_order_relaxed);
         b.paged->failed_at = pages.changes.load(std::memory_order_relaxed);
