@@ -10,6 +10,9 @@
 #include <thread>
 #include <vector>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <doctest/doctest.h>
 
 #include <tenure/tenure.hpp>
@@ -98,6 +101,37 @@ TEST_CASE("what did not change is not written again") {
         c.arrays[1][5] = c.turn << 32 | 5;
         CHECK(c.whole());
     }
+}
+
+TEST_CASE("one page that changed is no reason to bring in all of them at once") {
+    registry                r;
+    batch_id const          id = r.new_batch();
+    handle<std::uint64_t[]> a;
+    {
+        auto const inside = r.enter(id);
+        a                 = tenure::make<std::uint64_t[]>(2 * MiB / 8);
+        for (std::size_t i = 0; i < a.size(); ++i) a[i] = i;
+    }
+    r.page_out(id);
+    {
+        auto const inside = r.enter(id);
+        a[0]              = 7;
+    }
+    r.page_out(id);
+    auto const  inside = r.enter(id);
+    auto const  begin  = (tenure::detail::to_address(&a[0]) + page) & ~(page - 1);
+    std::size_t copied = 0;
+    int const   maps   = ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    REQUIRE(maps >= 0);
+    tenure::detail::for_private_pages(maps, begin, begin + MiB, [&](std::uintptr_t from, std::uintptr_t to) {
+        copied += (to - from) / page;
+        return true;
+    });
+    ::close(maps);
+    CHECK(copied == 0);
+    CHECK(a[0] == 7);
+    CHECK(a[a.size() - 1] == a.size() - 1);
+    r.end_batch(id);
 }
 
 TEST_CASE("all changes, many times, and nothing is lost") {

@@ -6,22 +6,26 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <forward_list>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
 #include <memory_resource>
+#include <mutex>
 #include <new>
 #include <optional>
 #include <random>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <tuple>
 #include <unordered_map>
@@ -74,6 +78,45 @@ std::vector<std::uint64_t> contents(buffer<std::uint64_t> const& b) {
     b.read(0, out);
     return out;
 }
+
+/// Its destructor is whatever a test wants.
+struct calls_at_end {
+    std::function<void()>& f;
+
+    explicit calls_at_end(std::function<void()>& g) : f(g) {}
+    ~calls_at_end() { f(); }
+    calls_at_end(calls_at_end const&)            = delete;
+    calls_at_end& operator=(calls_at_end const&) = delete;
+};
+
+/// A hang is an end of the program, with a reason, after half a minute.
+class deadline {
+public:
+    explicit deadline(char const* what) : thread_([this, what] { watch(what); }) {}
+    ~deadline() {
+        {
+            std::scoped_lock const guard(mutex_);
+            over_ = true;
+        }
+        bell_.notify_one();
+        thread_.join();
+    }
+    deadline(deadline const&)            = delete;
+    deadline& operator=(deadline const&) = delete;
+
+private:
+    void watch(char const* what) {
+        std::unique_lock guard(mutex_);
+        if (bell_.wait_for(guard, std::chrono::seconds(30), [&] { return over_; })) return;
+        std::fprintf(stderr, "a hang: %s\n", what);
+        std::abort();
+    }
+
+    std::mutex              mutex_;
+    std::condition_variable bell_;
+    bool                    over_ = false;
+    std::thread             thread_;
+};
 
 }  // namespace
 
@@ -666,6 +709,82 @@ TEST_SUITE("refused") {
         r.end_batch(id);
         r.end_batch(elsewhere);
         for (tenure::batch_info const& b : r.snapshot().batches) CHECK(b.usage.objects == 0);
+    }
+
+    TEST_CASE(
+        "a destructor that runs in the rollback lets another thread pin, borrow and page out: refused at once") {
+        registry              r;
+        auto const            id = r.new_batch({.name = "watched"}), user = r.new_batch();
+        handle<int>           old;
+        std::atomic<bool>     asked{false};
+        std::atomic<errc>     said{};
+        std::function<void()> meanwhile = [&] {
+            std::thread([&] {
+                auto const done = r.try_borrow(user, old);
+                if (!done && done.error().category() == tenure::error_category())
+                    said = static_cast<errc>(done.error().value());
+                check_throws(errc::batch_in_use, {"watched"}, [&] { r.page_out(id); });
+                {
+                    auto const here = r.enter(user);
+                    check_throws(errc::batch_in_use, {"watched"}, [&] { static_cast<void>(tenure::pin(old)); });
+                }
+                asked = true;
+            }).join();
+        };
+        {
+            auto const inside = r.enter(id);
+            old               = tenure::make<int>(1);
+            r.checkpoint(id);
+            *old = 2;
+            static_cast<void>(tenure::make<calls_at_end>(meanwhile));
+        }
+        {
+            deadline const here("rollback");
+            r.rollback(id);
+        }
+        CHECK(asked);
+        CHECK(said == errc::batch_in_use);
+        CHECK(*old == 1);
+        r.borrow(user, old);
+        check_throws(errc::batch_in_use, {}, [&] { r.checkpoint(id); });
+        r.end_batch(user);
+        r.end_batch(id);
+    }
+
+    TEST_CASE("a destructor on another thread, which the rollback waits for, does not wait for that") {
+        registry              r;
+        auto const            id = r.new_batch(), other = r.new_batch();
+        handle<int>           old;
+        handle<calls_at_end>  given;
+        std::atomic<bool>     began{false};
+        std::error_code       said;
+        std::thread           frees;
+        std::function<void()> asks = [&] {
+            began           = true;
+            auto const done = r.try_free(old);  // of the batch that is just brought back
+            if (!done) said = done.error();
+        };
+        std::function<void()> meanwhile = [&] {
+            frees = std::thread([&] { CHECK(r.try_free(given).has_value()); });
+            while (!began) std::this_thread::yield();
+        };
+        {
+            auto const inside = r.enter(id);
+            old               = tenure::make<int>(1);
+            r.checkpoint(id);
+            given = tenure::make<calls_at_end>(asks);  // stays in this thread's list when another gives it away
+            static_cast<void>(tenure::make<calls_at_end>(meanwhile));
+            std::thread([&] { r.transfer_ownership(given, other); }).join();
+        }
+        {
+            deadline const here("rollback");
+            r.rollback(id);
+            frees.join();
+        }
+        CHECK(said == errc::batch_ended);
+        CHECK(old.alive());
+        r.end_batch(id);
+        r.end_batch(other);
     }
 
     TEST_CASE("threads that write to what is watched need not be inside") {

@@ -12,13 +12,16 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include <doctest/doctest.h>
@@ -82,7 +85,76 @@ tenure::batch_info info_of(registry& r, batch_id id) {
     return {};
 }
 
+/// As many mappings as there may be, but for `left`; gone with this.
+class many_mappings {
+public:
+    explicit many_mappings(std::size_t left) {
+        std::size_t there = 0, most = 0;
+        std::ifstream("/proc/sys/vm/max_map_count") >> most;
+        std::ifstream maps("/proc/self/maps");
+        for (std::string line; std::getline(maps, line);) ++there;
+        if (most < there + left || most > 1'000'000) return;
+        pages_  = most - there - left;
+        memory_ = ::mmap(nullptr, pages_ * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        REQUIRE(memory_ != MAP_FAILED);
+        bool all = true;
+        for (std::size_t i = 1; i < pages_; i += 2)
+            all = ::mprotect(static_cast<char*>(memory_) + i * 4096, 4096, PROT_READ) == 0 && all;
+        REQUIRE(all);
+    }
+    ~many_mappings() {
+        if (memory_) ::munmap(memory_, pages_ * 4096);
+    }
+    many_mappings(many_mappings const&)            = delete;
+    many_mappings& operator=(many_mappings const&) = delete;
+
+    explicit operator bool() const { return memory_; }
+
+private:
+    void*       memory_ = nullptr;
+    std::size_t pages_  = 0;
+};
+
 }  // namespace
+
+TEST_SUITE("page-outs near vm.max_map_count") {
+    TEST_CASE("leave mappings to threads, and say why") {
+        registry              r;
+        std::vector<batch_id> out;
+        constexpr std::size_t batches = 600;
+        for (std::size_t i = 0; i < batches; ++i) {
+            batch_id const id     = out.emplace_back(r.new_batch({.name = "small"}));
+            auto const     inside = r.enter(id);
+            tenure::make<int>(1);
+        }
+        std::size_t refused = 0;
+        {
+            many_mappings const others(400);
+            if (!others) {
+                MESSAGE("skipped: vm.max_map_count is too large, or reached");
+                return;
+            }
+            for (std::size_t i = 0; i < batches && refused < 5; i += 2)  // so that no two are one mapping
+                if (std::error_code const why = try_page_out(r, out[i])) {
+                    CHECK(why == errc::mappings_full);
+                    CHECK(info_of(r, out[i]).page_error == errc::mappings_full);
+                    ++refused;
+                }
+            CHECK(refused == 5);
+            CHECK(r.snapshot().to_text().find("could not be paged out (mappings full") != std::string::npos);
+            std::vector<std::thread> all;
+            CHECK_NOTHROW([&] {
+                for (int i = 0; i < 50; ++i) all.emplace_back([] {});
+            }());
+            for (auto& t : all) t.join();
+        }
+        for (std::size_t i = 0; i < batches; i += 2) {
+            r.page_out(out[i]);
+            CHECK(!info_of(r, out[i]).page_error);
+        }
+        for (batch_id const id : out) r.end_batch(id);
+    }
+}
 
 TEST_SUITE("a page-out that fails") {
     void check_disk(registry & r, std::function<void(bool)> const& full) {

@@ -14,7 +14,9 @@
 #include <string>
 #include <thread>
 
+#include <pthread.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,8 +40,9 @@ struct fate {
     bool left_with(int code) const { return WIFEXITED(status) && WEXITSTATUS(status) == code; }
 };
 
+/// Killed after half a minute, or `seconds` without SIGALRM.
 template <class F>
-fate in_a_process(F f) {
+fate in_a_process(F f, unsigned seconds = 0) {
     int ends[2];
     REQUIRE(::pipe(ends) == 0);
     std::fflush(nullptr);
@@ -48,10 +51,19 @@ fate in_a_process(F f) {
     if (pid == 0) {
         ::dup2(ends[1], 2);
         ::close(ends[0]);
+        if (seconds) {  // this one's SIGALRM is its own
+            ::pid_t const watched = ::getpid();
+            if (::fork() == 0) {
+                ::close(2);
+                for (unsigned i = 0; i < seconds && ::getppid() == watched; ++i) ::sleep(1);
+                if (::getppid() == watched) ::kill(watched, SIGKILL);
+                ::_exit(0);
+            }
+        }
         ::rlimit const no_core{0, 0};
         ::setrlimit(RLIMIT_CORE, &no_core);
         ::signal(SIGALRM, SIG_DFL);
-        ::alarm(100);
+        if (!seconds) ::alarm(100);
         f();
         ::_exit(0);
     }
@@ -116,7 +128,78 @@ void handle_with(void (*f)(int, ::siginfo_t*, void*), struct ::sigaction* before
     ::sigaction(SIGSEGV, &a, before);
 }
 
+/// What a program's own handler of a signal writes to.
+std::atomic<std::uint64_t volatile*> written_to{nullptr};
+std::atomic<int>                     handled{0};
+
+void write_there(int) {
+    if (auto* const p = written_to.load()) *p = *p + 1;
+    ++handled;
+}
+
 }  // namespace
+
+TEST_SUITE("a handler of the program's that writes to a batch") {
+    TEST_CASE("on the thread that pages it out") {
+        auto const came_through = in_a_process([] {
+            registry    r;
+            model_batch s(r, {}, MiB);
+            auto const  value = s.large[7];
+            written_to        = reinterpret_cast<std::uint64_t volatile*>(&s.large[7]);
+            ::signal(SIGUSR1, write_there);
+            writes.shut = true;
+            std::thread pager([&] { static_cast<void>(try_page_out(r, s.id)); });
+            while (writes.waiting == 0) std::this_thread::yield();
+            ::pthread_kill(pager.native_handle(), SIGUSR1);
+            ::usleep(10'000);
+            writes.shut = false;
+            pager.join();
+            if (handled != 1 || s.large[7] != value + 1) ::_exit(1);
+            ::_exit(50);
+        });
+        CHECK(came_through.left_with(50));
+    }
+
+    TEST_CASE("under a checkpoint, while the page is just copied") {
+        auto const came_through = in_a_process(
+            [] {
+                constexpr std::size_t pages = 4'000, words = 512;
+                registry              r;
+                tenure::batch_scope   b(r);
+                auto const            a = b.make<std::uint64_t[]>(pages * words);
+                ::signal(SIGALRM, write_there);
+                ::itimerval const often{{0, 50}, {0, 50}}, never{};
+                for (int round = 0; round < 5; ++round) {
+                    b.checkpoint();
+                    ::setitimer(ITIMER_REAL, &often, nullptr);
+                    for (std::size_t i = 0; i < pages; ++i) {
+                        written_to = &a[i * words + 8];
+                        a[i * words] += 1;
+                    }
+                    ::setitimer(ITIMER_REAL, &never, nullptr);
+                    b.rollback();
+                    for (std::size_t i = 0; i < pages; ++i)
+                        if (a[i * words] != 0) ::_exit(1);
+                }
+                ::_exit(51);
+            },
+            60);
+        CHECK(came_through.left_with(51));
+    }
+
+    TEST_CASE("that cannot be put off is a fault, which says why") {
+        auto const died = in_a_process([] {
+            ::signal(SIGSEGV, SIG_DFL);
+            registry    r;
+            model_batch s(r, {}, MiB);
+            written_to       = reinterpret_cast<std::uint64_t volatile*>(&s.large[7]);
+            writes.meanwhile = [] { write_there(0); };
+            static_cast<void>(try_page_out(r, s.id));
+        });
+        CHECK(died.died_of(SIGSEGV));
+        CHECK(died.said.find("would wait for itself") != std::string::npos);
+    }
+}
 
 TEST_SUITE("signals") {
     TEST_CASE("a crash is a crash") {

@@ -18,6 +18,8 @@ struct page_writes {
     std::atomic<bool> failed{false};
     std::atomic<bool> shut{false};
     std::atomic<int>  waiting{0};
+
+    std::atomic<void (*)()> meanwhile{nullptr};  ///< called by who writes
 };
 inline constinit page_writes writes;
 
@@ -30,6 +32,7 @@ long passed_on(long number, Args... args) noexcept {
             return -1;
         }
         ++writes.waiting;
+        if (auto* const f = writes.meanwhile.load()) f();
         while (writes.shut) ::usleep(100);
         --writes.waiting;
     }

@@ -49,6 +49,8 @@ enum class errc {
     not_restorable,      ///< it holds what a rollback could not bring back
     not_a_file,          ///< a link, a pipe, a device or a directory where a file of a store should be
     store_replaced,      ///< a store's files were removed or replaced while it was open
+    mappings_full,       ///< vm.max_map_count is nearly reached, and the rest is left to others
+    forked,              ///< in the child of a fork(): it is the parent's, or that of a thread that is not here
 };
 
 namespace detail {
@@ -130,6 +132,13 @@ public:
         case errc::evicted:
             return "evicted: the buffer's bytes were dropped; make it with make_derived(), or write it anew";
         case errc::no_checkpoint: return "no checkpoint: call checkpoint() first";
+        case errc::mappings_full:
+            return "mappings full: the process has nearly as many as vm.max_map_count allows, and the rest is left "
+                   "to "
+                   "threads and allocators; raise that, or page out fewer and larger batches";
+        case errc::forked:
+            return "forked: a child process has neither the files, connections and devices of its parent, nor what "
+                   "other threads of that were at; make anew what the child needs, or exec";
         case errc::not_restorable:
             return "not restorable: a rollback could not bring it back; keep it in another batch, or commit() "
                    "first";
@@ -148,7 +157,8 @@ public:
 
     std::error_condition default_error_condition(int code) const noexcept override {
         switch (static_cast<errc>(code)) {
-        case errc::memory_full: return std::errc::not_enough_memory;
+        case errc::memory_full:
+        case errc::mappings_full: return std::errc::not_enough_memory;
         case errc::store_full: return std::errc::no_space_on_device;
         case errc::read_only: return std::errc::read_only_file_system;
         default: return {code, *this};

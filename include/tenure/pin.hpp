@@ -148,8 +148,9 @@ struct pin_access {
 
 /// Pins an object or a buffer for this thread's current batch, which may be the batch that owns it. An object can
 /// be pinned as long as it lives, even of a batch that is `ending`. Throws stale_handle, batch_ended (the current
-/// batch is over, or the object's is just being freed), not_owner (another registry's), memory_full. Thread-safe.
-/// Cost: tens of ns: a lock that all pins of the registry share, and a look into a hash table.
+/// batch is over, or the object's is just being freed), batch_in_use (destructors or stores are at a checkpoint of
+/// the object's batch), not_owner (another registry's), memory_full. Thread-safe. Cost: tens of ns: a lock that all
+/// pins of the registry share, and a look into a hash table.
 template <detail::owned H>
 detail::pinned_t<H> pin(H h, std::source_location where = std::source_location::current()) {
     detail::failure     why;

@@ -223,8 +223,8 @@ public:
     /// addresses, without what others have a share in. Whoever enters or touches it has it back, page by page; what
     /// did not change since it last came is not written again. Throws batch_in_use: a thread is inside, batches
     /// below hold it, or something of it is pinned or borrowed; not_pageable, batch_ended, no_such_batch;
-    /// store_full and what else the system says of the file: then it stays in memory, whole. Other batches go on
-    /// meanwhile; who enters this one waits.
+    /// store_full, mappings_full and what else the system says of it: then it stays in memory, whole. Other batches
+    /// go on meanwhile; who enters this one waits.
     ///
     /// Cost: that of writing the bytes, and a few system calls for each run that is not a neighbour's.
     void page_out(batch_id id);
@@ -285,7 +285,9 @@ public:
     /// Returns once no batch waits for its destructors to be run in the background (reclamation::background). Any
     /// thread; within such a destructor, at once.
     void drain() const noexcept {
-        if (!detail::this_thread.reclaiming) core_->background.drain();
+        if (detail::this_thread.reclaiming) return;
+        detail::run_left_over(*core_);
+        core_->background.drain();
     }
 
     registry_usage usage() const;

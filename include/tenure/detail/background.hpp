@@ -99,6 +99,17 @@ inline void finish_end(batch_record& b) noexcept {
     let_go(up);
 }
 
+/// In a forked child, where what waited for the parent's thread is this one's to do.
+TENURE_COLD inline void run_left_over(registry_core& r) noexcept {
+    while (batch_record* const b = r.background.next_left_over()) {
+        std::size_t const bytes  = b->waiting_bytes;
+        former_current    before = suspend_for(nullptr);
+        finish_end(*b);
+        resume(before);
+        r.background.finished(bytes);
+    }
+}
+
 TENURE_COLD inline void run_background(registry_core& r) noexcept {
     while (batch_record* const b = r.background.next()) {
         std::size_t const bytes = b->waiting_bytes;

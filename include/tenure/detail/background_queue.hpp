@@ -6,11 +6,11 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -18,26 +18,9 @@
 #include <sched.h>
 
 #include <tenure/detail/batch_record.hpp>
+#include <tenure/detail/signals_blocked.hpp>
 
 namespace tenure::detail {
-
-/// What signals go to is the program's choice among its own threads. But those that a thread brings upon itself
-/// stay with it: a page that comes back from the page file is one.
-class signals_blocked {
-public:
-    signals_blocked() noexcept {
-        ::sigset_t most;
-        sigfillset(&most);
-        for (int const own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) sigdelset(&most, own);
-        ::pthread_sigmask(SIG_SETMASK, &most, &before_);
-    }
-    ~signals_blocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-    signals_blocked(signals_blocked const&)            = delete;
-    signals_blocked& operator=(signals_blocked const&) = delete;
-
-private:
-    ::sigset_t before_;
-};
 
 /// Batches that are over and wait for the registry's thread to run their destructors, the oldest end first; and
 /// that thread. Any thread, but for stop().
@@ -54,7 +37,7 @@ public:
         std::scoped_lock const guard(starting_);
         if (running_.load(std::memory_order_relaxed)) return;
         try {
-            signals_blocked const here;
+            signals_blocked const here;  // what the program's signals go to is its choice among its own threads
             thread_ = std::thread([run = std::move(work)] {
                 settle();
                 run();
@@ -106,9 +89,14 @@ public:
             else bell_.wait_for(guard, nap);
             sleeps_ = false;
         }
-        batch_record* const b = std::exchange(first_, first_->next_waiting);
-        if (!first_) last_ = nullptr;
-        return b;
+        return at_ = pop();
+    }
+
+    /// As next(), for who does the work of a thread that is gone, see lose_thread(). Null: there is none to do.
+    batch_record* next_left_over() noexcept {
+        if (running_.load(std::memory_order_acquire)) return nullptr;
+        std::scoped_lock const guard(mutex_);
+        return first_ ? pop() : nullptr;
     }
     void finished(std::size_t bytes) noexcept {
         bytes_.fetch_sub(bytes, std::memory_order_relaxed);
@@ -135,10 +123,44 @@ public:
         running_.store(false, std::memory_order_release);
     }
 
+    /// See fork_list.hpp.
+    void lock_for_fork() noexcept {
+        starting_.lock();
+        mutex_.lock();
+    }
+    void unlock_after_fork() noexcept {
+        mutex_.unlock();
+        starting_.unlock();
+    }
+
+    /// In a forked child, which has no such thread: what waits is left for next_left_over(), or a thread that is
+    /// started later. Returns the batch that the thread was at, or null.
+    batch_record* lose_thread() noexcept {
+        new (&thread_) std::thread;            // the old one cannot be joined,
+        new (&bell_) std::condition_variable;  // and the end of this would wait for it
+        running_.store(false, std::memory_order_relaxed);
+        sleeps_                = false;
+        std::uint32_t batches  = 0;
+        std::size_t   in_these = 0;
+        for (batch_record const* b = first_; b; b = b->next_waiting) {
+            ++batches;
+            in_these += b->waiting_bytes;
+        }
+        count_.store(batches, std::memory_order_relaxed);
+        bytes_.store(in_these, std::memory_order_relaxed);
+        return std::exchange(at_, nullptr);
+    }
+
     std::size_t batches() const noexcept { return count_.load(std::memory_order_relaxed); }
     std::size_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
 
 private:
+    batch_record* pop() noexcept {
+        batch_record* const b = std::exchange(first_, first_->next_waiting);
+        if (!first_) last_ = nullptr;
+        return b;
+    }
+
     /// As a batch job, it never preempts who wakes it: an end would else wait for the destructors after all
     /// wherever cores are busy.
     static void settle() noexcept {
@@ -151,7 +173,8 @@ private:
     std::condition_variable    bell_;
     batch_record*              first_    = nullptr;
     batch_record*              last_     = nullptr;
-    bool                       sleeps_   = false;  ///< until it is woken
+    batch_record*              at_       = nullptr;  ///< what the thread is freeing, or freed last
+    bool                       sleeps_   = false;    ///< until it is woken
     bool                       stopping_ = false;
     std::size_t                limit_    = 0;
     std::atomic<std::size_t>   bytes_{0};

@@ -301,9 +301,11 @@ struct batch_record {
     std::size_t                  waiting_bytes = 0;
     batch_record*                next_waiting  = nullptr;
     use_node                     uses;
-    undo_point*                  undo = nullptr;          ///< the newest checkpoint; of who may make it `undoing`
-    std::atomic<thread_context*> undoer{nullptr};         ///< who made it so
-    int                          unwound = no_unwinding;  ///< more exceptions than this, and its guard rolls back
+    undo_point*                  undo = nullptr;   ///< the newest checkpoint; of who may make it `undoing`
+    std::atomic<thread_context*> undoer{nullptr};  ///< who made it so
+    std::atomic<bool> undo_calls_out{false};  ///< that thread runs code of the user's, or waits for others that do
+    bool              abandoned = false;      ///< in a forked child: another thread was at it, see forking.hpp
+    int               unwound   = no_unwinding;  ///< more exceptions than this, and its guard rolls back
     // Of one that is `limited` by itself, which a timeout makes it.
     std::atomic<std::uint64_t> deadline{0};  ///< its own or that of one above, whichever is first; 0: none
     deadline_node              timer;        ///< armed if it is its own

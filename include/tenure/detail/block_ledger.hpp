@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 
+#include <tenure/detail/fork_list.hpp>
 #include <tenure/detail/hash_index.hpp>
 #include <tenure/detail/is_gone.hpp>
 #include <tenure/store/concept.hpp>
@@ -69,7 +70,7 @@ public:
 
 private:
     struct alignas(64) shard {
-        std::mutex        lock;
+        fork_mutex        lock;
         hash_index<entry> entries;
     };
 

@@ -10,6 +10,7 @@
 #include <span>
 #include <type_traits>
 
+#include <tenure/detail/fork_list.hpp>
 #include <tenure/detail/os.hpp>
 #include <tenure/detail/poison.hpp>
 #include <tenure/store/concept.hpp>
@@ -190,7 +191,7 @@ private:
 
     std::uint32_t const      start_;
     unsigned const           number_;
-    mutable std::mutex       lock_;
+    mutable fork_mutex       lock_;
     place*                   free_    = nullptr;
     std::uint64_t            touched_ = 0;  ///< places that were ever used
     std::uint64_t            made_    = 0;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <tenure/detail/calls.hpp>
+#include <tenure/detail/forking.hpp>
 #include <tenure/detail/store_census.hpp>
 #include <tenure/snapshot.hpp>
 
@@ -23,6 +24,7 @@ inline registry_core* open_registry(any_store memory, any_store buffers, paging_
                                     std::uint64_t decay_ns, std::source_location where) {
     if (!reserve_tables())
         throw error(errc::memory_full, "open a registry: the generation table needs 16 GiB of address space");
+    be_ready_for_forks();
     std::uint64_t uid = 0;
     {
         std::scoped_lock const guard(process.mutex);
@@ -200,6 +202,7 @@ inline void close_registry(registry_core* r) noexcept {
     // Holds no longer count, for nobody is inside. What guards still refer to, or lanes held, first; then the rest,
     // newest first, and so the root last.
     auto const close = [&](batch_record& b) {
+        if (b.abandoned) return b.id.store(0, std::memory_order_release);  // what is left of it is nobody's
         b.state.fetch_or(batch_flags::ended, std::memory_order_acq_rel);
         if (me.root_lane && me.root_lane->batch == &b) {
             if (me.current == me.root_lane) me.current = nullptr;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <utility>
 
 namespace tenure::detail {
@@ -139,6 +140,12 @@ struct deadline_queue {
         }
         while (std::uint32_t const n = telling.load(std::memory_order_acquire))
             telling.wait(n, std::memory_order_acquire);
+    }
+    /// In a forked child, whose parent's watch has no thread here: makes look at the clock themselves.
+    void lose_watch() noexcept {
+        new (&watch) std::shared_ptr<deadline_watch>;  // the old one may be in the middle of something: it stays
+        watched.store(false, std::memory_order_relaxed);
+        telling.store(0, std::memory_order_relaxed);
     }
     void disarm(deadline_node& n) noexcept {
         std::scoped_lock const guard(mutex);

@@ -136,6 +136,25 @@ public:
         std::size_t mapped, held, dirty;
     };
 
+    /// See fork_list.hpp.
+    void lock_for_fork() noexcept { mutex_.lock(); }
+    void unlock_after_fork() noexcept { mutex_.unlock(); }
+
+    /// Calls f(unit) for all that are not in free runs, by address in each region. Under the lock above.
+    template <class F>
+    void for_units_in_use(F f) noexcept {
+        for (region* r = regions_; r; r = r->next)
+            for (std::size_t i = 0; i < r->count;) {
+                unit& u = r->units[i];
+                if (u.state == unit_state::free) {
+                    i += u.length;
+                } else {
+                    f(u);
+                    ++i;
+                }
+            }
+    }
+
     /// Why take() gave null last.
     errc refusal() const noexcept {
         std::scoped_lock const guard(mutex_);

@@ -184,6 +184,10 @@ public:
 
     int fd() const noexcept { return fd_; }
 
+    /// See fork_list.hpp.
+    void lock_for_fork() noexcept { mutex_.lock(); }
+    void unlock_after_fork() noexcept { mutex_.unlock(); }
+
 private:
     /// What fallocate() does, and where the file system cannot, zeros that are written: they take their blocks at
     /// once, which posix_fallocate()'s byte a block does too, but with a read and a write for each of them.

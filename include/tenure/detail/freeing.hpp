@@ -30,14 +30,18 @@ class listed_entry {
 public:
     listed_entry() = default;
 
-    /// Under the object's lock, while the lane's batch has not ended.
-    listed_entry(entry* e, lane* l) noexcept : entry_(e), lane_(l), held_(hold_until_freed(*l->batch)) {}
+    /// Under the object's lock, while the lane's batch has not ended. A rollback of that batch waits for hand_in();
+    /// so until then this thread waits for no rollback.
+    listed_entry(entry* e, lane* l) noexcept : entry_(e), lane_(l), held_(hold_until_freed(*l->batch)) {
+        if (held_) ++this_thread.listed_ends;
+    }
 
     explicit operator bool() const noexcept { return lane_; }
 
     /// Tells the lane that the entry may leave. Where its batch is just ending, that sees to it.
     void hand_in() const noexcept {
         if (!held_) return;
+        --this_thread.listed_ends;
         batch_record* const b    = lane_->batch;
         entry*              head = lane_->remote.load(std::memory_order_relaxed);
         do entry_->state.store(reinterpret_cast<std::uintptr_t>(head) | entry::dead, std::memory_order_relaxed);

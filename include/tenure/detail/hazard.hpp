@@ -21,6 +21,7 @@ struct hazard_slot {
     std::atomic<void const*> at{nullptr};
     hazard_slot*             next_made = nullptr;  ///< of all there are, which are never given back
     hazard_slot*             next_free = nullptr;
+    thread_context*          owner     = nullptr;  ///< changes under the process's lock
 };
 inline constinit std::atomic<hazard_slot*> hazard_slots{nullptr};
 
@@ -28,6 +29,7 @@ inline constinit std::atomic<hazard_slot*> hazard_slots{nullptr};
 inline void give_hazard_slots(hazard_slot* first) noexcept {
     while (hazard_slot* const s = first) {
         first              = s->next_free;
+        s->owner           = nullptr;
         s->next_free       = process.free_slots;
         process.free_slots = s;
     }
@@ -40,12 +42,14 @@ TENURE_COLD inline hazard_slot* more_hazard_slots() noexcept {
         std::scoped_lock const guard(process.mutex);
         if (hazard_slot* const s = process.free_slots) {
             process.free_slots = s->next_free;
+            s->owner           = &this_thread;
             return s;
         }
     }
     auto* const s = new (std::nothrow) hazard_slot;
     if (!s) return nullptr;
     never_given_back(s);
+    s->owner     = &this_thread;
     s->next_made = hazard_slots.load(std::memory_order_relaxed);
     while (!hazard_slots.compare_exchange_weak(s->next_made, s, std::memory_order_release)) {}
     return s;
@@ -84,6 +88,12 @@ private:
 
     hazard_slot* slot_;
 };
+
+/// In the child of a fork(): what threads announced that are not here holds nothing up.
+inline void forget_hazards_of_others() noexcept {
+    for (hazard_slot* s = hazard_slots.load(std::memory_order_relaxed); s; s = s->next_made)
+        if (s->owner != &this_thread) s->at.store(nullptr, std::memory_order_relaxed);
+}
 
 /// Whether some thread has announced it; after a heavy_barrier().
 inline bool is_announced(void const* what) noexcept {

@@ -107,6 +107,16 @@ public:
                                                                  : 0;
     }
 
+    /// See fork_list.hpp.
+    void lock_for_fork() noexcept {
+        mutex_.lock();
+        if (owner_) owner_->lock_for_fork();
+    }
+    void unlock_after_fork() noexcept {
+        if (owner_) owner_->unlock_after_fork();
+        mutex_.unlock();
+    }
+
 private:
     std::mutex                    mutex_;
     std::unique_ptr<scratch_file> owner_;

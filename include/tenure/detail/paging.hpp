@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <tenure/detail/mapping_budget.hpp>
 #include <tenure/detail/page_moves.hpp>
 #include <tenure/detail/paged_ranges.hpp>
 #include <tenure/detail/transit.hpp>
@@ -22,8 +23,8 @@ namespace tenure::detail {
 /// stays so meanwhile.
 class page_out_of {
 public:
-    page_out_of(page_space& space, batch_record& b, paged_batch& p)
-        : space_(space), batch_(b), paged_(p), id_(b.id.load(std::memory_order_relaxed)) {}
+    page_out_of(page_space& space, batch_record& b, paged_batch& p, bool asked)
+        : space_(space), batch_(b), paged_(p), id_(b.id.load(std::memory_order_relaxed)), asked_(asked) {}
     ~page_out_of() {
         bool any = false;
         for (paged_range const& r : fresh_) {
@@ -40,6 +41,7 @@ public:
         scratch_file& file = space_.file();
         drop_strangers();
         fresh_ = ranges_of(batch_, paged_.ranges);
+        if (!mappings.admit(2 * stretches_to_map(), asked_)) return make_error_code(errc::mappings_full);
         paged_.ranges.reserve(paged_.ranges.size() + fresh_.size());
         for (paged_range& r : fresh_) {
             result<extent_in_file> const where = file.reserve(r.bytes);
@@ -62,6 +64,13 @@ public:
     }
 
 private:
+    /// Each is cut out of a mapping, of which two parts are left.
+    std::size_t stretches_to_map() const noexcept {
+        auto const copied = [](paged_range const& r) { return r.copied; };
+        return fresh_.size() +
+               static_cast<std::size_t>(std::count_if(paged_.ranges.begin(), paged_.ranges.end(), copied));
+    }
+
     bool is_still_ours(place p, bool copied) const noexcept {
         return (is_filed_by(id_, p) || (copied && is_filed_by(0, p))) && is_all_of(batch_, p);
     }
@@ -108,7 +117,9 @@ private:
             if ((why =
                      write_pages(space_, r, r.copied ? suspects::those_changed : suspects::those_written, changed)))
                 return why;
-        if (!paged_.ranges.empty()) paged_.changes = changed > paged_.bytes / 2;
+        std::size_t there = 0;
+        for (paged_range const& r : paged_.ranges) there += r.bytes;
+        if (there) paged_.changes = changed > there / 2;
         auto const is_mapped = [](place p) { return !is_filed_by(0, p); };
         for (paged_range const& r : fresh_)
             for_stretches(r, is_mapped, [&](paged_range const& s, bool mapped) {
@@ -159,6 +170,7 @@ private:
     batch_record&            batch_;
     paged_batch&             paged_;
     std::uint64_t const      id_;
+    bool const               asked_;  ///< by the user
     std::vector<paged_range> fresh_;  ///< not in the file yet
 };
 

@@ -75,6 +75,11 @@ inline pin_attempt pin_for(batch_record& user, raw_handle h, bool borrowed, std:
             pin_attempt const done = pin_of(user, *owner, id, h, x, borrowed, where);
             if (!done.moved) return done;
         }
+        if (std::uint64_t const s = owner->state.load(std::memory_order_acquire);
+            ours && same_batch(s, id) && s & batch_flags::undoing) {
+            if (!await_undoing(*owner, true)) return {{errc::batch_in_use, owner}};
+            continue;  // also if that was over before this thread came to look
+        }
         if (is_alive(h) && owner_of(x) == owner && owner->id.load(std::memory_order_acquire) == id)
             return {{ours ? owner->why_closed() : errc::not_owner, owner}};
     }

@@ -53,6 +53,7 @@ struct thread_context {
     lane*         root_lane    = nullptr;  ///< of the global registry's root, once this thread made something there
     bool          visiting     = false;    ///< `current` is held: it is there by set_current_batch
     bool          exiting      = false;
+    std::uint32_t listed_ends  = 0;  ///< destructors that it runs, and that a rollback may wait for: freeing.hpp
     hazard_slot*  slots        = nullptr;  ///< free ones
     batch_record* reclaiming   = nullptr;  ///< what the registry's own thread is just freeing
 

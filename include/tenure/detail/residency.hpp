@@ -115,7 +115,7 @@ inline std::error_code page_out_claimed(batch_record& b, bool asked) noexcept {
     if (!b.paged) b.paged = new (std::nothrow) paged_batch;
     if (!b.paged) return make_error_code(errc::memory_full);
     if (!asked && !worth_trying(pages, b)) return b.page_error.load(std::memory_order_relaxed).code();
-    std::error_code const why = page_out_of(pages, b, *b.paged).run();
+    std::error_code const why = page_out_of(pages, b, *b.paged, asked).run();
     if (why) {
         pages.failures.fetch_add(1, std::memory_order_relaxed);
         b.paged->failed_at = pages.changes.load(std::memory_order_relaxed);
@@ -131,9 +131,12 @@ inline std::error_code page_out_claimed(batch_record& b, bool asked) noexcept {
 /// in any case.
 TENURE_COLD inline std::error_code page_out_batch(batch_record& b, std::uint64_t id, bool asked) noexcept {
     paging_state const before = claim_paging(b);
-    if (!hold(b, id, unless_over)) {
+    // Whoever undoes had the claim before: so that is known here, and not waited for. It may need the claim once
+    // more.
+    bool const undoing = b.state.load(std::memory_order_acquire) & batch_flags::undoing;
+    if (undoing || !hold(b, id, unless_over)) {
         end_claim_of_paging(b, before);
-        return make_error_code(errc::batch_ended);
+        return make_error_code(undoing ? errc::batch_in_use : errc::batch_ended);
     }
     std::error_code why;
     if (asked || before == paging_state::in) {

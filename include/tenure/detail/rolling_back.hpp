@@ -40,6 +40,20 @@ inline void set_first(entry* e) noexcept {
     if (e && e->prev) e->prev = nullptr;
 }
 
+/// Whether anything newer has an end to run.
+inline bool has_newer_ends(batch_record& b, undo_point const& c) noexcept {
+    {
+        std::scoped_lock const guard(b.lock);
+        if (b.inbox != c.inbox) return true;
+    }
+    bool any = b.first_buffer != c.first_buffer;
+    for_lanes(b, [&](lane const& l) {
+        lane_mark const* const m = c.mark_of(l);
+        any                      = any || l.entries != (m ? m->entries : nullptr);
+    });
+    return any;
+}
+
 /// Ends of what is newer run, newest first.
 inline void run_newer(batch_record& b, undo_point& c) noexcept {
     for (;;) {
@@ -114,11 +128,13 @@ inline void go_back(batch_record& b, undo_claim const& claim) {
     note_peak(b);
     for_lanes(b, [](lane& l) { close_window(l); });
     guard_newer(b, c);
+    if (has_newer_ends(b, c) || !c.buffers.empty()) claim.will_call_out();
     run_newer(b, c);
     claim.await_others();
     forget_newer_ended(b, c);
     refund_use(b, free_gathered_so_far(b));
     restore_buffers(c);
+    claim.has_called_out();
 
     bool const        own   = b.is_here();
     batch_usage const now   = usage_of(b);

@@ -143,6 +143,9 @@ public:
         while (inside.load() > 0) ::sched_yield();
     }
 
+    /// In a forked child: threads that were in the handler are gone.
+    static void forget_others() noexcept { inside.store(0); }
+
 private:
     inline static constinit std::atomic<std::size_t> inside{0};
 

@@ -90,6 +90,10 @@ public:
     std::uint64_t bytes_reserved() const noexcept { return space_.bytes_reserved(); }
     std::uint64_t bytes_warm() const noexcept { return space_.bytes_warm(); }
 
+    /// See fork_list.hpp.
+    void lock_for_fork() noexcept { space_.lock_for_fork(); }
+    void unlock_after_fork() noexcept { space_.unlock_after_fork(); }
+
     /// What the file has of the disk, as the file system counts it; 0 if it does not say.
     std::uint64_t bytes_on_disk() const noexcept { return detail::bytes_on_disk(fd_.get()); }
 

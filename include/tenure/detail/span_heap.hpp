@@ -10,6 +10,7 @@
 #include <mutex>
 #include <span>
 
+#include <tenure/detail/fork_list.hpp>
 #include <tenure/detail/os.hpp>
 #include <tenure/detail/poison.hpp>
 #include <tenure/detail/slot_size.hpp>
@@ -78,7 +79,11 @@ class span_heap {
 public:
     static constexpr unsigned stripes = 8;
 
-    explicit span_heap(std::uint64_t decay_ns) noexcept : pool_(decay_ns) {}
+    explicit span_heap(std::uint64_t decay_ns) noexcept
+        : pool_(decay_ns),
+          entry_(
+              this, [](void* h) noexcept { static_cast<span_heap*>(h)->for_locks([](spin_lock& l) { l.lock(); }); },
+              [](void* h) noexcept { static_cast<span_heap*>(h)->for_locks([](spin_lock& l) { l.unlock(); }); }) {}
 
     /// No address: no memory. `alignment` is a power of two.
     piece take(unsigned stripe, std::size_t bytes, std::size_t alignment) noexcept {
@@ -175,8 +180,16 @@ private:
         give_back(e.address, whole);
     }
 
-    span_pool pool_;
-    slot_list lists_[stripes][slot_sizes];
+    template <class F>
+    void for_locks(F f) noexcept {
+        for (auto& of_stripe : lists_)
+            for (slot_list& list : of_stripe) f(list.lock);
+        f(pool_.lock());
+    }
+
+    span_pool  pool_;
+    slot_list  lists_[stripes][slot_sizes];
+    fork_entry entry_;
 };
 
 /// Spreads threads over that many stripes, in turn as they come.

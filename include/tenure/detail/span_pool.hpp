@@ -79,6 +79,9 @@ public:
         trim(give);
     }
 
+    /// See fork_list.hpp.
+    spin_lock& lock() noexcept { return lock_; }
+
 private:
     slot_span* pop() noexcept {
         std::scoped_lock const guard(lock_);

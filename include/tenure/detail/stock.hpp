@@ -35,6 +35,10 @@ public:
     }
     void give(T& t) noexcept { t.next_free = std::exchange(free_, &t); }
 
+    /// See fork_list.hpp.
+    static void lock_for_fork() noexcept { common_.mutex.lock(); }
+    static void unlock_after_fork() noexcept { common_.mutex.unlock(); }
+
 private:
     struct chunk {
         T      items[32];

@@ -111,7 +111,9 @@ inline void take_checkpoint(batch_record& b, std::uint64_t id) {
     c->objects            = now.objects;
     c->bytes              = now.bytes;
     c->buffer_bytes       = now.buffer_bytes;
+    if (!c->buffers.empty()) claim.will_call_out();
     copy_buffers(*c, check);
+    claim.has_called_out();
     c->areas = areas_of(b, c->lanes);
     give_room(*c);
     if (!watch(*c)) {

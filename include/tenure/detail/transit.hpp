@@ -9,13 +9,16 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <tenure/detail/region.hpp>
+#include <tenure/detail/signals_blocked.hpp>
 
 namespace tenure::detail {
 
 struct transit_slot {
     std::atomic<std::uintptr_t> begin{~std::uintptr_t{0}}, end{0};  ///< end 0: free
+    std::atomic<void const*>    mover{nullptr};                     ///< the thread that is at it
 };
 
 /// Whoever handled a signal before us, in one word, for it is read in the handler.
@@ -46,7 +49,9 @@ private:
 /// Who writes there is made to wait, in a handler of SIGSEGV, until that is over, and then writes; all other faults
 /// go where they went before. (A write by the system on the program's behalf, as read(2) into such memory, has no
 /// such luck and fails with EFAULT.) The handler is one for all that makes slabs read-only. The thread that has one
-/// must take no lock and write to no slab meanwhile: who waits for it may hold locks.
+/// must take no lock and write to no slab meanwhile: who waits for it may hold locks. So no signal from outside
+/// interrupts that thread: the program's handlers may write to objects, and run once it is over. Where the thread
+/// does write there, it says so, and the fault goes where all others go.
 class transit {
 public:
     transit(std::uintptr_t begin, std::uintptr_t end) noexcept {
@@ -55,6 +60,7 @@ public:
             for (transit_slot& s : slots) {
                 std::uintptr_t none = 0;
                 if (!s.end.compare_exchange_strong(none, end, std::memory_order_acq_rel)) continue;
+                s.mover.store(&this_one, std::memory_order_relaxed);
                 s.begin.store(begin, std::memory_order_release);
                 slot_ = &s;
                 break;
@@ -80,6 +86,15 @@ public:
     /// Something that was read-only is not any more: who finds nothing to wait for tries once more.
     static void note_end() noexcept { completed.fetch_add(1, std::memory_order_acq_rel); }
 
+    /// In a forked child: threads that moved something are gone.
+    static void forget_others() noexcept {
+        for (transit_slot& s : slots) {
+            if (s.mover.load(std::memory_order_relaxed) == &this_one) continue;
+            s.begin.store(~std::uintptr_t{0}, std::memory_order_relaxed);
+            s.end.store(0, std::memory_order_relaxed);
+        }
+    }
+
 private:
     inline static constinit std::atomic<bool (*)(std::uintptr_t) noexcept> asked{nullptr};
 
@@ -88,11 +103,15 @@ private:
     inline static constinit std::atomic<signal_action> before{}, first{};
     inline static constinit std::atomic<bool>          installed{false};
 
-    static bool is_moving(std::uintptr_t a) noexcept {
+    inline static constinit thread_local char this_one = 0;  ///< its address names a thread
+
+    enum class motion { none, by_another, by_this_thread };
+    static motion motion_of(std::uintptr_t a) noexcept {
         for (transit_slot const& s : slots)
             if (a >= s.begin.load(std::memory_order_acquire) && a < s.end.load(std::memory_order_acquire))
-                return true;
-        return false;
+                return s.mover.load(std::memory_order_relaxed) == &this_one ? motion::by_this_thread
+                                                                            : motion::by_another;
+        return motion::none;
     }
 
     /// Each time, for the program may have put a handler of its own over ours, and test frameworks take away what
@@ -106,11 +125,12 @@ private:
         struct ::sigaction ours{};
         ours.sa_sigaction = &on_fault;
         ours.sa_flags     = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-        ::sigemptyset(&ours.sa_mask);
+        ours.sa_mask      = signals_from_outside();  // who is asked must not be interrupted by who asks again
         ::sigaction(SIGSEGV, &ours, nullptr);
     }
 
-    /// Only what a signal handler may do: loads, stores, sched_yield, poll, sigaction and raise.
+    /// Only what a signal handler may do: loads, stores, sched_yield, poll, sigaction, pthread_sigmask, write and
+    /// raise.
     static void on_fault(int number, ::siginfo_t* info, void* context) noexcept {
         static thread_local constinit std::uintptr_t last_address   = 0;
         static thread_local constinit std::uint64_t  last_completed = 0;
@@ -118,21 +138,41 @@ private:
         auto const a = reinterpret_cast<std::uintptr_t>(info->si_addr);
         if (info->si_code == SEGV_ACCERR && a < std::uintptr_t{1} << address_bits && region_of(a)) {
             if (auto* const f = asked.load(std::memory_order_acquire); f && f(a)) return;
+            unblock(context);
+            motion const how = motion_of(a);
+            if (how == motion::by_this_thread) {
+                complain();
+                return pass_on(number, info, context);
+            }
             // One that was just over when the handler came to look is tried again, too, but once only.
             std::uint64_t const now = completed.load(std::memory_order_acquire);
-            if (is_moving(a) || a != last_address || now != last_completed) {
+            if (how != motion::none || a != last_address || now != last_completed) {
                 last_address   = a;
                 last_completed = now;
                 wait_for(a);
                 return;
             }
         }
+        unblock(context);
         pass_on(number, info, context);
+    }
+
+    /// Signals are blocked as they were where it faulted.
+    static void unblock(void* context) noexcept {
+        ::pthread_sigmask(SIG_SETMASK, &static_cast<::ucontext_t*>(context)->uc_sigmask, nullptr);
+    }
+
+    static void complain() noexcept {
+        static constexpr char what[] =
+            "tenure: a thread writes to a batch that it is just moving to the page file or back, and would wait "
+            "for "
+            "itself\n";
+        [[maybe_unused]] ::ssize_t const n = ::write(STDERR_FILENO, what, sizeof what - 1);
     }
 
     static void wait_for(std::uintptr_t a) noexcept {
         int const saved = errno;
-        for (int i = 0; is_moving(a); ++i) {
+        for (int i = 0; motion_of(a) == motion::by_another; ++i) {
             if (i < 100) ::sched_yield();
             else ::poll(nullptr, 0, 1);
         }
@@ -165,7 +205,8 @@ private:
         // else the instruction faults again
     }
 
-    transit_slot* slot_ = nullptr;
+    signals_blocked const quiet_;
+    transit_slot*         slot_ = nullptr;
 };
 
 }  // namespace tenure::detail

@@ -29,6 +29,7 @@ public:
     ~undo_claim() {
         if (!batch_) return;
         if (why_ == errc{}) {
+            batch_->undo_calls_out.store(false, std::memory_order_relaxed);
             batch_->undoer.store(nullptr, std::memory_order_relaxed);
             batch_->state.fetch_and(~batch_flags::undoing, std::memory_order_release);
         }
@@ -43,8 +44,15 @@ public:
     /// Who freed something that was given away from here, and whose entry stands in a list here, is through with
     /// it.
     void await_others() const noexcept {
-        while ((batch_->state.load(std::memory_order_acquire) & batch_flags::holds) > mine_) ::sched_yield();
+        while ((batch_->state.load(std::memory_order_acquire) & batch_flags::holds) > mine_) {
+            will_call_out();  // the object's destructor is the user's, and may ask for this batch
+            ::sched_yield();
+        }
     }
+
+    /// From here on destructors or stores run. Who would pin something of the batch is refused, and does not wait.
+    void will_call_out() const noexcept { batch_->undo_calls_out.store(true, std::memory_order_release); }
+    void has_called_out() const noexcept { batch_->undo_calls_out.store(false, std::memory_order_release); }
 
 private:
     bool claim(batch_record& b) noexcept {

@@ -60,6 +60,10 @@ public:
         return sum_;
     }
 
+    /// See fork_list.hpp.
+    void lock_for_fork() noexcept { lock_.lock(); }
+    void unlock_after_fork() noexcept { lock_.unlock(); }
+
 private:
     void push(block_list* l) noexcept {
         l->next = lists_;

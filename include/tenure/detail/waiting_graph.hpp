@@ -36,12 +36,12 @@ public:
     pinned_object* find(std::uintptr_t address) const noexcept { return objects_.first(address); }
 
     /// The batch with that id stays from now on, for something of it will be used: call add() next. False: it is
-    /// too late.
+    /// too late, or a thread takes a checkpoint of the batch or ends one, and nothing of it may be used meanwhile.
     static bool hold(batch_record& b, std::uint64_t id) noexcept {
         std::uint64_t s = b.state.load(std::memory_order_acquire);
         do {
             bool const idle = s & batch_flags::ended && !(s & batch_flags::holds);
-            if (!same_batch(s, id) || s & batch_flags::done || idle ||
+            if (!same_batch(s, id) || s & (batch_flags::done | batch_flags::undoing) || idle ||
                 b.uses.going.load(std::memory_order_relaxed) == id)
                 return false;
             if (s & batch_flags::used) return true;

@@ -32,6 +32,7 @@ inline registry::registry(registry_options options) : options_(std::move(options
 }
 
 inline registry::~registry() {
+    detail::run_left_over(*core_);
     core_->background.stop();
     if (options_.on_leak) try {
             std::string const report = leak_report();

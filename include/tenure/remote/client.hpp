@@ -41,7 +41,7 @@ namespace tenure {
 /// cancelled one is std::errc::operation_canceled, and was done or was not.
 ///
 /// No memory is used per block. Small blocks come some at a time: the server counts those that nobody has asked for
-/// yet, usage() does not. Not fork-safe: a child must not use its parent's stores.
+/// yet, usage() does not. A child of a fork() is told that the store is its parent's: errc::forked.
 class remote_store {
     struct core;
     struct key;
@@ -59,6 +59,12 @@ public:
     }
 
     ~remote_store() {
+        if (core_->driver
+                .is_parents()) {  // whose thread cannot be joined, and whose connection is not to be closed
+            static_cast<void>(new (std::nothrow) std::shared_ptr<core>(core_));
+            new (&thread_) std::thread;
+            return;
+        }
         static_cast<void>(close());
         core_->driver.stop();
         if (std::this_thread::get_id() == thread_.get_id()) thread_.detach();  // a handler had the last pointer
@@ -71,6 +77,7 @@ public:
     result<block> allocate(std::size_t bytes, std::size_t alignment) { return allocate_in(0, bytes, alignment); }
 
     result<block> allocate_in(std::uint64_t batch, std::size_t bytes, std::size_t alignment) {
+        if (core_->driver.is_parents()) return make_error_code(errc::forked);
         waiting c;
         detail::remote::ask_blocks(c, batch, bytes, alignment);
         if (auto const b = core_->spare.take({batch, bytes, alignment}, c.count)) return *b;

@@ -31,6 +31,7 @@
 #include <tenure/detail/durable_verify.hpp>
 #include <tenure/detail/file_space.hpp>
 #include <tenure/detail/file_window.hpp>
+#include <tenure/detail/fork_list.hpp>
 #include <tenure/error.hpp>
 #include <tenure/store/concept.hpp>
 #include <tenure/store/mmap.hpp>
@@ -84,7 +85,7 @@ public:
 
     /// Closes, if nobody has, and nobody hears of errors.
     ~durable_mmap_store() {
-        if (::getpid() != owner_) {
+        if (mark_.in_child()) {
             files_.catalog.abandon();
         } else if (!closed_) {
             [[maybe_unused]] auto const unheard = close();
@@ -136,7 +137,7 @@ public:
     /// The first call after an open reads the block and verifies it: corrupt. In a store that was opened for
     /// reading the memory is read-only.
     result<std::byte*> address(block b) {
-        if (closed_) return make_error_code(errc::store_closed);
+        if (auto const e = unusable()) return e;
         auto const p = verified(b);
         if (!p) return p.error();
         if (!options_.read_only) expose(b);
@@ -144,7 +145,7 @@ public:
     }
 
     result<void> read(block b, std::size_t offset, std::span<std::byte> out) {
-        if (closed_) return make_error_code(errc::store_closed);
+        if (auto const e = unusable()) return e;
         auto const p = range(b, offset, out.size());
         if (!p) return p.error();
         if (!out.empty()) std::memcpy(out.data(), *p, out.size());
@@ -192,7 +193,7 @@ public:
     }
 
     result<block> find(std::string_view name) {
-        if (closed_) return make_error_code(errc::store_closed);
+        if (auto const e = unusable()) return e;
         std::scoped_lock const guard(index_.mutex);
         auto const             i = index_.names.find(name);
         if (i == index_.names.end() || i->second.id == 0) return make_error_code(errc::no_such_block);
@@ -229,7 +230,7 @@ public:
     /// Syncs all that is kept, and lets go of the files; addresses are good for nothing afterwards. On error the
     /// store is still open, and what was not synced is not.
     result<void> close() {
-        if (closed_) return make_error_code(errc::store_closed);
+        if (auto const e = unusable()) return e;
         if (!options_.read_only) {
             auto const synced = commit([&](detail::durable_round& r, bool&) -> std::error_code {
                 for (auto const& [text, n] : index_.names)
@@ -257,8 +258,12 @@ private:
     /// page, and than the pages' way back from the mapping when they are synced.
     static constexpr std::size_t through_file = std::size_t{16} << 10;
 
+    std::error_code unusable() const noexcept {
+        if (mark_.in_child()) return make_error_code(errc::forked);
+        return closed_ ? make_error_code(errc::store_closed) : std::error_code();
+    }
     std::error_code writable() const noexcept {
-        if (closed_) return make_error_code(errc::store_closed);
+        if (auto const e = unusable()) return e;
         return options_.read_only ? make_error_code(errc::read_only) : std::error_code();
     }
 
@@ -326,7 +331,7 @@ private:
     }
 
     durable_options const  options_;
-    ::pid_t const          owner_ = ::getpid();
+    detail::fork_mark      mark_;
     detail::durable_files  files_;
     detail::file_window    window_;
     bool                   mapped_;

@@ -20,6 +20,7 @@
 #include <tenure/detail/file.hpp>
 #include <tenure/detail/file_slots.hpp>
 #include <tenure/detail/file_window.hpp>
+#include <tenure/detail/fork_list.hpp>
 #include <tenure/detail/poison.hpp>
 #include <tenure/detail/scratch_file.hpp>
 #include <tenure/error.hpp>
@@ -59,7 +60,7 @@ struct durable_options {
 /// their memory at once; larger ones start at a page and get theirs as they are touched.
 ///
 /// read() and write() report a failing disk; through address() it is a SIGBUS, as with every mapping of a file.
-/// Thread-safe. After fork() the blocks are the parent's alone.
+/// Thread-safe. After fork() the blocks are the parent's alone, and a child is told so: errc::forked.
 class mmap_store {
 public:
     static constexpr store_traits traits{.addressable = true, .copyable = true};
@@ -77,6 +78,7 @@ public:
     }
 
     ~mmap_store() {
+        if (mark_.in_child()) return;  // nothing of it is here
         blocks_.for_each([&](std::uint64_t, place const& p) { put(p); });
         if (TENURE_ASAN) detail::unpoison(window_.at(0), used_end_.load(std::memory_order_relaxed));
     }
@@ -96,6 +98,7 @@ public:
     /// Alignments up to 1 GiB. Contents are zeros or those of earlier blocks of this store. Small blocks take some
     /// 50 ns; larger ones no system call as long as freed space fits them. store_full: the disk or the capacity.
     result<block> allocate(std::size_t bytes, std::size_t alignment) {
+        if (mark_.in_child()) return make_error_code(errc::forked);
         if (!std::has_single_bit(alignment) || alignment > detail::file_window::alignment)
             return make_error_code(errc::bad_alignment);
         if (!bytes_.add(bytes)) return make_error_code(errc::store_full);
@@ -111,6 +114,7 @@ public:
 
     /// Neighbours that are freed together are one piece to the file system, and one system call.
     result<void> deallocate(std::span<block const> many) noexcept {
+        if (mark_.in_child()) return make_error_code(errc::forked);
         bool all_lived = true;
         for (block const& b : many) {
             place p;
@@ -127,12 +131,14 @@ public:
     }
 
     result<std::byte*> address(block b) {
+        if (mark_.in_child()) return make_error_code(errc::forked);
         place p;
         if (!find(b, p)) return make_error_code(errc::no_such_block);
         return p.address;
     }
 
     result<void> read(block b, std::size_t offset, std::span<std::byte> out) {
+        if (mark_.in_child()) return make_error_code(errc::forked);
         auto const from = range(b, offset, out.size());
         if (!from) return from.error();
         if (detail::read_whole(fd_.get(), *from, out)) return {};
@@ -140,6 +146,7 @@ public:
     }
 
     result<void> write(block b, std::size_t offset, std::span<std::byte const> in) {
+        if (mark_.in_child()) return make_error_code(errc::forked);
         auto const to = range(b, offset, in.size());
         if (!to) return to.error();
         if (detail::write_whole(fd_.get(), *to, in)) return {};
@@ -149,6 +156,7 @@ public:
     /// From one mapping to the other. (copy_file_range() would share the blocks of the disk where it can, and then
     /// none is reserved for what is written later.)
     result<void> copy(block from, std::size_t from_offset, block to, std::size_t to_offset, std::size_t bytes) {
+        if (mark_.in_child()) return make_error_code(errc::forked);
         auto const source = range(from, from_offset, bytes);
         if (!source) return source.error();
         auto const target = range(to, to_offset, bytes);
@@ -218,6 +226,7 @@ private:
         return static_cast<std::uint64_t>(p.address - window_.at(0)) + offset;
     }
 
+    detail::fork_mark const    mark_;
     detail::unique_fd          fd_;
     std::filesystem::path      directory_;
     detail::file_window        window_;

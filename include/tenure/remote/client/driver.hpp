@@ -12,6 +12,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 
+#include <tenure/detail/fork_list.hpp>
 #include <tenure/remote/client/call.hpp>
 #include <tenure/remote/client/io_memory.hpp>
 #include <tenure/remote/client/session.hpp>
@@ -42,6 +43,9 @@ public:
 
     session const& state() const noexcept { return session_; }
 
+    /// The connection is the parent process's, and so are the threads that work on it.
+    bool is_parents() const noexcept { return mark_.in_child(); }
+
     /// For who blocks: until it is finished.
     struct blocking_call final : call {
         std::condition_variable wake;
@@ -61,6 +65,11 @@ public:
             b.done = true;
             b.wake.notify_one();  // with the lock: then it goes
         };
+        if (mark_.in_child()) {
+            c.error = make_error_code(errc::forked);
+            c.done  = true;
+            return;
+        }
         std::unique_lock lock(mutex_);
         submitted_.push_back(c);
         if (leader_ == c.who) {  // from a handler with an executor that calls it at once
@@ -84,6 +93,10 @@ public:
 
     /// For who does not. May be called from any thread.
     void submit(call& c) noexcept {
+        if (mark_.in_child()) {
+            c.error = make_error_code(errc::forked);
+            return c.finish(c);
+        }
         std::scoped_lock const guard(mutex_);
         submitted_.push_back(c);
         rouse();
@@ -283,6 +296,7 @@ private:
         }
     }
 
+    fork_mark const             mark_;
     std::mutex                  mutex_;
     std::condition_variable     idle_;  ///< of the store's own thread
     std::thread::id             leader_, own_;

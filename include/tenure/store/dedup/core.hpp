@@ -14,6 +14,7 @@
 #include <utility>
 
 #include <tenure/detail/block_table.hpp>
+#include <tenure/detail/fork_list.hpp>
 #include <tenure/detail/gather_space.hpp>
 #include <tenure/detail/hash_index.hpp>
 #include <tenure/store/concept.hpp>
@@ -321,7 +322,7 @@ private:
     }
 
     dedup_upstream<Upstream, Hasher> const upstream_;
-    mutable std::mutex                     lock_;  ///< of everything below that has no lock of its own
+    mutable fork_mutex                     lock_;  ///< of everything below that has no lock of its own
     dedup_figures                          figures_;
     contents                               left_;
     hash_index<content>                    index_;

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include <tenure/detail/block_table.hpp>
+#include <tenure/detail/fork_list.hpp>
 #include <tenure/detail/gather_space.hpp>
 #include <tenure/detail/use_order.hpp>
 #include <tenure/store/concept.hpp>
@@ -324,7 +325,7 @@ private:
     tier_pair<Fast, Slow> const tiers_;
     std::size_t const           fast_limit_;
 
-    mutable std::mutex      lock_;  ///< of everything below that has no lock of its own
+    mutable fork_mutex      lock_;  ///< of everything below that has no lock of its own
     std::condition_variable settled_;
     std::size_t             fast_bytes_ = 0;  ///< in the fast tier, or about to be: homes and spares
     tier_figures            in_fast_, in_slow_;

@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <new>
+
+#include <tenure/detail/cells.hpp>
+#include <tenure/detail/current.hpp>
+#include <tenure/detail/entering.hpp>
+#include <tenure/detail/fork_list.hpp>
+#include <tenure/detail/hazard.hpp>
+#include <tenure/detail/opening.hpp>
+#include <tenure/detail/process.hpp>
+#include <tenure/detail/saved_area.hpp>
+#include <tenure/detail/transit.hpp>
+
+namespace tenure::detail {
+
+/// What becomes of batches in a forked child. The one thread that it has goes on with all that it had, and with
+/// batches that nobody was in. What other threads were in, or were just moving, bringing back or freeing, is in
+/// whatever state they left it: it is over there, with `forked` as the reason, is read at most, and never freed.
+
+/// Stands for threads of the parent that are gone.
+inline constinit thread_context gone_thread{};
+
+/// The locks of all that is reached from `process`. Under no lock of a unit or batch is any other taken, but the
+/// next unit's of the same run, and a batch's under a unit's.
+struct core_locks {
+    template <class F>
+    static void for_registries(F f) noexcept {
+        for (registry_core* r = process.registries; r; r = r->next) f(*r);
+    }
+    template <class F>
+    static void for_supplies(F f) noexcept {
+        for_registries([&](registry_core& r) {
+            f(r.own);
+            for (supply* s = r.supplies; s; s = s->next) f(*s);
+        });
+    }
+
+    static void lock() noexcept {
+        process.mutex.lock();
+        for_registries([](registry_core& r) {
+            r.background.lock_for_fork();
+            r.uses.mutex.lock();
+            r.supplies_mutex.lock();
+            r.deadlines.mutex.lock();
+            r.pages.lock_for_fork();
+            r.loose_lock.lock();
+        });
+        for_supplies([](supply& s) {
+            s.slabs.lock_for_fork();
+            s.refused.lock_for_fork();
+        });
+        cells.mutex.lock();
+        stock<pinned_object>::lock_for_fork();
+        stock<pin_record>::lock_for_fork();
+        for_supplies([](supply& s) { s.slabs.for_units_in_use([](unit& u) { u.lock.lock(); }); });
+        for_records([](batch_record& b) { b.lock.lock(); });
+    }
+
+    static void unlock() noexcept {
+        for_records([](batch_record& b) { b.lock.unlock(); });
+        for_supplies([](supply& s) { s.slabs.for_units_in_use([](unit& u) { u.lock.unlock(); }); });
+        stock<pin_record>::unlock_after_fork();
+        stock<pinned_object>::unlock_after_fork();
+        cells.mutex.unlock();
+        for_supplies([](supply& s) {
+            s.refused.unlock_after_fork();
+            s.slabs.unlock_after_fork();
+        });
+        for_registries([](registry_core& r) {
+            r.loose_lock.unlock();
+            r.pages.unlock_after_fork();
+            r.deadlines.mutex.unlock();
+            r.supplies_mutex.unlock();
+            r.uses.mutex.unlock();
+            r.background.unlock_after_fork();
+        });
+        process.mutex.unlock();
+    }
+};
+
+/// Whether another thread was in the lane.
+inline bool is_anothers(lane const& l) noexcept {
+    thread_context const* const t = l.thread.load(std::memory_order_relaxed);
+    return t != &this_thread && t != &whoever_comes;
+}
+
+/// Whether another thread was at the batch. Its end is one of these as long as it is not through.
+inline bool was_left(batch_record& b, batch_record const* at_end) noexcept {
+    std::uint64_t const         s     = b.state.load(std::memory_order_relaxed);
+    thread_context const* const guard = b.guard.load(std::memory_order_relaxed);
+    if (guard && guard != &this_thread) return true;
+    if (s & batch_flags::undoing && b.undoer.load(std::memory_order_relaxed) != &this_thread) return true;
+    if (b.paging.load(std::memory_order_relaxed) == paging_state::moving) return true;
+    if (&b == at_end && b.buried.load(std::memory_order_relaxed)) return true;
+    if (!guard && s & batch_flags::ended && !(s & batch_flags::holds) && !b.buried.load(std::memory_order_relaxed))
+        return true;
+    bool left = b.primary.claimed || (s & batch_flags::taken && is_anothers(b.primary));
+    for (lane const* l = b.lanes; l; l = l->next)
+        left = left || l->claimed || (l->users.load(std::memory_order_relaxed) && is_anothers(*l));
+    return left;
+}
+
+/// It is over in this process, and stays.
+inline void abandon(batch_record& b) noexcept {
+    errc none{};
+    b.cause.compare_exchange_strong(none, errc::forked, std::memory_order_relaxed);
+    b.state.fetch_or(batch_flags::ended, std::memory_order_relaxed);
+    b.state.fetch_add(1, std::memory_order_acq_rel);
+    b.state.fetch_and(~batch_flags::undoing, std::memory_order_release);
+    b.abandoned = true;
+    if (b.paging.load(std::memory_order_relaxed) == paging_state::moving) {
+        b.paged = nullptr;
+        b.paging.store(paging_state::in, std::memory_order_relaxed);
+    }
+    if (b.is_loose) leave_loose(b);
+    b.guard.store(b.guard.load(std::memory_order_relaxed) ? &gone_thread : nullptr, std::memory_order_relaxed);
+}
+
+/// In the child, whose locks are free: nothing waits for threads that are gone.
+inline void mend_after_fork() noexcept {
+    transit::forget_others();
+    page_saver::forget_others();
+    forget_hazards_of_others();
+    core_locks::for_registries([](registry_core& r) {
+        batch_record const* const at_end = r.background.lose_thread();
+        r.deadlines.lose_watch();
+        std::uint32_t departed = 0;
+        for (supply const* s = departing.load(std::memory_order_relaxed); s; s = s->next)
+            departed += &s->registry == &r;
+        r.departures.store(departed, std::memory_order_relaxed);
+        for_records([&](batch_record& b) {
+            if (b.registry.load(std::memory_order_relaxed) != &r || !b.id.load(std::memory_order_relaxed)) return;
+            bool const over = b.state.load(std::memory_order_relaxed) & batch_flags::done;
+            if (!over && !is_root(b) && was_left(b, at_end)) abandon(b);
+            auto const leave = [](lane& l) {
+                if (l.moving.load(std::memory_order_relaxed) & 1) l.moving.fetch_add(1, std::memory_order_relaxed);
+                thread_context const* const t = l.thread.load(std::memory_order_relaxed);
+                if (t && t != &this_thread && t != &whoever_comes)
+                    l.thread.store(&gone_thread, std::memory_order_relaxed);
+            };
+            leave(b.primary);
+            for (lane* l = b.lanes; l; l = l->next) leave(*l);
+        });
+    });
+}
+
+/// For the first registry.
+TENURE_COLD inline void be_ready_for_forks() noexcept {
+    std::scoped_lock const guard(forks.mutex);
+    install_fork_handlers();
+    forks.lock_core.store(&core_locks::lock, std::memory_order_release);
+    forks.unlock_core.store(&core_locks::unlock, std::memory_order_release);
+    forks.mend_core.store(&mend_after_fork, std::memory_order_release);
+}
+
+}  // namespace tenure::detail

@@ -1,0 +1,341 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+
+// Children of fork(): what the one thread of a child may do while the parent's other threads were at work, and what
+// is refused. None of it hangs.
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <doctest/doctest.h>
+
+#include <tenure/store/durable_mmap.hpp>
+#include <tenure/store/mmap.hpp>
+#include <tenure/tenure.hpp>
+
+#include "temporary.hpp"
+
+using tenure::batch_id;
+using tenure::batch_scope;
+using tenure::errc;
+using tenure::handle;
+using tenure::registry;
+
+namespace {
+
+/// A child's exit code: 0, or where it went wrong.
+int fate_of(::pid_t child) {
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+/// Runs `f` in a child, which is killed after 20 s: 1000 + SIGALRM is a hang.
+template <class F>
+int in_a_child(F f) {
+    std::fflush(nullptr);
+    ::pid_t const child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        ::signal(SIGALRM, SIG_DFL);
+        ::alarm(20);
+        try {
+            f();
+        } catch (tenure::error const& e) {
+            std::fprintf(stderr, "a child: %s\n", e.what());
+            ::_exit(200);
+        }
+        ::_exit(0);
+    }
+    return fate_of(child);
+}
+
+constexpr int hangs = 1000 + SIGALRM;
+
+/// Threads that do a bit of everything to one registry, until it is destroyed.
+class busy_threads {
+public:
+    busy_threads(registry& r, batch_id common) : registry_(r), common_(common) {
+        for (int i = 0; i < 3; ++i) threads_.emplace_back([this, i] { work(i); });
+        for (auto const& n : rounds_)
+            while (n == 0) std::this_thread::yield();
+    }
+    ~busy_threads() {
+        over_ = true;
+        for (auto& t : threads_) t.join();
+    }
+    busy_threads(busy_threads const&)            = delete;
+    busy_threads& operator=(busy_threads const&) = delete;
+
+private:
+    void work(int number) {
+        registry&                        r    = registry_;
+        batch_id const                   left = r.new_batch({.residency = tenure::residency::paged_when_left});
+        std::vector<handle<std::string>> given;
+        for (; !over_; ++rounds_[static_cast<std::size_t>(number)]) {
+            batch_scope b{r, {.name = "busy"}};
+            for (int i = 0; i < 30; ++i) {
+                auto const s = b.make<std::string>(std::size_t{50}, 'y');
+                if (i % 10 == 0) given.push_back(r.transfer_ownership(s, common_));
+                if (i % 10 == 5) r.free(s);
+            }
+            if (given.size() > 20) {
+                for (auto const& s : given) r.free(s);
+                given.clear();
+            }
+            static_cast<void>(b.make_buffer<int>(100));
+            static_cast<void>(b.make<std::array<char, 300'000>>());
+            auto const used = b.make<int>(3);
+            {
+                batch_scope user{r};
+                tenure::borrow(used);
+                user.keep(user.make<int>(2));
+            }
+            {
+                auto const inside = r.enter(left);
+                r.free(tenure::make<int>(1));
+            }
+            {
+                batch_scope later{r, {.reclaim = tenure::reclamation::background}};
+                for (int i = 0; i < 30; ++i) static_cast<void>(later.make<std::string>(std::size_t{50}, 'z'));
+            }
+            if (number == 0) static_cast<void>(r.snapshot());
+        }
+        r.end_batch(left);
+    }
+
+    registry&                       registry_;
+    batch_id                        common_;
+    std::atomic<bool>               over_{false};
+    std::array<std::atomic<int>, 3> rounds_{};
+    std::vector<std::thread>        threads_;
+};
+
+/// What a child does with what the thread that forked had.
+void use_all(registry& r, batch_scope& mine, handle<std::string> old, batch_id common) {
+    static_cast<void>(r.snapshot());
+    if (*old != std::string(100, 'x')) ::_exit(1);
+    static_cast<void>(mine.make<std::string>("made in the child"));
+    {
+        batch_scope b{r};
+        for (int i = 0; i < 1000; ++i) static_cast<void>(b.make<std::string>(std::size_t{100}, 'z'));
+        static_cast<void>(b.make_buffer<int>(1000));
+        b.keep(b.make<int>(1));
+        tenure::borrow(old);
+    }
+    {
+        batch_scope later{r, {.reclaim = tenure::reclamation::background}};
+        static_cast<void>(later.make<std::string>(std::size_t{50}, 'z'));
+    }
+    r.drain();
+    try {
+        auto const inside = r.enter(common);
+        static_cast<void>(tenure::make<std::string>("made in the child"));
+    } catch (tenure::error const& e) {
+        if (e.code() != errc::forked) throw;  // a thread was just giving it something
+    }
+    r.end_batch(common);
+    static_cast<void>(r.snapshot());
+    static_cast<void>(r.trim());
+    mine.free(old);
+    mine.end();
+}
+
+}  // namespace
+
+// ThreadSanitizer ends children of processes with threads as soon as they start threads of their own.
+TEST_SUITE("a child of a process with threads" * doctest::skip(TENURE_TSAN != 0)) {
+    TEST_CASE("snapshots, makes, ends and exits, whatever the others were at") {
+        registry&      r = registry::global();
+        batch_scope    mine{r, {.name = "mine"}};
+        auto const     old    = mine.make<std::string>(std::size_t{100}, 'x');
+        batch_id const common = r.new_batch({.name = "common"});
+        {
+            busy_threads const others(r, common);
+            constexpr int      forks = TENURE_SANITIZED ? 40 : 250;
+            for (int i = 0; i < forks; ++i) {
+                int const how = in_a_child([&] {
+                    use_all(r, mine, old, common);
+                    if (i % 5) return;
+                    if (!std::freopen("/dev/null", "w", stderr)) ::_exit(2);  // which has a leak report
+                    std::exit(0);                                             // and the registry closes
+                });
+                CAPTURE(i);
+                REQUIRE(how != hangs);
+                REQUIRE(how == 0);
+            }
+        }
+        r.end_batch(common);
+        CHECK(*old == std::string(100, 'x'));
+    }
+
+    TEST_CASE("may have threads and registries of its own") {
+        registry                    r;
+        batch_id const              common = r.new_batch();
+        std::optional<busy_threads> others(std::in_place, r, common);
+        for (int i = 0; i < 20; ++i) {
+            int const how = in_a_child([&] {
+                std::thread([&] {
+                    batch_scope b{r};
+                    if (*b.make<std::string>("in a thread") != "in a thread") ::_exit(1);
+                }).join();
+                registry       own;
+                batch_id const c = own.new_batch();
+                { busy_threads const more(own, c); }
+                own.end_batch(c);
+            });
+            CHECK(how == 0);
+        }
+        others.reset();
+        r.end_batch(common);
+    }
+
+    TEST_CASE("reads what another thread was in, and is told why it can do no more") {
+        registry            r;
+        batch_id const      entered = r.new_batch({.name = "entered"}), idle = r.new_batch();
+        handle<std::string> in_guard, in_entered, in_idle;
+        batch_id            guarded;
+        std::atomic<int>    stage{0};
+        {
+            auto const inside = r.enter(idle);
+            in_idle           = tenure::make<std::string>("idle");
+        }
+        std::thread other([&] {
+            batch_scope b{r, {.name = "guarded"}};
+            guarded           = b.id();
+            in_guard          = b.make<std::string>("guarded");
+            auto const inside = r.enter(entered);
+            in_entered        = tenure::make<std::string>("entered");
+            stage             = 1;
+            while (stage == 1) std::this_thread::yield();
+        });
+        while (stage == 0) std::this_thread::yield();
+        int const how = in_a_child([&] {
+            auto const says = [](errc why, auto f) {
+                try {
+                    f();
+                } catch (tenure::error const& e) {
+                    return e.code() == why;
+                }
+                return false;
+            };
+            if (*in_guard != "guarded" || *in_entered != "entered") ::_exit(1);
+            if (!says(errc::forked, [&] { static_cast<void>(r.enter(entered)); })) ::_exit(2);
+            if (!says(errc::forked, [&] { r.free(in_entered); })) ::_exit(3);
+            if (!says(errc::forked, [&] { r.transfer_ownership(in_guard, idle); })) ::_exit(4);
+            if (!says(errc::forked, [&] { r.transfer_ownership(in_idle, entered); })) ::_exit(5);
+            if (!says(errc::forked, [&] { static_cast<void>(r.new_batch({}, guarded)); })) ::_exit(6);
+            r.end_batch(entered);  // it is over
+            if (r.status(entered) != tenure::batch_status::ending) ::_exit(7);
+            r.end_batch(idle);
+            if (in_idle.alive() || r.status(idle) != tenure::batch_status::done) ::_exit(8);
+        });
+        CHECK(how == 0);
+        stage = 2;
+        other.join();
+        CHECK(*in_idle == "idle");
+        r.end_batch(entered);
+        r.end_batch(idle);
+    }
+
+    TEST_CASE("runs what waited for the registry's thread, which it has not") {
+        struct slow {
+            std::atomic<int>*  at;
+            std::atomic<bool>* go;
+            ~slow() {
+                ++*at;
+                while (!*go) ::sched_yield();
+            }
+        };
+        registry          r;
+        std::atomic<int>  at{0}, ended{0};
+        std::atomic<bool> go{false};
+        {
+            batch_scope b{r, {.reclaim = tenure::reclamation::background}};
+            static_cast<void>(b.make<slow>(&at, &go));
+        }
+        while (at == 0) std::this_thread::yield();
+        {
+            batch_scope b{r, {.reclaim = tenure::reclamation::background}};
+            b.defer([&] { ++ended; });
+        }
+        int const how = in_a_child([&] {
+            r.drain();  // but for the one that the thread was at
+            if (ended != 1 || at != 1) ::_exit(1);
+            batch_scope b{r, {.reclaim = tenure::reclamation::background}};
+            b.defer([&] { ++ended; });
+            b.end();
+            r.drain();
+            if (ended != 2) ::_exit(2);
+        });
+        CHECK(how == 0);
+        go = true;
+        r.drain();
+        CHECK(ended == 1);
+    }
+}
+
+TEST_SUITE("stores of a parent") {
+    TEST_CASE("a child is told that files are not its own, and leaves them as they are") {
+        temporary_directory      here, durable;
+        auto const               scratch = std::make_shared<tenure::mmap_store>(here.path());
+        auto                     named   = tenure::mmap_store::open(durable.path());
+        tenure::block const      b = scratch->allocate(100, 8).value(), d = named->allocate(100, 8).value();
+        std::array<std::byte, 1> one{std::byte{7}};
+        REQUIRE(scratch->write(b, 0, one).has_value());
+        REQUIRE(named->write(d, 0, one).has_value());
+        int const how = in_a_child([&] {
+            auto const refuses = [&](auto& store, tenure::block x) {
+                std::array<std::byte, 1> byte{};
+                auto const               says = [](auto const& r) { return !r && r.error() == errc::forked; };
+                return says(store.allocate(100, 8)) && says(store.deallocate({&x, 1})) &&
+                       says(store.read(x, 0, byte)) && says(store.write(x, 0, byte)) && says(store.address(x)) &&
+                       says(store.copy(x, 0, x, 8, 1));
+            };
+            if (!refuses(*scratch, b)) ::_exit(1);
+            if (!refuses(*named, d) || named->sync({&d, 1}).has_value() || named->close().has_value()) ::_exit(2);
+            named.reset();
+            tenure::mmap_store own(here.path());
+            if (!own.allocate(100, 8)) ::_exit(3);
+        });
+        CHECK(how == 0);
+        one = {};
+        REQUIRE(scratch->read(b, 0, one).has_value());
+        CHECK(one[0] == std::byte{7});
+        REQUIRE(named->read(d, 0, one).has_value());
+        CHECK(one[0] == std::byte{7});
+        CHECK(named->sync({&d, 1}).has_value());
+        CHECK(named->close().has_value());
+    }
+
+    TEST_CASE("a child ends a batch that has buffers in one: what is the parent's stays") {
+        temporary_directory here;
+        registry            r;
+        auto const          store = std::make_shared<tenure::mmap_store>(here.path());
+        batch_scope         b{r};
+        auto const          data    = b.make_buffer<int>(100, store);
+        int const           seven[] = {7};
+        data.write(0, seven);
+        int const how = in_a_child([&] {
+            b.end();
+            static_cast<void>(r.snapshot());
+        });
+        CHECK(how == 0);
+        int one[1]{};
+        data.read(0, one);
+        CHECK(one[0] == 7);
+    }
+}
