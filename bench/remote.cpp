@@ -182,6 +182,34 @@ void buffers(benchmark::State& state) {
 }
 BENCHMARK(buffers)->Name("remote/buffers/tenure")->Unit(benchmark::kMillisecond)->UseManualTime();
 
+/// The same of `sizes` sizes in turn, which follow no order; with one size, that of them in the middle.
+void buffers_of_sizes(benchmark::State& state) {
+    server const      there{carrier::unix_socket};
+    tenure::registry  registry;
+    auto const        store = there.connect();
+    std::size_t const sizes = static_cast<std::size_t>(state.range(0)), widest = 961;
+    auto const        size_of = [&](std::size_t i) {
+        return sizes == 1 ? bench::least_mixed + widest / 2
+                                 : bench::least_mixed + i * 7919 % sizes * (widest / sizes);
+    };
+    measure(state, bench::buffers_made, [&] {
+        tenure::batch_scope batch{registry};
+        for (std::size_t i = 0; i != bench::buffers_made; ++i)
+            bench::use(batch.make_buffer<std::byte>(size_of(i), store).block().id);
+    });
+    check(store->usage().blocks == 0, "the batch is gone");
+    check(store->usage().bytes == 0, "and with it all bytes");
+}
+BENCHMARK(buffers_of_sizes)
+    ->Name("remote/buffers_of_sizes/tenure")
+    ->Arg(1)
+    ->Arg(8)
+    ->Arg(16)
+    ->Arg(64)
+    ->Arg(961)
+    ->Unit(benchmark::kMillisecond)
+    ->UseManualTime();
+
 /// What this process needs to know a million buffers by: as blocks of the store, and as buffers of a batch.
 void client_memory(benchmark::State& state) {
     constexpr std::size_t million = 1'000'000;

@@ -17,6 +17,7 @@ inline constexpr std::size_t in_flight      = 64;
 inline constexpr std::size_t round_trips    = 2000;  ///< a round
 inline constexpr std::size_t buffers_made   = 100'000;
 inline constexpr std::size_t buffer_size    = 64;
+inline constexpr std::size_t least_mixed    = 64;  ///< the smallest of many sizes
 
 enum class carrier { unix_socket, tcp };
 

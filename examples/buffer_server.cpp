@@ -41,35 +41,45 @@ namespace {
 struct settings {
     std::vector<std::string> listen, unix_paths, peers;
     std::string              device   = "host", token_file, certificate, key, client_ca, peers_ca, status;
-    std::uint64_t            capacity = 0, client_bytes = 0;
+    std::uint64_t            capacity = 0;
+    tenure::tenant_quota     each{};
+    tenure::server_limits    all{};
     double                   lease = 30, drain = 10;
     unsigned                 threads = 1;
     bool                     quiet   = false;
 };
 
-/// One line a connection, at either end of it.
+/// One line a connection, at either end of it; and one for what was refused.
 void log(tenure::server_event const& e) {
-    static constexpr char const* what[] = {"opened", "resumed", "lost", "ended", "refused"};
+    static constexpr char const* what[] = {"opened", "resumed", "lost", "ended", "refused", "limited"};
     std::string                  line   = std::string(what[static_cast<int>(e.what)]) + ' ' + e.peer;
     if (e.session) line += " session=" + std::to_string(e.session);
     if (!e.client.empty()) line += " client=\"" + e.client + '"';
     if (!e.token.empty()) line += " token-of=\"" + e.token + '"';
     if (e.session) line += " buffers=" + std::to_string(e.buffers) + " bytes=" + std::to_string(e.bytes);
     if (e.why) line += ": " + e.why.message();
+    if (e.left_out) line += " (and " + std::to_string(e.left_out) + " refusals before, too fast to list)";
     std::fprintf(stderr, "%s\n", line.c_str());
+}
+
+/// Only what was refused.
+void log_refusals(tenure::server_event const& e) {
+    using enum tenure::server_event::kind;
+    if (e.what == refused || e.what == limited) log(e);
 }
 
 template <class Store>
 int serve(settings const& s, std::shared_ptr<Store> store) {
     tenure::server_options o;
-    o.lease       = std::chrono::milliseconds(static_cast<std::int64_t>(s.lease * 1000));
-    o.quota.bytes = s.client_bytes;
+    o.lease  = std::chrono::milliseconds(static_cast<std::int64_t>(s.lease * 1000));
+    o.quota  = s.each;
+    o.limits = s.all;
     if (!s.token_file.empty()) o.tokens = tenure::tokens::from_file(s.token_file);
     if (!s.certificate.empty())
         o.tls = std::make_shared<tenure::tls_server>(tenure::tls_files{s.certificate, s.key, s.client_ca});
     for (std::string const& p : s.peers) o.peers.emplace_back(p);
     if (!s.peers.empty()) o.peers_tls = std::make_shared<tenure::tls_client>(tenure::tls_files{{}, {}, s.peers_ca});
-    if (!s.quiet) o.log = log;
+    o.log = s.quiet ? log_refusals : log;
 
     boost::asio::io_context io(static_cast<int>(s.threads));
     tenure::buffer_server   server(io.get_executor(), std::move(store), std::move(o));
@@ -141,8 +151,27 @@ int main(int argc, char** argv) {
         ->capture_default_str();
     app.add_option("--capacity", s.capacity, "Bytes in all buffers (1GiB); 0: what there is")
         ->transform(CLI::AsSizeValue(false));
-    app.add_option("--client-bytes", s.client_bytes, "Bytes of one client; 0: no limit")
-        ->transform(CLI::AsSizeValue(false));
+    // A tenant is the holder of a token or of a certificate, else a Unix user, with all of its sessions.
+    auto const limit = [&](char const* name, auto& value, char const* what) {
+        app.add_option(name, value, what)->transform(CLI::AsSizeValue(false))->capture_default_str();
+    };
+    limit("--tenant-bytes,--client-bytes", s.each.bytes,
+          "Bytes that one tenant (token, certificate or user) may have; 0: all");
+    limit("--tenant-buffers", s.each.buffers, "Buffers of one tenant; 0, here and below: no limit");
+    limit("--tenant-batches", s.each.batches, "Batches of one tenant");
+    limit("--tenant-sessions", s.each.sessions, "Sessions of one tenant");
+    limit("--tenant-names", s.each.names, "Names under which one tenant shares buffers");
+    limit("--tenant-requests", s.each.requests, "Requests in flight of one tenant");
+    limit("--tenant-queue", s.each.queued_bytes,
+          "Bytes of one tenant's requests and answers under way, then one by one");
+    limit("--tenant-memory", s.each.memory, "Bytes of bookkeeping for one tenant; 0: half of --memory");
+    limit("--bytes", s.all.bytes,
+          "Bytes of all buffers; 0: the capacity, else three quarters of this machine's memory");
+    limit("--memory", s.all.memory, "Bytes of bookkeeping in all; 0: a sixteenth of this machine's memory");
+    limit("--sessions", s.all.sessions, "Sessions in all");
+    limit("--connections", s.all.connections, "Connections in all");
+    limit("--visitors", s.all.visitors, "Connections that have not said who they are");
+    limit("--queue", s.all.queued_bytes, "Bytes of all requests and answers under way");
     app.add_option("--token-file", s.token_file, "Tokens that clients show: one a line, token or name:token");
     auto* const cert = app.add_option("--cert", s.certificate, "The server's certificate chain, PEM");
     auto* const key  = app.add_option("--key", s.key, "Its private key, PEM")->needs(cert);
@@ -157,8 +186,9 @@ int main(int argc, char** argv) {
         ->capture_default_str()
         ->check(CLI::Range(0.0, 86400.0));
     app.add_option("--threads", s.threads, "That serve")->capture_default_str()->check(CLI::Range(1u, 256u));
-    app.add_flag("--quiet", s.quiet, "No line for each connection");
-    app.add_option("--status", s.status, "Show the clients, bytes and batches of the server at unix:PATH");
+    app.add_flag("--quiet", s.quiet, "No line for each connection, only for what is refused");
+    app.add_option("--status", s.status,
+                   "Show the clients of the server at unix:PATH, what tenants have, and all limits");
     app.set_config("--config", "", "Options, one a line: lease = 10");
     CLI11_PARSE(app, argc, argv);
     try {

@@ -94,7 +94,7 @@ private:
         switch (static_cast<operation>(std::uint16_t{h.operation})) {
         case operation::hello: {
             protocol::hello_reply y;
-            y.version      = 1;
+            y.version      = odd & 64 ? 1 : 2;
             y.lease        = 200;
             y.instance     = odd == 1 ? 8 : 7;
             y.session      = 3;
@@ -143,9 +143,20 @@ private:
             said.assign(b.begin(), b.end());
             break;
         }
+        case operation::trim: {
+            auto const runs = protocol::list<protocol::block_run>(body);
+            fuzz::require(runs && !runs->empty(), "it says which blocks are smaller");
+            for (auto const& run : *runs) fuzz::require(run.first != 0 && run.count != 0, "and names some");
+            break;
+        }
         default: break;
         }
         switch (odd) {
+        case 33:
+            r.status = protocol::status_of(make_error_code(tenure::errc::limit_exceeded));
+            said.assign(in_.take<std::uint8_t>(), std::byte{'x'});
+            follows = 0;
+            break;
         case 20: r.status = in_.take<std::uint16_t>() % 40; break;
         case 21: r.status = 4; break;
         case 22: r.request = in_.take<std::uint64_t>(); break;
@@ -199,8 +210,12 @@ void use(tenure::remote_store& s, fuzz::input& in) {
         switch (in.take<std::uint8_t>() % 10) {
         case 0:
         case 1:
-            if (auto const made = s.allocate(in.take<std::uint8_t>(), 8)) {
+            // Of many sizes some are fetched ahead in classes.
+            for (std::size_t i = 0, n = in.take<std::uint8_t>(), many = n % 8 == 7 ? 24 : 1; i != many; ++i) {
+                auto const made = s.allocate(n + i, 8);
+                if (!made) break;
                 fuzz::require(made->id != 0, "a block has a number");
+                fuzz::require(made->bytes == n + i, "and is as large as was asked for");
                 blocks.push_back(*made);
             }
             break;

@@ -82,7 +82,7 @@ public:
             a.count     = number(in);
             return ask(operation::allocate, protocol::bytes_of(a));
         }
-        case 6: return ask(operation::deallocate, runs(in, {}));
+        case 6: return ask(action & 32 ? operation::trim : operation::deallocate, runs(in, {}));
         case 7: {
             protocol::batch_request const b{in.take<std::uint8_t>() % 4u};
             return ask(operation::transfer, runs(in, protocol::bytes_of(b)));
@@ -223,8 +223,13 @@ private:
         if (odd == 1) h.newest = 0;
         if (odd == 2) h.name_bytes = 3;
         if (odd == 3) h.magic[0] = 'T';
-        if (odd == 4) h.oldest = 2, h.newest = 3;
+        if (odd == 4) h.oldest = 3, h.newest = 4;
+        if (odd == 6) h.newest = 1;
+        if (odd == 7) h.token_bytes = 5;
+        if (odd >= 128) h.token_bytes = odd % 2 ? 4 : 3;
         row body = bytes(protocol::bytes_of(h));
+        if (h.token_bytes != 0)
+            append(body, std::as_bytes(std::span(std::string_view(odd == 7 ? "wrong" : odd % 2 ? "hers" : "his"))));
         if (odd == 5) append(body, in.take(in.take<std::uint8_t>()));
         settled_ = 0;
         ask(operation::hello, body);
@@ -251,14 +256,18 @@ private:
         require(h.operation & protocol::is_reply, "a server says nothing of its own");
         require(h.settled == 0, "and settles nothing");
         require(h.status <= protocol::statuses.size(), "a status is one of those");
-        if (h.status != 0) return require(body.empty() && payload.empty(), "an error has nothing with it");
+        if (h.status != 0) {
+            bool const limit = h.status == protocol::status_of(make_error_code(tenure::errc::limit_exceeded));
+            return require(payload.empty() && body.size() <= (limit ? protocol::most_reason : 0),
+                           "an error has nothing with it, but for a limit its name");
+        }
         auto const what = static_cast<operation>(h.operation & ~protocol::is_reply);
         require(what == operation::read || payload.empty(), "only a read has a payload");
         switch (what) {
         case operation::hello: {
             auto const r = protocol::whole<protocol::hello_reply>(body);
             require(r.has_value(), "the reply to hello");
-            require(r->version == 1 && r->resumed <= 1 && r->zero == 0, "says what it may");
+            require(r->version >= 1 && r->version <= 2 && r->resumed <= 1 && r->zero == 0, "says what it may");
             if (r->session) {
                 all_.sessions.push_back(*r);
                 session_ = r->session;

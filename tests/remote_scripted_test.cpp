@@ -375,6 +375,143 @@ TEST_CASE("small blocks come some at a time") {
     CHECK(p.store->usage() == tenure::store_usage{0, 0, 0});
 }
 
+TEST_CASE("small blocks of many sizes come some at a time, too, and are told to be smaller before they are named") {
+    namespace protocol    = tenure::protocol;
+    std::uint16_t version = 2;
+    SUBCASE("where the server knows how") {}
+    SUBCASE("else one by one") { version = 1; }
+    pair          p({}, [&](auto& r) { r.version = version; });
+    std::uint64_t next = epoch + 1;
+    std::size_t   sum  = 0;
+    auto const    ask  = [&](std::size_t n, std::size_t bytes, std::uint64_t count) {
+        auto       made = p.doing([&] { return p.store->allocate_in(4, n, 8).value(); });
+        auto const f    = p.server.next(operation::allocate);
+        auto const a    = f.as<protocol::allocate_request>();
+        CHECK(a.bytes == bytes);
+        CHECK(a.count == count);
+        p.server.give(f, next);
+        auto const b = made.get();
+        CHECK(b == block{next, n});
+        next += count;
+        sum += n;
+        return b;
+    };
+    for (std::size_t n = 1000; n < 1008; ++n) ask(n, n, 1);  // the first few sizes have places of their own
+    ask(100, 100, 1);
+    if (version == 1) {
+        ask(101, 101, 1);
+        ask(102, 102, 1);
+        CHECK(p.store->usage() == tenure::store_usage{sum, 11, 0});
+        return;
+    }
+    auto const first = ask(101, 112, 2);
+    CHECK(p.store->usage() == tenure::store_usage{sum, 10, 0});
+    auto const second = p.store->allocate_in(4, 97, 8).value();  // nobody is asked
+    CHECK(second == block{first.id + 1, 97});
+    sum += 97;
+    CHECK(p.store->usage() == tenure::store_usage{sum, 11, 0});
+
+    // What comes before anything that names them; how many frames that is depends on when they went.
+    struct heard {
+        std::vector<scripted_server::frame> trims;
+        scripted_server::frame              then;
+        std::vector<block>                  all;
+    };
+    auto const listen = [&] {
+        heard h;
+        for (;;) {
+            h.then = p.server.next();
+            if (h.then.what() != operation::trim) return h;
+            h.trims.push_back(h.then);
+            auto const runs = *protocol::list<protocol::block_run>(h.then.body);
+            for (auto const& r : runs)
+                for (std::uint64_t i = 0; i != r.count; ++i)
+                    h.all.push_back({r.first + i, static_cast<std::size_t>(r.bytes)});
+        }
+    };
+    std::vector<std::byte> out(97);
+    auto                   read = p.doing([&] { return p.store->read(second, 0, out).has_value(); });
+    auto const             told = listen();
+    REQUIRE(told.all.size() == 2);
+    CHECK(told.all[0] == first);
+    CHECK(told.all[1] == second);
+    CHECK(told.then.what() == operation::read);
+    CHECK(told.then.as<protocol::range_request>().block.bytes == 97);
+    CHECK(p.store->usage() == tenure::store_usage{sum, 11, 0});
+    auto const answer = [&](heard const& h) {
+        for (auto const& f : h.trims) p.server.answer(f);
+    };
+    SUBCASE("it does as it is told") {
+        answer(told);
+        p.server.answer(told.then, {}, bytes(97, 1));
+        CHECK(read.get());
+        CHECK(p.store->usage() == tenure::store_usage{sum, 11, 0});
+    }
+    SUBCASE("it does not, and is asked what there is") {
+        for (std::size_t i = 0; i + 1 != told.trims.size(); ++i) p.server.answer(told.trims[i]);
+        p.server.answer(told.trims.back(), errc::no_such_block);
+        p.server.answer(told.then, {}, bytes(97, 1));
+        CHECK(read.get());
+        protocol::usage_reply u;
+        u.bytes  = 5000;
+        u.blocks = 5;
+        p.server.answer(p.server.next(operation::usage), protocol::bytes_of(u));
+        auto again = p.doing([&] { return p.store->read(second, 0, out).has_value(); });
+        p.server.answer(p.server.next(operation::read), {}, bytes(97, 1));
+        CHECK(again.get());
+        CHECK(p.store->usage() == tenure::store_usage{5000, 5, 0});
+    }
+    SUBCASE("the connection is lost, and it is told again, first") {
+        p.server.cut();
+        auto reply    = p.server.offer();
+        reply.resumed = 1;
+        reply.version = version;
+        p.server.greet(reply);
+        auto const again = listen();
+        REQUIRE(again.trims.size() == told.trims.size());
+        for (std::size_t i = 0; i != again.trims.size(); ++i) {
+            CHECK(again.trims[i].body == told.trims[i].body);
+            CHECK(again.trims[i].number() == told.trims[i].number());
+        }
+        answer(again);
+        p.server.answer(again.then, {}, bytes(97, 1));
+        CHECK(read.get());
+        CHECK(p.store->usage() == tenure::store_usage{sum, 11, 0});
+    }
+    SUBCASE("each is told, and all end with the batch") {
+        answer(told);
+        p.server.answer(told.then, {}, bytes(97, 1));
+        CHECK(read.get());
+        ask(101, 112, 4);
+        for (int i = 0; i < 3; ++i) p.store->allocate_in(4, 101, 8).value();
+        auto       ended = p.doing([&] { return p.store->deallocate_batch(4, {}).has_value(); });
+        auto const last  = listen();
+        CHECK(last.all.size() == 4);
+        answer(last);
+        CHECK(last.then.what() == operation::end_batch);
+        protocol::usage_reply none;
+        p.server.answer(last.then, protocol::bytes_of(none));
+        CHECK(ended.get());
+        CHECK(p.store->usage() == tenure::store_usage{0, 0, 0});
+    }
+}
+
+TEST_CASE("a limit has a name") {
+    pair       p({}, [](auto& r) { r.version = 2; });
+    auto       made = p.doing([&] { return p.store->allocate(big, 1).error(); });
+    auto const text = std::string_view("buffers: one tenant may have 7\n");
+    p.server.answer(p.server.next(operation::allocate), std::as_bytes(std::span(text)), {},
+                    tenure::protocol::status_of(make_error_code(errc::limit_exceeded)));
+    CHECK(made.get() == errc::limit_exceeded);
+    CHECK(p.store->last_limit() == "buffers: one tenant may have 7?");
+
+    // No other error has a text.
+    made = p.doing([&] { return p.store->allocate(big, 1).error(); });
+    p.server.answer(p.server.next(operation::allocate), std::as_bytes(std::span(text)), {},
+                    tenure::protocol::status_of(make_error_code(errc::store_full)));
+    CHECK(made.get() == errc::protocol_error);
+}
+
 TEST_CASE("the end of a batch is one request, whose answer says what is left") {
     pair p;
     for (std::uint64_t i = 1; i <= 3; ++i) p.make(big, epoch + i);
@@ -607,7 +744,7 @@ TEST_CASE("who is not let in hears why") {
     refused = std::async(std::launch::async, why);
     server.accept();
     auto reply    = server.offer();
-    reply.version = 2;
+    reply.version = 3;
     server.answer(server.next(operation::hello), tenure::protocol::bytes_of(reply));
     CHECK(refused.get() == errc::protocol_error);
 }

@@ -158,6 +158,88 @@ TEST_CASE("a remote store that is full, over TCP with a token") {
     CHECK(s->usage().bytes == 0);
 }
 
+TEST_CASE("small blocks of many sizes: each is as large as was asked for, and so is the sum") {
+    fixture    f;
+    auto const s = remote_store::connect(f.at);
+    struct made {
+        block         b;
+        unsigned char mark;
+    };
+    std::vector<made> all;
+    std::size_t       sum  = 0;
+    auto const        fill = [&](std::uint64_t batch, std::size_t n) {
+        for (std::size_t i = 0; i < n; ++i) {
+            std::size_t const bytes = i * 7919 % 1301, alignment = std::size_t{1} << i % 3;
+            auto const        b = s->allocate_in(batch, bytes, alignment).value();
+            REQUIRE(b.bytes == bytes);
+            sum += bytes;
+            all.push_back({b, static_cast<unsigned char>(all.size())});
+            if (i % 3 == 0)
+                CHECK(s->write(b, 0, std::vector<std::byte>(bytes, static_cast<std::byte>(all.back().mark))));
+        }
+    };
+    // Answers come in order: after this one, the server has said what it knows of the others.
+    auto const usage = [&] {
+        CHECK(s->read(all.back().b, 0, {}));
+        return s->usage();
+    };
+    auto const check = [&](std::size_t from) {
+        std::vector<std::byte> out;
+        for (std::size_t i = from; i < all.size(); i += 7) {
+            auto const& [b, mark] = all[i];
+            out.assign(b.bytes, std::byte{1});
+            REQUIRE(s->read(b, 0, out));
+            bool const written = i % 3 == 0;
+            CHECK(std::ranges::all_of(out, [&, m = mark](std::byte x) {
+                return x == (written ? static_cast<std::byte>(m) : std::byte{0});
+            }));
+            out.resize(b.bytes + 1);
+            CHECK(s->read(b, 0, out).error() == errc::out_of_range);
+            CHECK(s->read({b.id, b.bytes + 1}, 0, out).error() == errc::no_such_block);
+        }
+    };
+    fill(1, 3000);
+    check(0);
+    CHECK(usage() == tenure::store_usage{sum, 3000, 0});
+
+    // Some are freed, some are another batch's, some are found by name; the rest ends with the batch.
+    std::vector<block> freed, moved;
+    std::size_t        kept = 0;
+    for (std::size_t i = 0; i < 3000; i += 3) {
+        (i % 2 ? freed : moved).push_back(all[i].b);
+        if (i % 2) sum -= all[i].b.bytes;
+        else kept += all[i].b.bytes;
+    }
+    CHECK(s->deallocate(freed));
+    CHECK(s->usage().bytes == sum);
+    CHECK(s->transfer(moved, 2));
+    CHECK(s->share(moved[5], "five"));
+    auto const other = remote_store::connect(f.at);
+    CHECK(other->open("five").value() == moved[5]);
+    CHECK(s->deallocate_batch(1, {}));
+    CHECK(s->usage() == tenure::store_usage{kept, moved.size(), 0});
+    CHECK(s->deallocate_batch(2, moved));
+    CHECK(s->usage() == tenure::store_usage{});
+
+    // And again, from several threads at once.
+    std::atomic<std::size_t>  together{0};
+    std::vector<std::jthread> threads;
+    for (unsigned t = 0; t < 3; ++t)
+        threads.emplace_back([&, t] {
+            for (std::size_t i = 0; i < 2000; ++i) {
+                auto const b = s->allocate_in(3 + t, (i * 31 + t) % 700, 8).value();
+                together += b.bytes;
+                if (i % 50 == 0) CHECK(s->write(b, 0, std::vector<std::byte>(b.bytes)));
+            }
+        });
+    threads.clear();
+    all = {{s->allocate_in(3, 1000, 8).value(), 0}};
+    CHECK(usage() == tenure::store_usage{together + 1000, 6001, 0});
+    for (std::uint64_t batch = 3; batch < 6; ++batch) CHECK(s->deallocate_batch(batch, {}));
+    CHECK(s->usage() == tenure::store_usage{});
+    CHECK(s->close());
+}
+
 TEST_CASE("any completion token") {
     fixture    f;
     auto const s    = remote_store::connect(f.at);

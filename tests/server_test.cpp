@@ -14,7 +14,9 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,6 +52,8 @@ namespace {
 namespace protocol = tenure::protocol;
 using tenure::errc;
 using tenure::make_error_code;
+using tenure::detail::amounts;
+using tenure::detail::resource;
 using tenure::detail::session_logic;
 using op    = protocol::operation;
 using bytes = std::vector<std::byte>;
@@ -182,19 +186,41 @@ static_assert(tenure::backing_store<watched_store>);
 using not_addressable = plain_store<>;
 static_assert(tenure::backing_store<not_addressable>);
 
+/// Of what is not named there is no limit.
+amounts limits(std::initializer_list<std::pair<resource, std::uint64_t>> some) {
+    amounts out{};
+    for (auto const& [r, n] : some) out[tenure::detail::index_of(r)] = n;
+    return out;
+}
+
 /// A session, and its client's side.
 template <class Store = watched_store>
 struct script {
     explicit script(std::shared_ptr<Store> s = std::make_shared<Store>())
         : store(s), common(std::make_shared<tenure::detail::served_store>(tenure::any_store(s)), 0x123456) {}
 
-    std::shared_ptr<Store>   store;
-    tenure::detail::common   common;
-    bool const               narrow = (common.in_flight = 8) != 0;
-    session_logic            logic{common, 1, 1};
-    tenure::detail::outgoing out;
-    std::uint64_t            request = 2;
-    next                     last    = next::done;
+    explicit script(amounts const& each)
+        : store(std::make_shared<Store>()),
+          common(std::make_shared<tenure::detail::served_store>(tenure::any_store(store)), 0x123456, each) {}
+
+    /// Of a tenant of that name, or of the one that is there.
+    tenure::detail::admission admit(std::shared_ptr<tenure::detail::tenant> of = nullptr) {
+        if (!of) of = whose;
+        auto a = tenure::detail::admission::to(of, 8);
+        REQUIRE(a.has_value());
+        return std::move(*a);
+    }
+    std::shared_ptr<tenure::detail::tenant> another(std::string const& name) {
+        return std::make_shared<tenure::detail::tenant>(name, common.each_tenant, common.all);
+    }
+
+    std::shared_ptr<Store>                  store;
+    tenure::detail::common                  common;
+    std::shared_ptr<tenure::detail::tenant> whose = another("one");
+    session_logic                           logic{common, admit(), 1, 1};
+    tenure::detail::outgoing                out;
+    std::uint64_t                           request = 2;
+    next                                    last    = next::done;
 
     /// In a frame as it is received.
     next put(bytes const& f, session_logic* to = nullptr) {
@@ -311,9 +337,8 @@ TEST_CASE("each error is told, and nothing happened") {
 }
 
 TEST_CASE("quotas") {
-    script<> base;
-    base.common.limits = {1000, 4, 2};
-    session_logic logic(base.common, 2, 1);
+    script<>      base(limits({{resource::bytes, 1000}, {resource::buffers, 4}, {resource::batches, 2}}));
+    session_logic logic(base.common, base.admit(), 2, 1);
     std::uint64_t request = 2;
     auto const    say     = [&](op what, bytes const& body) {
         base.put(frame(request, request - 1, what, body), &logic);
@@ -351,7 +376,7 @@ TEST_CASE("what makes no sense ends the session") {
         {"an old number", frame(1, 0, op::renew)},
         {"a second hello", frame(2, 1, op::hello)},
         {"no operation", broken([](auto& h) { h.operation = 0; })},
-        {"no such operation", broken([](auto& h) { h.operation = 18; })},
+        {"no such operation", broken([](auto& h) { h.operation = 19; })},
         {"a reply", broken([](auto& h) { h.operation = 0x8002; })},
         {"a status", broken([](auto& h) { h.status = 4; })},
         {"a payload", frame(2, 1, op::renew, {}, pattern(1))},
@@ -510,7 +535,7 @@ TEST_CASE("a block that is freed while it is sent stays until it is") {
 
 TEST_CASE("what is shared by name") {
     script        a;
-    session_logic b(a.common, 2, 1);
+    session_logic b(a.common, a.admit(), 2, 1);
     std::uint64_t number = 2;
     auto const    say    = [&](op what, bytes const& body, bytes const& payload = {}) {
         a.put(frame(number, number - 1, what, body, payload), &b);
@@ -568,7 +593,7 @@ TEST_CASE("a ticket is for one range, once") {
     CHECK(!s.common.tickets.take(key));
     CHECK(!s.common.tickets.take(protocol::key{}));
 
-    session_logic guest(s.common, 1, std::move(*t));
+    session_logic guest(s.common, s.admit(), 1, std::move(*t));
     std::uint64_t number = 2;
     auto const    write  = [&](std::uint64_t at, std::uint64_t n) {
         s.put(frame(number, number - 1, op::write, pack(b.first, b.bytes, u(at), u(n)), pattern(n)), &guest);
@@ -588,11 +613,22 @@ TEST_CASE("a ticket is for one range, once") {
         CHECK(s.say(op::deallocate, pack(b.first, b.bytes, u(1))).status == 0);
         CHECK(write(10, 1) == status(errc::no_such_block));
     }
-    SUBCASE("as many as a client may give") {
-        s.common.most_tickets = 2;
+}
+
+TEST_CASE("as many tickets as a tenant may give, over all its sessions") {
+    script     s(limits({{resource::tickets, 3}}));
+    auto const b = s.allocate(0, 100);
+    {
+        script     other(limits({{resource::tickets, 3}}));
+        auto const c = other.allocate(0, 100);
+        CHECK(other.say(op::grant, pack(c.first, c.bytes, u(0), u(1))).status == 0);
         CHECK(s.say(op::grant, pack(b.first, b.bytes, u(0), u(1))).status == 0);
         CHECK(s.say(op::grant, pack(b.first, b.bytes, u(0), u(1))).status == 0);
+        auto const one = s.say(op::grant, pack(b.first, b.bytes, u(0), u(1)));
+        CHECK(one.status == 0);
         CHECK(s.say(op::grant, pack(b.first, b.bytes, u(0), u(1))).status == status(errc::limit_exceeded));
+        CHECK(s.common.tickets.take(one.as<protocol::key>()));  // used, it counts no more
+        CHECK(s.say(op::grant, pack(b.first, b.bytes, u(0), u(1))).status == 0);
     }
 }
 
@@ -648,6 +684,320 @@ TEST_CASE("what the store would not free is tried again") {
     CHECK(s.store->usage().blocks == 0);
     CHECK(s.say(op::read, pack(a.first, a.bytes, u(0), u(1))).status == status(errc::no_such_block));
     CHECK(b.count == 3u);
+}
+
+// ---- limits of tenants
+
+/// What a tenant has is what its sessions have; at the end it is nothing.
+void check_nothing_left(tenure::detail::tenant const& of) {
+    for (std::size_t i = 0; i < tenure::detail::resources; ++i) {
+        CAPTURE(tenure::detail::resource_names[i]);
+        CHECK(of.own().used(static_cast<resource>(i)) == 0);
+    }
+}
+
+TEST_CASE("blocks of no bytes cost memory, which is limited: over all sessions of a tenant") {
+    constexpr std::uint64_t million = 1'000'000, memory = 8 << 20;
+    script                  s(limits({{resource::memory, memory}, {resource::bytes, 1 << 20}}));
+    std::uint64_t           made = 0;
+    auto const              fill = [&](session_logic& to, std::uint64_t& request) {
+        for (std::uint64_t n = 1000; n != 0;) {
+            s.put(frame(request, request - 1, op::allocate, pack(u(0), u(0), u(8), u(n))), &to);
+            ++request;
+            auto const r = replies(sent(s.out)).at(0);
+            if (r.status == 0) made += n;
+            else n /= 10;
+            if (r.status) CHECK(r.status == status(errc::limit_exceeded));
+            REQUIRE(made < million);
+        }
+    };
+    fill(s.logic, s.request);
+    CHECK(made > memory / 200);
+    CHECK(made < memory / 80);
+    CHECK(s.whose->own().used(resource::memory) <= memory);
+    CHECK(s.whose->own().used(resource::memory) > memory / 10 * 9);
+    auto const alone = made;
+
+    SUBCASE("a second session does not double it") {
+        session_logic second(s.common, s.admit(), 2, 1);
+        std::uint64_t request = 2;
+        fill(second, request);
+        CHECK(made == alone);
+    }
+    SUBCASE("another tenant has its own") {
+        session_logic other(s.common, s.admit(s.another("two")), 2, 1);
+        std::uint64_t request = 2;
+        fill(other, request);
+        CHECK(made == 2 * alone);
+        other.end();
+        check_nothing_left(*other.whose());
+    }
+    SUBCASE("what is freed comes back") {
+        s.say(op::usage);
+        s.logic.end();
+        check_nothing_left(*s.whose);
+        session_logic again(s.common, s.admit(), 2, 1);
+        std::uint64_t request = 2;
+        made                  = 0;
+        fill(again, request);
+        CHECK(made == alone);
+    }
+}
+
+TEST_CASE("batches, pages of numbers and lists cost memory, too, and give it back") {
+    script     s(limits({{resource::memory, 4 << 20}}));
+    auto const used = [&] { return s.whose->own().used(resource::memory); };
+    s.say(op::end_batch, pack(u(1)));
+    auto const limit = status(errc::limit_exceeded);
+
+    // One live block in a page of 512.
+    std::uint64_t kept = 0;
+    for (;; ++kept) {
+        auto const r = s.say(op::allocate, pack(u(1), u(0), u(8), u(512)));
+        if (r.status) {
+            CHECK(r.status == limit);
+            break;
+        }
+        auto const b = r.as<protocol::block_run>();
+        CHECK(s.say(op::deallocate, pack(u(b.first + 1), u(0), u(511))).status == 0);
+        REQUIRE(kept < 2000);
+    }
+    CHECK(kept > 500);
+    CHECK(s.say(op::end_batch, pack(u(1))).status == 0);
+    CHECK(used() < 10'000);
+
+    // Many batches of one block; and their memory, once they are over, serves the next ones.
+    for (int round = 0; round < 2; ++round) {
+        std::uint64_t batch = 1;
+        for (;; ++batch) {
+            auto const r = s.say(op::allocate, pack(u(batch), u(0), u(8), u(1)));
+            if (r.status) {
+                CHECK(r.status == limit);
+                break;
+            }
+            REQUIRE(batch < 50'000);
+        }
+        CHECK(batch > 5'000);
+        for (std::uint64_t i = 1; i <= batch; ++i) CHECK(s.say(op::end_batch, pack(u(i))).status == 0);
+        CHECK(s.logic.own().batches() == 0);
+    }
+    s.logic.end();
+    check_nothing_left(*s.whose);
+}
+
+TEST_CASE("a small block with a large alignment takes up its alignment") {
+    script     s(limits({{resource::bytes, 1 << 20}}));
+    auto const b = s.say(op::allocate, pack(u(1), u(3), u(1 << 18), u(4)));
+    REQUIRE(b.status == 0);
+    CHECK(s.say(op::usage).body == pack(u(12), u(4), u(1 << 20)));
+    CHECK(s.whose->own().used(resource::bytes) == 1 << 20);
+    CHECK(s.say(op::allocate, pack(u(1), u(0), u(128), u(1))).status == status(errc::limit_exceeded));
+    CHECK(s.say(op::allocate, pack(u(1), u(0), u(std::uint64_t{1} << 40), u(1))).status ==
+          status(errc::bad_alignment));
+    auto const run = b.as<protocol::block_run>();
+    CHECK(s.write(run, 0, pattern(3)) == 0);
+    CHECK(s.write(run, 0, pattern(4)) == status(errc::out_of_range));
+    CHECK(s.say(op::end_batch, pack(u(1))).body == pack(u(0), u(0), u(1 << 20)));
+    CHECK(s.whose->own().used(resource::bytes) == 0);
+}
+
+TEST_CASE("limits are the tenant's, whichever session asks, and say which they are") {
+    script        s(limits({{resource::bytes, 1000},
+                            {resource::buffers, 6},
+                            {resource::batches, 2},
+                            {resource::names, 2},
+                            {resource::sessions, 3},
+                            {resource::requests, 20}}));
+    session_logic second(s.common, s.admit(), 2, 1);
+    std::uint64_t request = 2;
+    auto const    say     = [&](op what, bytes const& body) {
+        s.put(frame(request, request - 1, what, body), &second);
+        ++request;
+        return replies(sent(s.out)).at(0);
+    };
+    auto const limited = [](reply const& r, std::string_view text) {
+        CHECK(r.status == status(errc::limit_exceeded));
+        CHECK(std::string_view(reinterpret_cast<char const*>(r.body.data()), r.body.size()) == text);
+    };
+    auto const a = s.allocate(1, 400);
+    auto const b = say(op::allocate, pack(u(1), u(400), u(8), u(1))).as<protocol::block_run>();
+    limited(say(op::allocate, pack(u(1), u(201), u(8), u(1))), "bytes: one tenant may have 1000");
+    limited(say(op::allocate, pack(u(1), u(1), u(8), u(5))), "buffers: one tenant may have 6");
+    limited(say(op::allocate, pack(u(2), u(1), u(8), u(1))), "batches: one tenant may have 2");
+    CHECK(s.say(op::share, pack(a.first, a.bytes, "x")).status == 0);
+    CHECK(say(op::share, pack(b.first, b.bytes, "y")).status == 0);
+    limited(say(op::share, pack(b.first, b.bytes, "z")), "names: one tenant may have 2");
+
+    // Said again as it was; and to a client that knows only version 1, without the text.
+    s.put(frame(request - 1, request - 2, op::share, pack(b.first, b.bytes, "z")), &second);
+    limited(replies(sent(s.out)).at(0), "names: one tenant may have 2");
+    second.version = 1;
+    limited(say(op::share, pack(b.first, b.bytes, "z")), "");
+    second.version = 2;
+
+    // Sessions, and the requests that they may have under way: eight, eight, and what is left of twenty.
+    auto third = tenure::detail::admission::to(s.whose, 8);
+    REQUIRE(third.has_value());
+    CHECK(third->window() == 4);
+    auto const fourth = tenure::detail::admission::to(s.whose, 8);
+    REQUIRE(!fourth);
+    CHECK(fourth.error() == tenure::detail::limit_error(resource::sessions, false));
+    CHECK(fourth.error().message() == "limit exceeded: sessions of one tenant");
+    third->give_back();
+    CHECK(tenure::detail::admission::to(s.whose, 8).has_value());
+
+    // Nobody else notices, and all of it comes back.
+    {
+        session_logic other(s.common, s.admit(s.another("two")), 3, 1);
+        s.put(frame(2, 1, op::allocate, pack(u(1), u(1000), u(8), u(1))), &other);
+        CHECK(replies(sent(s.out)).at(0).status == 0);
+    }
+    CHECK(s.say(op::unshare, pack("x")).status == 0);
+    CHECK(say(op::share, pack(b.first, b.bytes, "z")).status == 0);
+    CHECK(s.say(op::end_batch, pack(u(1))).status == 0);
+    CHECK(say(op::allocate, pack(u(2), u(600), u(8), u(1))).status == 0);
+    second.end();
+    s.logic.end();
+    check_nothing_left(*s.whose);
+}
+
+TEST_CASE("all tenants together have limits, too") {
+    auto const all = limits({{resource::bytes, 1000}});
+    script<>   s;
+    auto const together = std::make_shared<tenure::detail::meter>(all);
+    auto const one      = std::make_shared<tenure::detail::tenant>("one", amounts{}, together),
+               two      = std::make_shared<tenure::detail::tenant>("two", amounts{}, together);
+    session_logic a(s.common, s.admit(one), 5, 1), b(s.common, s.admit(two), 6, 1);
+    auto const    make = [&](session_logic& l, std::uint64_t request, std::uint64_t n) {
+        s.put(frame(request, request - 1, op::allocate, pack(u(1), u(n), u(8), u(1))), &l);
+        return replies(sent(s.out)).at(0);
+    };
+    CHECK(make(a, 2, 700).status == 0);
+    auto const r = make(b, 2, 301);
+    CHECK(r.status == status(errc::limit_exceeded));
+    CHECK(r.body == pack("bytes: the server may have 1000"));
+    CHECK(make(b, 3, 300).status == 0);
+    a.end();
+    CHECK(make(b, 4, 700).status == 0);
+    b.end();
+    CHECK(together->used(resource::bytes) == 0);
+}
+
+TEST_CASE("a block that was freed counts until nobody is at it any more") {
+    script        s(limits({{resource::bytes, 150'000}}));
+    std::uint64_t n = 100'000;
+    auto const    b = s.allocate(4, n);
+    s.put(frame(s.request, s.request - 1, op::read, pack(b.first, b.bytes, u(0), u(n))));
+    ++s.request;
+    s.put(frame(s.request, s.request - 1, op::end_batch, pack(u(4))));
+    ++s.request;
+    CHECK(s.logic.own().blocks() == 0);
+    CHECK(s.whose->own().used(resource::bytes) == n);
+    s.put(frame(s.request, s.request - 1, op::allocate, pack(u(4), u(n), u(8), u(1))));
+    ++s.request;
+    auto const all = replies(sent(s.out));
+    REQUIRE(all.size() == 3);
+    CHECK(all[2].status == status(errc::limit_exceeded));
+    CHECK(s.whose->own().used(resource::bytes) == 0);
+    CHECK(s.say(op::allocate, pack(u(4), u(n), u(8), u(1))).status == 0);
+    s.logic.end();
+    check_nothing_left(*s.whose);
+}
+
+TEST_CASE("a block is trimmed: what it lost is nobody's") {
+    script     s;
+    auto const b    = s.allocate(1, 160, 4);
+    auto const none = status(errc::no_such_block), range = status(errc::out_of_range);
+    CHECK(s.say(op::trim, pack(b.first, u(130), u(1), u(b.first + 1), u(0), u(1))).status == 0);
+    CHECK(s.say(op::usage).body == pack(u(130 + 0 + 320), u(4), u(0)));
+    CHECK(s.whose->own().used(resource::bytes) == 640);  // as the store holds them
+    CHECK(s.say(op::read, pack(b.first, u(160), u(0), u(1))).status == none);
+    CHECK(s.say(op::read, pack(b.first, u(130), u(0), u(130))).status == 0);
+    CHECK(s.say(op::read, pack(b.first, u(130), u(0), u(131))).status == range);
+    CHECK(s.say(op::read, pack(b.first, u(130), u(130), u(1))).status == range);
+    CHECK(s.say(op::write, pack(b.first, u(130), u(129), u(2)), pattern(2)).status == range);
+    auto const other = u(b.first + 2);
+    CHECK(s.say(op::copy, pack(b.first, u(130), other, u(160), u(100), u(0), u(31))).status == range);
+    CHECK(s.say(op::copy, pack(other, u(160), b.first, u(130), u(0), u(100), u(31))).status == range);
+    CHECK(s.say(op::copy, pack(other, u(160), b.first, u(130), u(0), u(100), u(30))).status == 0);
+    CHECK(s.say(op::grant, pack(b.first, u(130), u(100), u(31))).status == range);
+
+    // Not larger, not twice as it was, nor what somebody else may be at.
+    CHECK(s.say(op::trim, pack(b.first, u(131), u(1))).status == none);
+    CHECK(s.say(op::trim, pack(u(b.first + 4), u(1), u(1))).status == none);
+    CHECK(s.say(op::trim, pack(b.first, u(130), u(1))).status == 0);
+    CHECK(s.say(op::share, pack(other, u(160), "x")).status == 0);
+    CHECK(s.say(op::trim, pack(other, u(100), u(1))).status == none);
+
+    // It moves, is found and is freed by its new size.
+    CHECK(s.say(op::transfer, pack(u(2), b.first, u(160), u(1))).status == none);
+    CHECK(s.say(op::transfer, pack(u(2), b.first, u(130), u(1))).status == 0);
+    CHECK(s.say(op::share, pack(b.first, u(130), "y")).status == 0);
+    session_logic guest(s.common, s.admit(s.another("two")), 2, 1);
+    s.put(frame(2, 1, op::open, pack("y")), &guest);
+    CHECK(replies(sent(s.out)).at(0).body == pack(b.first, u(130)));
+    s.put(frame(3, 2, op::read, pack(b.first, u(130), u(0), u(131))), &guest);
+    CHECK(replies(sent(s.out)).at(0).status == range);
+    CHECK(s.say(op::deallocate, pack(b.first, u(160), u(1))).status == none);
+    CHECK(s.say(op::deallocate, pack(b.first, u(130), u(1))).status == 0);
+    CHECK(s.say(op::end_batch, pack(u(1))).body == pack(u(0), u(0), u(0)));
+    CHECK(s.store->usage() == tenure::store_usage{});
+    s.logic.version = 1;
+    CHECK(s.put(frame(s.request, s.request - 1, op::trim)) == next::over);
+    s.logic.end();
+    guest.end();
+    check_nothing_left(*s.whose);
+}
+
+TEST_CASE("wrong tokens are looked at slowly, from one place and from all") {
+    using namespace tenure::detail;
+    attempts   a({3, 1}, {5, 2});
+    auto const begin = attempts::clock::time_point(1000h);
+    auto const wait  = [&](char const* place, std::chrono::milliseconds at) { return a.begin(place, begin + at); };
+    for (int i = 0; i < 3; ++i) CHECK(wait("one", 0ms).count() == 0);
+    CHECK(wait("one", 0ms) > 999ms);
+    CHECK(wait("one", 0ms) < 1001ms);
+    CHECK(wait("one", 400ms) > 599ms);  // who asks again has lost nothing
+    CHECK(wait("one", 1001ms).count() == 0);
+    CHECK(wait("one", 1001ms).count() != 0);
+
+    // A right one costs nothing.
+    for (int i = 0; i < 100; ++i) {
+        CHECK(wait("two", 1001ms).count() == 0);
+        a.right("two");
+    }
+    // From many places: five at once, and then two a second.
+    int passed = 0;
+    for (int i = 0; i < 100; ++i) passed += wait(("place " + std::to_string(i)).c_str(), 20s).count() == 0;
+    CHECK(passed == 5);
+    passed = 0;
+    for (int i = 0; i < 1000; ++i)
+        passed += wait(("place " + std::to_string(i)).c_str(), 20s + 10ms * i).count() == 0;
+    CHECK(passed >= 19);
+    CHECK(passed <= 20);
+    for (std::size_t i = 0; i < 3 * attempts::most_places; ++i) wait(("x" + std::to_string(i)).c_str(), 40s);
+    CHECK(a.places() <= attempts::most_places);
+
+    // No limit.
+    attempts none({0, 0}, {0, 0});
+    for (int i = 0; i < 1000; ++i) CHECK(none.begin("one", begin).count() == 0);
+}
+
+TEST_CASE("those who have not said who they are: so many, and a quarter from one place") {
+    auto const                                   v = std::make_shared<tenure::detail::visitors>(8);
+    std::vector<tenure::detail::visitors::visit> all;
+    for (char const* const place : {"a", "a", "b", "b", "c", "c", "d"}) {
+        all.push_back(v->enter(place));
+        CHECK(all.back());
+    }
+    CHECK(!v->enter("a"));
+    CHECK(v->enter("d"));
+    all.push_back(v->enter("d"));
+    CHECK(!v->enter("e"));
+    all.erase(all.begin());
+    CHECK(v->enter("e"));
+    all.clear();
+    CHECK(v->count() == 0);
 }
 
 // ---- over sockets
@@ -792,7 +1142,7 @@ TEST_CASE("hello, in all its ways") {
     {
         raw c(at);
         REQUIRE(c.greet({}, "open sesame").status == 0);
-        CHECK(c.welcome.version == 1u);
+        CHECK(c.welcome.version == 2u);
         CHECK(c.welcome.resumed == 0u);
         CHECK(c.welcome.lease == 30'000u);
         CHECK(c.welcome.in_flight == 17u);
@@ -815,9 +1165,11 @@ TEST_CASE("hello, in all its ways") {
     for (std::string_view const token : {"", "open sesam", "open sesame!", "open sesamE"})
         refused(raw::greeting(1, {}, token), errc::access_denied);
     protocol::hello_request h;
-    h.oldest = h.newest = 2;
+    h.oldest = h.newest = 3;
     refused(raw::greeting(1, h, "another"), errc::newer_format);
-    h.oldest = 1;
+    h.oldest = h.newest = 0;
+    refused(raw::greeting(1, h, "another"), errc::newer_format);
+    h.oldest = 1, h.newest = 3;
     CHECK(raw(at).greet(h, "another").status == 0);
     h         = {};
     h.purpose = 1;
@@ -835,6 +1187,188 @@ TEST_CASE("hello, in all its ways") {
     refused(frame(1, 0, op::renew), errc::protocol_error);
     refused(bytes(32), errc::protocol_error);
     CHECK(s.eventually([&] { return s.server.status().connections == 0; }));
+}
+
+/// What a server tells its log.
+struct diary {
+    void operator()(tenure::server_event const& e) {
+        std::scoped_lock const guard(lock);
+        all.push_back(e);
+    }
+    std::uint64_t count(tenure::server_event::kind what, bool with_left_out) {
+        std::scoped_lock const guard(lock);
+        std::uint64_t          n = 0;
+        for (auto const& e : all) n += (e.what == what) + (with_left_out ? e.left_out : 0);
+        return n;
+    }
+    std::mutex                        lock;
+    std::vector<tenure::server_event> all;
+};
+
+TEST_CASE("who guesses tokens waits; who knows one gets in from elsewhere, and goes on from anywhere") {
+    auto const             heard = std::make_shared<diary>();
+    tenure::server_options o;
+    o.tokens.add("ann", "open sesame");
+    o.log           = [heard](tenure::server_event const& e) { (*heard)(e); };
+    o.hello_timeout = 300ms;
+    o.wrong_tokens  = {.at_once = 5, .a_second = 1};
+    running    s(o);
+    auto const at = s.unix_socket();
+    raw        known(at);
+    CHECK(known.greet({}, "open sesame").status == 0);
+
+    auto const begin   = std::chrono::steady_clock::now();
+    int        looked  = 0;
+    int const  guesses = 60;
+    for (int i = 0; i < guesses; ++i) {
+        raw c(at);
+        c.put(raw::greeting(1, {}, "guess"));
+        protocol::frame_header h;
+        if (i > 10) {
+            c.cut();  // does not even wait
+            continue;
+        }
+        if (!c.get(std::as_writable_bytes(std::span(&h, 1)))) continue;  // it waited, and was closed
+        CHECK(h.status == status(errc::access_denied));
+        ++looked;
+    }
+    auto const seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    CHECK(looked >= 5);
+    CHECK(looked <= 5 + seconds + 1);
+    CHECK(s.eventually([&] { return s.server.status().connections == 1; }));
+
+    // Its place is the guesser's, but it has a session.
+    raw again(at);
+    again.request = known.request;
+    CHECK(again.greet(known.known(), "open sesame").status == 0);
+    CHECK(again.welcome.resumed == 1u);
+    CHECK(heard->count(tenure::server_event::kind::refused, true) >= static_cast<std::uint64_t>(looked));
+}
+
+TEST_CASE("refusals are told a few times a second") {
+    std::vector<tenure::server_event> told;
+    tenure::detail::event_log         log([&](tenure::server_event const& e) { told.push_back(e); });
+    auto const                        now   = tenure::detail::event_log::clock::time_point(1000h);
+    auto const                        event = [](tenure::server_event::kind k) {
+        return tenure::server_event{k, "somebody", {}, {}, 0, 0, 0, make_error_code(errc::access_denied), 0};
+    };
+    for (int i = 0; i < 10'000; ++i) log.tell(event(tenure::server_event::kind::refused), now);
+    CHECK(told.size() == 20);
+    log.tell(event(tenure::server_event::kind::opened), now);
+    CHECK(told.size() == 21);
+    CHECK(told.back().left_out == 9980);
+    log.tell(event(tenure::server_event::kind::refused), now + 10s);
+    CHECK(told.size() == 22);
+    CHECK(told.back().left_out == 0);
+}
+
+TEST_CASE("a session is its tenant's: its secret is not enough") {
+    auto const             heard = std::make_shared<diary>();
+    tenure::server_options o;
+    o.tokens.add("ann", "hers");
+    o.tokens.add("bob", "his");
+    o.tokens.add("", "one");
+    o.tokens.add("", "another");
+    o.tokens.add("ann", "her new one");
+    o.log = [heard](tenure::server_event const& e) { (*heard)(e); };
+    running    s(o);
+    auto const at    = s.unix_socket();
+    auto const tries = [&](std::string_view mine, std::string_view then) {
+        raw c(at);
+        CHECK(c.greet({}, mine).status == 0);
+        auto const b = c.allocate(1, 100);
+        raw        d(at);
+        d.request      = c.request;
+        auto const was = d.greet(c.known(), then).status;
+        if (was == 0) {
+            CHECK(d.welcome.resumed == 1u);
+            CHECK(d.say(op::read, pack(b.first, b.bytes, u(0), u(100))).status == 0);
+        } else {
+            CHECK(d.over());
+            CHECK(c.say(op::read, pack(b.first, b.bytes, u(0), u(100))).status == 0);  // it does not notice
+        }
+        return was;
+    };
+    CHECK(tries("hers", "his") == status(errc::access_denied));
+    CHECK(tries("one", "another") == status(errc::access_denied));
+    CHECK(tries("hers", "hers") == 0);
+    CHECK(tries("hers", "her new one") == 0);  // the same person's
+    CHECK(heard->count(tenure::server_event::kind::refused, false) == 2);
+}
+
+TEST_CASE("limits over sockets: two sessions of a token are one tenant") {
+    auto const             heard = std::make_shared<diary>();
+    tenure::server_options o;
+    o.tokens.add("ann", "hers");
+    o.tokens.add("bob", "his");
+    o.quota = {.bytes = 1000, .buffers = 3, .sessions = 2};
+    o.log   = [heard](tenure::server_event const& e) { (*heard)(e); };
+    running    s(o);
+    auto const at = s.unix_socket();
+    auto const a  = std::make_unique<raw>(at);
+    raw        b(at), c(at), d(at);
+    CHECK(a->greet({}, "hers").status == 0);
+    CHECK(b.greet({}, "hers").status == 0);
+    auto const r = c.greet({}, "hers");
+    CHECK(r.status == status(errc::limit_exceeded));
+    CHECK(r.body == pack("limit exceeded: sessions of one tenant"));
+    CHECK(d.greet({}, "his").status == 0);
+    a->allocate(1, 600);
+    CHECK(b.say(op::allocate, pack(u(1), u(600), u(8), u(1))).status == status(errc::limit_exceeded));
+    d.allocate(1, 1000);
+    auto const all = s.server.status();
+    REQUIRE(all.tenants.size() == 2);
+    CHECK(all.tenants[0].name == "token \"ann\"");
+    CHECK(all.tenants[0].figures[0].used == 600);
+    CHECK(all.tenants[0].figures[0].most == 1000);
+    CHECK(all.figures[0].used == 1600);
+    CHECK(all.figures[0].most > 1000);  // there is a limit by default,
+    CHECK(all.figures[8].used > 0);     // and of bookkeeping
+    CHECK(all.figures[8].most > 1 << 20);
+    CHECK(all.to_json().find("\"most\":1000") != std::string::npos);
+    CHECK(heard->count(tenure::server_event::kind::limited, false) == 1);
+    CHECK(heard->count(tenure::server_event::kind::refused, false) == 1);
+
+    // A session that is over gives back what it had, and its place.
+    CHECK(a->say(op::goodbye).status == 0);
+    CHECK(b.say(op::allocate, pack(u(1), u(600), u(8), u(1))).status == 0);
+    raw e(at);
+    CHECK(e.greet({}, "hers").status == 0);
+
+    // A client that is told says which limit it was.
+    CHECK(b.say(op::goodbye).status == 0);
+    tenure::client_options mine;
+    mine.tokens.add("", "hers");
+    auto const store = tenure::remote_store::connect(tenure::endpoint(at), mine);
+    CHECK(store->last_limit().empty());
+    CHECK(store->allocate(1001, 8).error() == errc::limit_exceeded);
+    CHECK(store->last_limit() == "bytes: one tenant may have 1000");
+    check_throws(errc::limit_exceeded, {"sessions of one tenant"},
+                 [&] { tenure::remote_store::connect(tenure::endpoint(at), mine); });
+}
+
+TEST_CASE("who does not take the answers holds no more than the tenant's queue, and goes on") {
+    tenure::server_options o;
+    o.quota = {.queued_bytes = 1 << 20};
+    running<not_addressable>          s(o);
+    auto const                        at = s.unix_socket();
+    std::size_t const                 n  = 60'000;
+    std::vector<std::unique_ptr<raw>> all;
+    for (int i = 0; i < 6; ++i) {
+        auto& c = *all.emplace_back(std::make_unique<raw>(at));
+        c.greet();
+        auto const b = c.allocate(0, n);
+        for (int k = 0; k < 100; ++k) c.put(frame(c.request++, 1, op::read, pack(b.first, b.bytes, u(0), u(n))));
+    }
+    auto const queued = [&] { return s.server.status().figures[tenure::detail::index_of(resource::queued)].used; };
+    auto const bounded = [&] { return queued() <= (1 << 20) + 6 * (std::uint64_t{256} << 10); };
+    for (int i = 0; i < 200; ++i) CHECK(bounded());
+    for (auto const& c : all) {
+        for (int k = 0; k < 100; ++k) CHECK(c->answer().payload.size() == n);
+        CHECK(bounded());
+    }
+    all.clear();
+    CHECK(s.eventually([&] { return queued() == 0; }));
 }
 
 TEST_CASE("a session goes on where its connection was cut") {
@@ -1108,6 +1642,7 @@ private:
         std::FILE* const q = std::fopen(key(file).c_str(), "w");
         ::PEM_write_PrivateKey(q, k.get(), nullptr, nullptr, 0, nullptr, nullptr);
         std::fclose(q);
+        ::chmod(key(file).c_str(), 0600);
         return {std::move(c), std::move(k)};
     }
 
@@ -1159,6 +1694,11 @@ TEST_CASE("TLS: who is who on both sides") {
     check_throws(std::error_code(ENOENT, std::system_category()), {"/nowhere"},
                  [&] { tenure::tls_server(tenure::tls_files{"/nowhere", c.key("server"), {}}); });
 
+    ::chmod(c.key("server").c_str(), 0640);
+    check_throws(errc::access_denied, {c.key("server"), "chmod 600"}, [&] { server(true); });
+    check_throws(errc::access_denied, {c.key("server"), "chmod 600"},
+                 [&] { tenure::tls_client(tenure::tls_files{c.pem("server"), c.key("server"), {}}); });
+    ::chmod(c.key("server").c_str(), 0600);
     o.tls = server(true);
     running to(o);
     auto    there = to.server.listen(tenure::endpoint("tls:127.0.0.1:0"));

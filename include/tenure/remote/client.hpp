@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -80,7 +81,7 @@ public:
         if (core_->driver.is_parents()) return make_error_code(errc::forked);
         waiting c;
         detail::remote::ask_blocks(c, batch, bytes, alignment);
-        if (auto const b = core_->spare.take({batch, bytes, alignment}, c.count)) return *b;
+        if (auto const b = core_->take(c)) return *b;
         if (auto const why = run(c)) return why;
         return c.made;
     }
@@ -160,6 +161,10 @@ public:
     }
 
     std::string describe() const { return core_->to.to_text(); }
+
+    /// After errc::limit_exceeded: which of the server's limits was met last, in its words ("buffers: one tenant
+    /// may have 4194304"). Empty: none, or the server does not say. Waits for nothing.
+    std::string last_limit() const { return core_->driver.state().limit().text(); }
 
     /// Tells the server, which frees all of it. Afterwards everything is store_closed. Waits for a second at most.
     /// disconnected, timed_out: whether it heard is not known; then it frees all within a lease.
@@ -256,7 +261,16 @@ private:
     /// What the store's thread may outlive the store with.
     struct core {
         core(endpoint const& e, client_options&& o)
-            : to(e), options(std::move(o)), spare(options.ahead), driver(to, options, spare) {}
+            : to(e), options(std::move(o)), spare(options.ahead, options.in_flight), driver(to, options, spare) {}
+
+        /// A block that is there; else the call asks for it.
+        std::optional<block> take(call& c) noexcept {
+            detail::remote::stash::wanted ask;
+            auto const                    b = spare.take({c.batch, c.length, c.alignment}, ask);
+            c.count                         = ask.count;
+            c.room                          = ask.bytes;
+            return b;
+        }
 
         endpoint const         to;
         client_options const   options;
@@ -278,9 +292,9 @@ public:
         c.deadline = now() + core_->options.connect_timeout;
         core_->driver.run(c);
         if (c.error) {
-            auto const why = core_->driver.state().last_trouble();
-            throw error(c.error, "no connection to " + describe() +
-                                     (why && why != c.error ? " (" + why.message() + ")" : ""));
+            auto const why  = core_->driver.state().last_trouble();
+            auto const more = why && why != c.error ? why.message() : last_limit();
+            throw error(c.error, "no connection to " + describe() + (more.empty() ? "" : " (" + more + ")"));
         }
         thread_ = std::thread([core = core_] { core->driver.serve(); });
     }
@@ -314,7 +328,7 @@ private:
                 asked* const c = asked::make(core->driver, std::move(handler), fill);
                 c->deadline    = now() + core->options.timeout;
                 if (c->what == operation::allocate) {
-                    if (auto const b = core->spare.take({c->batch, c->length, c->alignment}, c->count)) {
+                    if (auto const b = core->take(*c)) {
                         c->made = *b;
                         c->past = true;
                         return c->deliver();

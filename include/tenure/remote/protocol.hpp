@@ -24,14 +24,16 @@ using u16 = boost::endian::little_uint16_t;
 using u32 = boost::endian::little_uint32_t;
 using u64 = boost::endian::little_uint64_t;
 
-inline constexpr std::uint16_t       version = 1;
-inline constexpr std::array<char, 8> magic   = {'t', 'e', 'n', 'u', 'r', 'e', ' ', 'R'};
+inline constexpr std::uint16_t       version = 2, oldest_version = 1;
+inline constexpr std::array<char, 8> magic = {'t', 'e', 'n', 'u', 'r', 'e', ' ', 'R'};
 
 /// What nobody may exceed, whatever was agreed: a frame is refused by its header.
 inline constexpr std::uint32_t most_body = 1 << 20, most_payload = 16 << 20;
 /// Of the body of a hello, which comes from anybody.
 inline constexpr std::uint32_t most_hello = 4096;
 inline constexpr std::size_t   most_name = 255, most_token = 1024;
+/// Of the text that says which limit there is.
+inline constexpr std::uint32_t most_reason = 255;
 
 enum class operation : std::uint16_t {
     hello      = 1,   ///< hello_request, name, token -> hello_reply
@@ -51,6 +53,7 @@ enum class operation : std::uint16_t {
     grant      = 15,  ///< range_request -> ticket: who shows it may write there, once
     send       = 16,  ///< send_request, endpoint -> nothing: the server writes to another one
     status     = 17,  ///< nothing -> text, as JSON; for the owner of the server's socket
+    trim       = 18,  ///< block_run... -> nothing: blocks that have so many bytes from now on; since version 2
 };
 
 inline constexpr std::uint16_t is_reply = 0x8000;
@@ -71,7 +74,7 @@ enum class purpose : std::uint16_t { session = 0, ticket = 1 };
 
 struct hello_request {
     std::array<char, 8> magic{protocol::magic};
-    u16                 oldest = version, newest = version;  ///< that the client speaks
+    u16                 oldest = oldest_version, newest = version;  ///< that the client speaks
     u16                 purpose     = 0;
     u16                 name_bytes  = 0;  ///< of what the client calls itself: for people
     u16                 token_bytes = 0;

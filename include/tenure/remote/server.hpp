@@ -27,8 +27,8 @@ namespace tenure {
 
 /// Exports a store to other processes: docs/protocol.md says how, remote/client.hpp is the other side. A client's
 /// blocks are its own, and zeros when it gets them; when it is gone for a lease they are freed, all of a batch
-/// with one call of the store. Nothing happens unless somebody runs the executor; several threads may. The store's
-/// calls are made on them.
+/// with one call of the store. What its tenant and all tenants together may have is limited: server_options.
+/// Nothing happens unless somebody runs the executor; several threads may. The store's calls are made on them.
 ///
 ///     boost::asio::io_context io;
 ///     tenure::buffer_server   server(io.get_executor(), store);
@@ -43,7 +43,7 @@ public:
         hub_->status = [h = std::weak_ptr(hub_)]() -> result<std::string> {
             auto const self = h.lock();
             if (!self) return make_error_code(errc::store_closed);
-            return status_of(*self, most_clients).to_json();
+            return status_of(*self, most_clients, most_tenants).to_json();
         };
     }
     /// The same, of any store.
@@ -98,7 +98,9 @@ public:
     }
 
     /// O(clients). May be a moment old.
-    server_status status() const { return status_of(*hub_, static_cast<std::size_t>(-1)); }
+    server_status status() const {
+        return status_of(*hub_, static_cast<std::size_t>(-1), static_cast<std::size_t>(-1));
+    }
 
 private:
     /// The store is there as long as its blocks are asked for.
@@ -113,9 +115,19 @@ private:
         return options;
     }
 
-    static constexpr std::size_t most_clients = 2'000;  ///< that surely fit in a frame
+    static constexpr std::size_t most_clients = 700, most_tenants = 300;  ///< that surely fit in a frame
+    static constexpr std::size_t most_name = 255;  ///< of a tenant's name, which a certificate makes long
 
-    static server_status status_of(detail::hub& h, std::size_t most) {
+    static std::vector<server_status::figure> figures_of(detail::meter const& m) {
+        std::vector<server_status::figure> out;
+        for (std::size_t i = 0; i < detail::resources; ++i) {
+            auto const r = static_cast<detail::resource>(i);
+            out.push_back({std::string(detail::resource_names[i]), m.used(r), m.most(r)});
+        }
+        return out;
+    }
+
+    static server_status status_of(detail::hub& h, std::size_t most, std::size_t tenants) {
         server_status out;
         auto const&   store = h.parts().store;
         auto const    used  = store->get().usage();
@@ -126,11 +138,17 @@ private:
         out.buffers         = used.blocks;
         out.capacity        = used.capacity;
         out.unfreed         = store->unfreed_blocks().blocks;
+        out.figures         = figures_of(*h.parts().all);
         for (auto const& s : h.sessions()) {
             if (out.clients.size() == most) break;
             auto const& own = s->figures;
-            out.clients.push_back(
-                {s->number, s->client, s->peer, s->token, own.connected, own.bytes, own.buffers, own.batches});
+            out.clients.push_back({s->number, s->client, s->peer, s->token,
+                                   s->logic.whose()->name.substr(0, most_name), own.connected, own.bytes,
+                                   own.buffers, own.batches});
+        }
+        for (auto const& t : h.tenants()) {
+            if (out.tenants.size() == tenants) break;
+            out.tenants.push_back({t->name.substr(0, most_name), figures_of(t->own())});
         }
         return out;
     }

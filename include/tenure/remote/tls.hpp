@@ -5,13 +5,19 @@
 // Opt-in: needs OpenSSL (Debian: libssl-dev) at compile time and to link: OpenSSL::SSL.
 
 #include <array>
+#include <cerrno>
 #include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include <sys/stat.h>
+
+#include <openssl/bio.h>
+#include <openssl/evp.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 
@@ -103,6 +109,7 @@ protected:
         ::SSL_CTX_set_session_cache_mode(context_.native_handle(), SSL_SESS_CACHE_OFF);
         if (!files.certificate.empty() || server) {
             with(files.certificate, [&](auto& p, auto& ec) { context_.use_certificate_chain_file(p, ec); });
+            check_key(files.key);
             with(files.key,
                  [&](auto& p, auto& ec) { context_.use_private_key_file(p, boost::asio::ssl::context::pem, ec); });
         }
@@ -117,18 +124,38 @@ protected:
     }
 
 private:
-    /// The name in the certificate.
+    /// Whom the certificate is for: its subject, as RFC 4514 writes it, and where that is empty or long its
+    /// fingerprint. Printable. Empty: none was shown.
     static std::string peer_of(boost::asio::ssl::stream<plain_transport::socket>& s) {
         std::unique_ptr<::X509, decltype(&::X509_free)> const shown(::SSL_get1_peer_certificate(s.native_handle()),
                                                                     &::X509_free);
         if (!shown) return {};
-        std::array<char, 256> name{};
-        int const n = ::X509_NAME_get_text_by_NID(::X509_get_subject_name(shown.get()), NID_commonName, name.data(),
-                                                  static_cast<int>(name.size()));
-        std::string out(name.data(), n > 0 ? static_cast<std::size_t>(n) : 0);
-        for (char& c : out)
-            if (c < ' ' || c > '~') c = '?';
-        return out.empty() ? "a certificate" : out;
+        std::unique_ptr<::BIO, decltype(&::BIO_free)> const text(::BIO_new(::BIO_s_mem()), &::BIO_free);
+        if (text &&
+            ::X509_NAME_print_ex(text.get(), ::X509_get_subject_name(shown.get()), 0, XN_FLAG_RFC2253) > 0) {
+            char*      at = nullptr;
+            long const n  = BIO_get_mem_data(text.get(), &at);
+            if (n > 0)
+                return std::string(at, static_cast<std::size_t>(n));  // RFC 2253 escapes what is not printable
+        }
+        std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+        unsigned                                   size = 0;
+        if (!::X509_digest(shown.get(), ::EVP_sha256(), digest.data(), &size)) return "unnamed";
+        std::string out = "sha256:";
+        for (unsigned i = 0; i < size; ++i) {
+            out += "0123456789abcdef"[digest[i] >> 4];
+            out += "0123456789abcdef"[digest[i] & 15];
+        }
+        return out;
+    }
+
+    /// Who can read it can pretend to be its owner.
+    static void check_key(std::string const& path) {
+        struct ::stat about{};
+        if (::stat(path.c_str(), &about) != 0)
+            throw error(std::error_code(errno, std::system_category()), "TLS: " + path);
+        if ((about.st_mode & 077) != 0)
+            throw error(errc::access_denied, "TLS: private key " + path + " can be read by others; chmod 600 it");
     }
 
     boost::asio::ssl::stream_base::handshake_type role_;
@@ -139,7 +166,8 @@ private:
 /// Of a server: shows its certificate, and asks for the clients' if there are authorities.
 class tls_server final : public tls {
 public:
-    /// Throws what OpenSSL says, with the file that it says it of.
+    /// Throws what OpenSSL says, with the file that it says it of; access_denied if others than the owner may read
+    /// or write the key's file.
     explicit tls_server(tls_files const& files) : tls(boost::asio::ssl::stream_base::server, files) {}
 };
 

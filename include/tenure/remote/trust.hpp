@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -100,12 +102,19 @@ public:
 
     bool empty() const noexcept { return all_.empty(); }
 
-    /// Whose it is; null: nobody's. All of them are compared, each in constant time.
+    /// Which it is; null: none of them. All of them are compared, each in constant time.
+    std::optional<std::size_t> index_of(std::span<std::byte const> token) const noexcept {
+        std::optional<std::size_t> which;
+        for (std::size_t i = 0; i < all_.size(); ++i)
+            if (detail::same_secret(std::as_bytes(std::span(all_[i].token)), token)) which = i;
+        return which;
+    }
+    std::string const& name(std::size_t index) const noexcept { return all_[index].name; }
+
+    /// Whose it is; null: nobody's.
     std::string const* find(std::span<std::byte const> token) const noexcept {
-        std::string const* whose = nullptr;
-        for (auto const& [name, known] : all_)
-            if (detail::same_secret(std::as_bytes(std::span(known)), token)) whose = &name;
-        return whose;
+        auto const which = index_of(token);
+        return which ? &all_[*which].name : nullptr;
     }
 
     /// The first: what a client shows.

@@ -15,11 +15,17 @@
 
 namespace tenure::detail::remote {
 
+/// Whether an error may have a body of that size: only a limit has one, a text that says which it is.
+inline bool may_refuse(protocol::frame_header const& h) noexcept {
+    return h.body == 0 || (h.status == protocol::status_of(make_error_code(errc::limit_exceeded)) &&
+                           h.body <= protocol::most_reason);
+}
+
 /// Whether a header may be that of the answer to this request. The server may be anybody.
 inline bool is_answer(protocol::frame_header const& h, request const& r) noexcept {
     using enum protocol::operation;
     if (h.operation != (r.header.operation | protocol::is_reply) || h.settled != 0 || r.early) return false;
-    if (h.status != 0) return h.body == 0 && h.payload == 0;
+    if (h.status != 0) return may_refuse(h) && h.payload == 0;
     if (h.payload != r.expected) return false;
     switch (r.operation()) {
     case allocate: return h.body == sizeof(protocol::block_run);
@@ -101,8 +107,9 @@ private:
             return false;
         std::uint64_t first = run->first, n = run->count;
         if (r.of) {
-            r.of->made = {first++, static_cast<std::size_t>(run->bytes)};
+            r.of->made = {first++, r.of->length};
             --n;
+            spare.came_for(r.of->made, static_cast<std::size_t>(run->bytes), asked.batch);
         }
         r.bytes  = static_cast<std::int64_t>(run->bytes * run->count);
         r.blocks = static_cast<std::int64_t>(run->count);

@@ -16,10 +16,10 @@ namespace tenure::detail::remote {
 /// Fill in what a call asks for, whether its caller blocks or not.
 
 inline void ask_blocks(call& c, std::uint64_t batch, std::size_t bytes, std::size_t alignment) noexcept {
-    c.what      = protocol::operation::allocate;
-    c.batch     = batch;
-    c.length    = bytes;
-    c.alignment = alignment;
+    c.what   = protocol::operation::allocate;
+    c.batch  = batch;
+    c.length = c.room = bytes;
+    c.alignment       = alignment;
 }
 
 inline void ask_many(call& c, protocol::operation what, std::span<block const> many,

@@ -33,6 +33,7 @@ struct call {
     std::span<block const> many;
     std::uint64_t          batch     = 0;
     std::size_t            alignment = 0, count = 1;
+    std::size_t            room = 0;  ///< of allocations: bytes of each to ask for, `length` or more
     protocol::key          ticket{};
     std::string            text;            ///< a name, an endpoint; what the server's status is
     bool                   beyond = false;  ///< the range is not in the block: asks only whether that lives

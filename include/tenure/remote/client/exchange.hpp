@@ -15,6 +15,7 @@
 #include <tenure/remote/client/inbox.hpp>
 #include <tenure/remote/client/outbox.hpp>
 #include <tenure/remote/client/pieces.hpp>
+#include <tenure/remote/client/reason.hpp>
 
 namespace tenure::detail::remote {
 
@@ -71,6 +72,8 @@ public:
     bool              expects() const noexcept { return !window_.empty(); }
     bool              expects_much() const noexcept { return asked_ >= large; }
     accounts const&   held() const noexcept { return held_; }
+    reason&           limit() noexcept { return limit_; }
+    reason const&     limit() const noexcept { return limit_; }
 
     // Sessions --------------------------------------------------------------------------------------------------
 
@@ -137,6 +140,9 @@ public:
         out_.restart();
     }
 
+    /// The server knows how to trim blocks.
+    void trims(bool knows) noexcept { spare_.round(knows); }
+
     void renew() noexcept {
         renew_ = true;
         spare_.sweep(false);
@@ -175,6 +181,7 @@ public:
             } else {
                 if (body.size() < h->body) return more;
                 in.skip(sizeof *h + h->body);
+                if (h->status != 0 && h->body != 0) limit_.say(body.first(h->body));
                 if (!r->outcome && !reader_of_answers{ids_, held_, spare_, window_}.take(*r, body.first(h->body)))
                     return nonsense;
                 in.expect(r->memory, h->payload);
@@ -266,6 +273,14 @@ private:
         using enum protocol::operation;
         request&                           r = window_.fresh();
         std::array<protocol::block_run, 3> runs;
+        // Whatever else is asked may name these; but for the end of their batch.
+        call* const next = queue_.first();
+        if (spare_.has_trims() && next && next->what == end_batch) spare_.forget_trims(next->batch);
+        if (spare_.has_trims() && (next || renew_ || spare_.has_many_trims()) && pieces::tell_trims(r, spare_)) {
+            commit(r);
+            return true;
+        }
+        window_.fresh();
         if (std::size_t const n = spare_.leaving(runs)) {
             pieces::give_back(r, std::span(runs).first(n));
         } else if (std::exchange(ask_usage_, false)) {
@@ -287,9 +302,11 @@ private:
         auto const            what    = r.operation();
         bool const            several = what == allocate && r.body_as<protocol::allocate_request>().count > 1;
         asked_ -= r.expected;
+        if (what == trim) spare_.trimmed(-r.bytes);
         if (!outcome) held_.changed(r.number(), r.bytes, r.blocks);
         else if (several) spare_.failed(kind_of(r));
-        else if (what == deallocate || what == end_batch) (c && !c->ends_early ? c->ask_usage : ask_usage_) = true;
+        else if (what == deallocate || what == end_batch || what == trim)
+            (c && !c->ends_early ? c->ask_usage : ask_usage_) = true;
         window_.answered(r);
         if (!c) return;
         --c->under_way;
@@ -313,6 +330,7 @@ private:
             spare_.sweep(true);  // then there may be room for this one
             c.again     = true;
             c.count     = 1;
+            c.room      = c.length;
             c.all_asked = false;
             return;
         }
@@ -330,6 +348,7 @@ private:
     stash&         spare_;
     epochs         ids_;
     accounts       held_;
+    reason         limit_;
     request_window window_;
     outbox         out_{window_, ids_};
     pieces         pieces_{ids_};

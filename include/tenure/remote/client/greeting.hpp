@@ -14,6 +14,7 @@
 
 #include <boost/asio/buffer.hpp>
 
+#include <tenure/remote/client/answers.hpp>
 #include <tenure/remote/client/inbox.hpp>
 #include <tenure/remote/client/options.hpp>
 #include <tenure/remote/protocol.hpp>
@@ -57,9 +58,10 @@ public:
     void wrote(std::size_t n) noexcept { out_ += n; }
 
     struct answer {
-        bool                  sound = true, whole = false;
-        std::error_code       refused;
-        protocol::hello_reply reply;
+        bool                       sound = true, whole = false;
+        std::error_code            refused;
+        std::span<std::byte const> reason;  ///< which limit; in the inbox
+        protocol::hello_reply      reply;
     };
 
     /// What came of the answer to the hello with that number; all of it, once it is whole.
@@ -71,6 +73,7 @@ public:
         a.sound      = h && is_answer(*h, number);
         if (!a.sound || bytes.size() < sizeof *h + h->body) return a;
         a.refused = protocol::error_of(h->status);
+        if (a.refused) a.reason = bytes.subspan(sizeof *h, h->body);
         if (!a.refused) {
             a.reply = *protocol::whole<protocol::hello_reply>(bytes.subspan(sizeof *h, h->body));
             a.sound = is_sound(a.reply);
@@ -97,15 +100,15 @@ private:
     static bool is_answer(protocol::frame_header const& h, std::uint64_t number) noexcept {
         auto const op = static_cast<std::uint16_t>(protocol::operation::hello) | protocol::is_reply;
         return h.operation == op && h.request == number && h.settled == 0 && h.payload == 0 &&
-               h.body == (h.status == 0 ? sizeof(protocol::hello_reply) : 0);
+               (h.status == 0 ? h.body == sizeof(protocol::hello_reply) : may_refuse(h));
     }
 
     /// Whether it can be worked with.
     bool is_sound(protocol::hello_reply const& r) const noexcept {
         bool const same = r.instance == instance_ && r.session == session_;
-        return r.version == protocol::version && r.resumed <= 1 && (r.resumed == 0 || (session_ != 0 && same)) &&
-               r.instance != 0 && r.session != 0 && r.lease != 0 && r.most_body >= protocol::most_hello &&
-               r.most_payload != 0 && r.in_flight != 0;
+        return r.version >= protocol::oldest_version && r.version <= protocol::version && r.resumed <= 1 &&
+               (r.resumed == 0 || (session_ != 0 && same)) && r.instance != 0 && r.session != 0 && r.lease != 0 &&
+               r.most_body >= protocol::most_hello && r.most_payload != 0 && r.in_flight != 0;
     }
 
     std::string const                        name_, token_;

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <span>
 #include <string>
 #include <utility>
@@ -13,6 +15,7 @@
 #include <tenure/remote/client/call.hpp>
 #include <tenure/remote/client/epochs.hpp>
 #include <tenure/remote/client/run_reader.hpp>
+#include <tenure/remote/client/stash.hpp>
 #include <tenure/remote/client/window.hpp>
 
 namespace tenure::detail::remote {
@@ -74,7 +77,7 @@ public:
         case allocate: {
             protocol::allocate_request a;
             a.batch     = c.batch;
-            a.bytes     = c.length;
+            a.bytes     = c.room;
             a.alignment = c.alignment;
             a.count     = c.count;
             r.put(a);
@@ -137,9 +140,32 @@ public:
         case renew:
         case goodbye:
         case usage:
-        case status: break;
+        case status:
+        case trim: break;
         }
         return true;
+    }
+
+    /// Tells of blocks that they are smaller. False: there is nothing to tell.
+    static bool tell_trims(request& r, stash& spare) noexcept {
+        r.header.operation = static_cast<std::uint16_t>(protocol::operation::trim);
+        std::array<protocol::block_run, request::body_room / sizeof(protocol::block_run)> few;
+        std::span<protocol::block_run>                                                    runs = few;
+        try {
+            r.tail.resize(stash::most_trims * sizeof(protocol::block_run));
+            runs = {reinterpret_cast<protocol::block_run*>(r.tail.data()), stash::most_trims};
+        } catch (std::bad_alloc const&) {  // as many as there is room for
+            r.tail.clear();
+        }
+        auto const told = spare.trims(runs);
+        if (r.tail.empty()) {
+            for (auto const& run : runs.first(told.runs)) r.put(run);
+        } else {
+            r.tail.resize(told.runs * sizeof(protocol::block_run));
+            r.header.body += static_cast<std::uint32_t>(r.tail.size());
+        }
+        r.bytes = -told.bytes;
+        return told.runs != 0;
     }
 
     /// Frees what nobody waits for: three runs at most.

@@ -134,6 +134,7 @@ public:
     }
 
     accounts const& held() const noexcept { return calls_.held(); }
+    reason const&   limit() const noexcept { return calls_.limit(); }
     std::uint64_t   capacity() const noexcept { return capacity_.load(std::memory_order_relaxed); }
     std::error_code last_trouble() const noexcept { return trouble_; }  ///< for who could not connect
 
@@ -243,6 +244,7 @@ private:
         using enum exchange::understood;
         auto const said = greeting_.take(in_, hello_);
         if (!said.whole) return said.sound ? more : nonsense;
+        if (!said.reason.empty()) calls_.limit().say(said.reason);
         if (said.refused) lose(said.refused, true);
         else greeted(said.reply);
         return all;
@@ -258,6 +260,7 @@ private:
             end_session(make_error_code(errc::disconnected), true);
             calls_.begin(hello_, same, most, reply.in_flight);
         }
+        calls_.trims(reply.version >= 2);
         greeting_.keep(reply);
         session_ = reply.session;
         lease_   = std::chrono::milliseconds(reply.lease);

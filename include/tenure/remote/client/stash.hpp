@@ -7,57 +7,70 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include <tenure/detail/spin_lock.hpp>
+#include <tenure/remote/client/shelves.hpp>
+#include <tenure/remote/client/size_class.hpp>
 #include <tenure/remote/protocol.hpp>
 
 namespace tenure::detail::remote {
 
-/// Blocks of which allocations are the same: what is asked for is likely asked for again.
-struct block_kind {
-    std::uint64_t batch     = 0;
-    std::size_t   bytes     = 0;
-    std::size_t   alignment = 0;
-
-    friend bool operator==(block_kind const&, block_kind const&) = default;
-};
-
-/// Small blocks that came before anybody asked for them, of a few kinds. The first request of a kind asks for one
-/// block, the next for two, then four: so who makes one pays for one, and who makes many waits rarely. They are
-/// held at the server, and by nobody here. What nobody wants goes back: see leaving(). Thread-safe; a lock for a
-/// few loads and stores.
+/// Small blocks that came before anybody asked for them. The first request of a kind asks for one block, the next
+/// for two, then four: so who makes one pays for one, and who makes many waits rarely. They are held at the server,
+/// and by nobody here. What nobody wants goes back: see leaving().
+///
+/// A few kinds have just the bytes that are asked for. Where there are more sizes, blocks of a class of sizes are
+/// fetched, and become as small as was asked for when they are given: the server hears of it with the next request,
+/// before that (trims()). So each size costs what one size costs, and the server knows every block's true bytes.
+///
+/// Thread-safe; a lock for a few loads and stores.
 class stash {
 public:
-    static constexpr std::size_t largest = 64 << 10;  ///< bytes of a block
-    static constexpr std::size_t most    = 512;       ///< blocks in one request
+    static constexpr std::size_t largest    = 64 << 10;  ///< bytes of a block
+    static constexpr std::size_t most       = 512;       ///< blocks in one request
+    static constexpr std::size_t most_trims = 512;       ///< that wait to be told
 
-    explicit stash(std::size_t ahead) noexcept : ahead_(ahead) {}
+    /// `in_flight`: requests without an answer, at most. Throws bad_alloc.
+    stash(std::size_t ahead, std::size_t in_flight) : ahead_(ahead) {
+        if (ahead == 0) return;
+        by_class_.emplace();
+        trims_.reserve(most_trims + in_flight + 2);
+    }
 
-    /// One of that kind; else, in `ask`, how many to ask the server for. If that is more than one, put() or
-    /// failed() follows.
-    std::optional<block> take(block_kind const& kind, std::size_t& ask) noexcept {
-        ask = 1;
+    /// What to ask a server for.
+    struct wanted {
+        std::size_t count = 1;
+        std::size_t bytes = 0;  ///< of each; more than were asked for: they are to be trimmed
+    };
+
+    /// One of that kind; else what to ask the server for. If that is more than one block, put() or failed()
+    /// follows.
+    std::optional<block> take(block_kind const& kind, wanted& ask) noexcept {
+        ask = {1, kind.bytes};
         if (kind.bytes > largest || ahead_ == 0) return {};
         std::scoped_lock const guard(lock_);
-        shelf*                 s = find(kind);
-        if (!s) s = make(kind);
+        shelf*                 s = exact_.find(kind);
+        if (!s) s = exact_.try_make(kind, now_, [this](shelf& old) { return empty(old); });
+        bool const rounds = !s && rounds_;
+        if (rounds) s = shelf_of_class(kind);
         if (!s) return {};
         s->used = ++now_;
         if (s->runs != 0) {
-            spare_run&  r = s->run[s->runs - 1];
-            block const b{r.first++, kind.bytes};
-            if (--r.count == 0) --s->runs;
-            count(kind.bytes, -1);
+            if (rounds && !may_trim()) return {};
+            block const b{s->take(), kind.bytes};
+            count(s->kind.bytes, -1);
+            trim(b, s->kind.bytes, kind.batch);
             return b;
         }
         if (s->fetching) return {};
-        std::size_t const fit = ahead_ / std::max<std::size_t>(kind.bytes, 1) + 1;
+        std::size_t const fit = ahead_ / std::max<std::size_t>(s->kind.bytes, 1) + 1;
         s->ask                = std::min({std::max<std::size_t>(s->ask * 2, 1), most, fit});
         s->fetching           = s->ask > 1;
-        ask                   = s->ask;
+        ask.count             = s->ask;
+        if (s->fetching) ask.bytes = s->kind.bytes;
         return {};
     }
 
@@ -65,53 +78,77 @@ public:
     void put(block_kind const& kind, std::uint64_t first, std::uint64_t n) noexcept {
         std::scoped_lock const guard(lock_);
         count(kind.bytes, static_cast<std::int64_t>(n));
-        shelf* const s = find(kind);
+        shelf* const s = fetching(kind);
         if (s) s->fetching = false;
-        if (s && s->runs != s->run.size()) s->run[s->runs++] = {first, n};
-        else leave(kind.bytes, {first, n});
+        if (!s || !s->put({first, n})) leave(kind.bytes, {first, n});
     }
 
     /// What was asked for did not come: next time one, again.
     void failed(block_kind const& kind) noexcept {
         std::scoped_lock const guard(lock_);
-        if (shelf* const s = find(kind)) {
+        if (shelf* const s = fetching(kind)) {
             s->fetching = false;
             s->ask      = 0;
         }
     }
 
+    /// A block of that batch, with so many bytes at the server, came for one who asked for fewer.
+    void came_for(block b, std::size_t bytes, std::uint64_t batch) noexcept {
+        std::scoped_lock const guard(lock_);
+        trim(b, bytes, batch);
+    }
+
+    /// The batch is about to end: of what is in it the server need not hear any more.
+    void forget_trims(std::uint64_t batch) noexcept {
+        std::scoped_lock const guard(lock_);
+        std::erase_if(trims_, [&](trim_of const& t) {
+            if (t.batch == batch) add(bytes_, -t.less);
+            return t.batch == batch;
+        });
+        note_waiting();
+    }
+
     /// The batch has ended, and with it what was in it: nobody is to get that.
     void drop(std::uint64_t batch) noexcept {
         std::scoped_lock const guard(lock_);
-        for (shelf& s : shelves_) {
-            if (s.kind.batch != batch) continue;
+        for_each([&](shelf& s) {
+            if (s.used == 0 || s.kind.batch != batch) return;
             for (std::size_t i = 0; i < s.runs; ++i)
                 count(s.kind.bytes, -static_cast<std::int64_t>(s.run[i].count));
             s = {};
-        }
+        });
     }
 
     /// The session is over, and all is gone.
     void drop_all() noexcept {
         std::scoped_lock const guard(lock_);
-        for (shelf& s : shelves_) s = {};
+        for_each([](shelf& s) { s = {}; });
         leaving_ = 0;
-        any_leaving_.store(false, std::memory_order_relaxed);
+        trims_.clear();
+        waiting_.store(false, std::memory_order_relaxed);
         bytes_.store(0, std::memory_order_relaxed);
         blocks_.store(0, std::memory_order_relaxed);
+        rounds_ = false;
+    }
+
+    /// The server trims blocks. Without that there are no classes.
+    void round(bool may) noexcept {
+        std::scoped_lock const guard(lock_);
+        rounds_ = may;
     }
 
     /// What was not asked for since this was called last, or all of it, leaves.
     void sweep(bool all) noexcept {
         std::scoped_lock const guard(lock_);
-        for (shelf& s : shelves_)
-            if (all || s.used <= swept_) empty(s);
+        for_each([&](shelf& s) {
+            if (s.used != 0 && (all || s.used <= swept_)) static_cast<void>(empty(s));
+        });
         swept_ = now_;
     }
 
     /// Takes out what is to go back to the server, as many runs as there is room for. Returns how many.
     std::size_t leaving(std::span<protocol::block_run> out) noexcept {
-        if (!any_leaving_.load(std::memory_order_relaxed)) return 0;
+        if (!waiting_.load(std::memory_order_relaxed)) return 0;
         std::scoped_lock const guard(lock_);
         std::size_t            n = 0;
         while (n < out.size() && leaving_ != 0) {
@@ -119,44 +156,99 @@ public:
             count(out[n].bytes, -static_cast<std::int64_t>(out[n].count));
             ++n;
         }
-        any_leaving_.store(leaving_ != 0, std::memory_order_relaxed);
+        note_waiting();
         return n;
     }
 
+    /// Whether there are blocks of which the server is to hear that they are smaller: before it hears of anything
+    /// that names them. Then trims(out) takes them out, into memory for most_trims runs at least: returns how many,
+    /// and by how many bytes they are smaller. Those are to be given to trimmed() when the server has answered.
+    bool has_trims() const noexcept { return waiting_.load(std::memory_order_acquire); }
+    bool has_many_trims() noexcept {
+        if (!has_trims()) return false;
+        std::scoped_lock const guard(lock_);
+        return trims_.size() >= most_trims / 2;
+    }
+    struct trimming {
+        std::size_t  runs  = 0;
+        std::int64_t bytes = 0;
+    };
+    trimming trims(std::span<protocol::block_run> out) noexcept {
+        std::scoped_lock const guard(lock_);
+        trimming               t;
+        std::size_t            done = 0;
+        for (; done < trims_.size(); ++done) {
+            auto const& [b, less, batch]    = trims_[done];
+            protocol::block_run* const last = t.runs == 0 ? nullptr : &out[t.runs - 1];
+            if (last && last->bytes == b.bytes && last->first + last->count == b.id) {
+                last->count += 1;
+            } else {
+                if (t.runs == out.size()) break;
+                protocol::block_run& next = out[t.runs++];
+                next.first                = b.id;
+                next.bytes                = b.bytes;
+                next.count                = 1;
+            }
+            t.bytes += less;
+        }
+        trims_.erase(trims_.begin(), trims_.begin() + static_cast<std::ptrdiff_t>(done));
+        note_waiting();
+        return t;
+    }
+    void trimmed(std::int64_t bytes) noexcept {
+        std::scoped_lock const guard(lock_);
+        add(bytes_, -bytes);
+    }
+
+    /// What the server counts and nobody was given: whole blocks, and the rest of trimmed ones of which it has not
+    /// said that it knows.
     std::int64_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
     std::int64_t blocks() const noexcept { return blocks_.load(std::memory_order_relaxed); }
 
 private:
-    struct spare_run {
-        std::uint64_t first = 0, count = 0;
-    };
-    struct shelf {
-        block_kind               kind{};
-        bool                     fetching = false;
-        std::size_t              ask      = 0;  ///< how many the last time
-        std::uint64_t            used     = 0;  ///< when; 0: this is no kind's
-        std::size_t              runs     = 0;
-        std::array<spare_run, 8> run{};
+    struct trim_of {
+        block         b;
+        std::int64_t  less  = 0;
+        std::uint64_t batch = 0;
     };
 
-    shelf* find(block_kind const& kind) noexcept {
-        for (shelf& s : shelves_)
-            if (s.used != 0 && s.kind == kind) return &s;
-        return nullptr;
+    bool may_trim() const noexcept { return trims_.size() < most_trims; }
+
+    void trim(block b, std::size_t from, std::uint64_t batch) noexcept {
+        if (b.bytes == from) return;
+        auto const less = static_cast<std::int64_t>(from - b.bytes);
+        trims_.push_back({b, less, batch});  // there is room
+        add(bytes_, less);
+        waiting_.store(true, std::memory_order_release);
     }
 
-    /// In the place of the one that was used longest ago. Null: there is no room for what that has.
-    shelf* make(block_kind const& kind) noexcept {
-        shelf& s = *std::ranges::min_element(shelves_, {}, &shelf::used);
-        if (leave_.size() - leaving_ < s.runs) return nullptr;
-        empty(s);
-        s.kind = kind;
-        return &s;
+    shelf* shelf_of_class(block_kind const& kind) noexcept {
+        auto const       c = size_class::of(kind.bytes);
+        block_kind const rounded{kind.batch, c.bytes, kind.alignment};
+        return by_class_->find_or_make(rounded, c.index, [this](shelf& old) { return empty(old); });
     }
 
-    void empty(shelf& s) noexcept {
+    /// Whichever shelf has asked for such blocks: of two it does not matter which gets them.
+    shelf* fetching(block_kind const& kind) noexcept {
+        shelf* const s = exact_.find(kind);
+        if (s && s->fetching) return s;
+        if (!by_class_) return nullptr;
+        shelf* const c = by_class_->find(kind, size_class::of(kind.bytes).index);
+        return c && c->fetching ? c : nullptr;
+    }
+
+    template <class F>
+    void for_each(F f) noexcept {
+        exact_.for_each(f);
+        if (by_class_) by_class_->for_each(f);
+    }
+
+    /// False: there is no room for what it has.
+    bool empty(shelf& s) noexcept {
+        if (leave_.size() - leaving_ < s.runs) return false;
         for (std::size_t i = 0; i < s.runs; ++i) leave(s.kind.bytes, s.run[i]);
         s = {};
+        return true;
     }
 
     /// Where there is no room it stays, until the session is over; it counts as before.
@@ -166,23 +258,28 @@ private:
         leave_[leaving_].bytes = bytes;
         leave_[leaving_].count = r.count;
         ++leaving_;
-        any_leaving_.store(true, std::memory_order_relaxed);
+        waiting_.store(true, std::memory_order_release);
     }
 
+    void note_waiting() noexcept { waiting_.store(leaving_ != 0 || !trims_.empty(), std::memory_order_relaxed); }
+
     void count(std::size_t bytes, std::int64_t n) noexcept {
-        auto const add = [](std::atomic<std::int64_t>& to, std::int64_t x) {
-            to.store(to.load(std::memory_order_relaxed) + x, std::memory_order_relaxed);
-        };
         add(bytes_, static_cast<std::int64_t>(bytes) * n);
         add(blocks_, n);
+    }
+    static void add(std::atomic<std::int64_t>& to, std::int64_t x) noexcept {
+        to.store(to.load(std::memory_order_relaxed) + x, std::memory_order_relaxed);
     }
 
     std::size_t const                    ahead_;
     spin_lock                            lock_;
-    std::array<shelf, 8>                 shelves_{};
+    exact_shelves                        exact_;
+    std::optional<class_shelves>         by_class_;  ///< null: nothing is fetched ahead
+    bool                                 rounds_ = false;
     std::array<protocol::block_run, 128> leave_;  ///< the first `leaving_` are to go back
     std::size_t                          leaving_ = 0;
-    std::atomic<bool>                    any_leaving_{false};
+    std::vector<trim_of>                 trims_;
+    std::atomic<bool>                    waiting_{false};  ///< something leaves, or is to be told
     std::uint64_t                        now_ = 0, swept_ = 0;
     std::atomic<std::int64_t>            bytes_{0}, blocks_{0};  ///< changed under the lock
 };

@@ -114,6 +114,7 @@ public:
     void answered(request& r) noexcept {
         r.is = request::state::answered;
         r.of = nullptr;
+        if (r.tail.capacity() > 1024) std::string().swap(r.tail);
         while (settled_ + 1 < next_ && (*this)[settled_ + 1].is == request::state::answered) ++settled_;
     }
 

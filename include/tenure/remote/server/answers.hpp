@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <system_error>
 #include <vector>
 
 namespace tenure::detail {
@@ -21,6 +22,7 @@ struct answer {
     bool                      pending   = false;  ///< nothing yet
     bool                      again     = false;  ///< it is to be done again: a read
     std::array<std::byte, 24> body{};
+    std::error_code           limit;  ///< which, if the status is limit_exceeded
 
     std::span<std::byte const> bytes() const noexcept { return std::span(body).first(size); }
     void                       say(std::span<std::byte const> what) noexcept {

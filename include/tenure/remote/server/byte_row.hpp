@@ -16,6 +16,7 @@ class byte_row {
 public:
     bool             empty() const noexcept { return size_ == 0; }
     std::size_t      size() const noexcept { return size_; }
+    std::size_t      room() const noexcept { return room_; }
     std::byte const* data() const noexcept { return memory_.get(); }
 
     /// The next `n` bytes, which are to be filled. Throws bad_alloc.
@@ -47,7 +48,7 @@ public:
     }
 
 private:
-    static constexpr std::size_t most_kept = std::size_t{1} << 20;
+    static constexpr std::size_t most_kept = std::size_t{256} << 10;
 
     std::unique_ptr<std::byte[]> memory_;
     std::size_t                  size_ = 0, room_ = 0;

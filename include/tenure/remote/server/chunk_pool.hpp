@@ -26,6 +26,7 @@ public:
 private:
     friend class chunk;
     static constexpr std::size_t most_idle = 8;
+    static constexpr std::size_t small     = std::size_t{64} << 10;  ///< too little for a chunk: not the pool's
 
     void put(std::unique_ptr<std::byte[]> memory) noexcept {
         std::scoped_lock const guard(lock_);
@@ -38,7 +39,7 @@ private:
     std::size_t                               out_ = 0;
 };
 
-/// Memory from a pool, which gets it back.
+/// Memory from a pool, which gets it back; a little of it is its own.
 class chunk {
 public:
     chunk() noexcept = default;
@@ -53,11 +54,12 @@ public:
         return *this;
     }
     ~chunk() {
-        if (memory_) pool_->put(std::move(memory_));
+        if (memory_ && pool_) pool_->put(std::move(memory_));
     }
 
     explicit             operator bool() const noexcept { return memory_ != nullptr; }
     std::span<std::byte> span() const noexcept { return {memory_.get(), bytes_}; }
+    std::size_t          memory() const noexcept { return !memory_ ? 0 : pool_ ? chunk_pool::chunk_bytes : bytes_; }
 
 private:
     std::shared_ptr<chunk_pool>  pool_;
@@ -66,6 +68,7 @@ private:
 };
 
 inline chunk chunk_pool::take(std::size_t n) {
+    if (n <= small) return chunk(nullptr, std::make_unique_for_overwrite<std::byte[]>(n), n);
     std::scoped_lock const       guard(lock_);
     std::unique_ptr<std::byte[]> memory;
     idle_.reserve(most_idle);

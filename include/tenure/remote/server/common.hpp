@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -9,17 +10,23 @@
 
 #include <tenure/remote/protocol.hpp>
 #include <tenure/remote/server/chunk_pool.hpp>
-#include <tenure/remote/server/holdings.hpp>
 #include <tenure/remote/server/places.hpp>
 #include <tenure/remote/server/served_store.hpp>
 #include <tenure/remote/server/sharing.hpp>
+#include <tenure/remote/server/tenant.hpp>
 
 namespace tenure::detail {
 
 /// What all sessions of a server have in common.
 struct common {
-    common(std::shared_ptr<served_store> s, std::uint64_t random)
-        : store(std::move(s)), ids(random), pool(std::make_shared<chunk_pool>()) {}
+    /// `each` tenant's limits, and those of all together.
+    common(std::shared_ptr<served_store> s, std::uint64_t random, amounts const& each = {},
+           amounts const& together = {})
+        : store(std::move(s)),
+          ids(random),
+          pool(std::make_shared<chunk_pool>()),
+          each_tenant(each),
+          all(std::make_shared<meter>(together)) {}
 
     std::shared_ptr<served_store>     store;
     id_source                         ids;
@@ -27,9 +34,10 @@ struct common {
     shared_names                      names;
     detail::tickets                   tickets;
     std::chrono::milliseconds         ticket_life{30'000};
-    std::uint32_t                     most_tickets = 1024;
-    std::uint32_t                     in_flight    = 256;
-    holding_limits                    limits;
+    std::uint32_t                     in_flight = 256;
+    amounts const                     each_tenant;
+    std::shared_ptr<meter> const      all;
+    std::uint64_t                     told_bytes = 0;  ///< of all: the owner's limit; one by default is not told
 
     /// Of one frame: without addresses it is copied, so it is less.
     std::uint32_t most_payload() const noexcept {
@@ -37,9 +45,11 @@ struct common {
     }
 
     /// Bytes that a client may have; 0: not known.
-    std::uint64_t capacity() const noexcept {
-        std::uint64_t const all = store->get().usage().capacity, each = limits.bytes;
-        return !each ? all : !all ? each : std::min(all, each);
+    std::uint64_t capacity(tenant const& of) const noexcept {
+        std::uint64_t out = store->get().usage().capacity;
+        for (std::uint64_t const most : {of.own().most(resource::bytes), told_bytes})
+            if (most) out = out ? std::min(out, most) : most;
+        return out;
     }
 };
 

@@ -2,13 +2,16 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include <boost/asio/post.hpp>
@@ -21,18 +24,27 @@
 #include <tenure/remote/server/intake.hpp>
 #include <tenure/remote/server/outbox.hpp>
 #include <tenure/remote/server/session.hpp>
+#include <tenure/remote/server/tenant.hpp>
+#include <tenure/remote/server/visitors.hpp>
 #include <tenure/remote/transport.hpp>
 
 namespace tenure::detail {
 
 /// One connection: frames from its transport to the session, and what that answers back. Many small requests come
 /// with one receive, their answers go with one send; a long payload goes straight between the socket and its block.
-/// While `most_queued` bytes wait to be sent, nothing more is received. All of it runs on the transport's executor,
-/// one handler at a time; no memory is allocated for a request once buffers have grown.
+/// While `most_queued` bytes wait to be sent, nothing more is received; and where the tenant's queues are full,
+/// nothing but one request after the other. All of it runs on the transport's executor, one handler at a time; no
+/// memory is allocated for a request once buffers have grown.
 class connection final : public line {
 public:
-    connection(std::shared_ptr<hub> h, std::shared_ptr<transport> t, peer who)
-        : hub_(std::move(h)), transport_(std::move(t)), peer_(std::move(who)), timer_(transport_->get_executor()) {}
+    connection(std::shared_ptr<hub> h, std::shared_ptr<transport> t, peer who, visitors::visit v = {})
+        : hub_(std::move(h)),
+          transport_(std::move(t)),
+          peer_(std::move(who)),
+          visit_(std::move(v)),
+          timer_(transport_->get_executor()),
+          pause_(transport_->get_executor()) {}
+    ~connection() override { account(0); }
 
     void start() {
         hub_->add(shared_from_this());
@@ -63,6 +75,7 @@ public:
 
 private:
     static constexpr std::size_t most_queued = std::size_t{4} << 20;
+    static constexpr std::size_t queue_unit  = std::size_t{64} << 10;  ///< in which queues are counted
 
     template <class F>
     void soon(F f) {
@@ -88,7 +101,25 @@ private:
             in_.drop();
             return read();
         }
-        if (!reading_ && !ending_ && !paused_ && !waiting_ && out_.size() < most_queued) read();
+        if (!reading_ && !ending_ && !paused_ && !waiting_ && out_.size() < allowed()) read();
+    }
+
+    // ---- what its queues take up
+
+    /// Bytes that may wait to be sent before more is done.
+    std::size_t allowed() {
+        if (!session_) return most_queued;
+        account((in_.memory() + out_.memory()) / queue_unit * queue_unit);
+        bool const full = session_->logic.whose()->full(resource::queued);
+        in_.limit(full ? inbox::usual : protocol::most_body * 2);
+        return full ? 1 : most_queued;
+    }
+    void account(std::size_t now) noexcept {
+        if (now == queued_) return;
+        auto const& of = session_->logic.whose();
+        if (now > queued_) of->add(resource::queued, now - queued_);
+        else of->give_back(resource::queued, queued_ - now);
+        queued_ = now;
     }
 
     void read() {
@@ -138,7 +169,7 @@ private:
     bool send_now() {
         constexpr std::size_t much = std::size_t{512} << 10;
         if (closed_ || writing_ || out_.empty() || out_.size() > much || transport_->descriptor() < 0) return false;
-        bool const was_paused = paused_;
+        bool const had_to_wait = paused_ || full_;
         while (!out_.empty()) {
             auto const sent = remote::send_now(transport_->descriptor(), out_.next());
             if (sent.not_now()) return false;
@@ -150,12 +181,13 @@ private:
         }
         paused_ = false;
         if (session_) session_->heard();
-        return was_paused;
+        return had_to_wait;
     }
 
     // ---- frames
 
     void parse() {
+        full_ = false;
         if (!session_ && !ticket_ && !parse_hello()) return;
         if (waiting_ || ending_) return;
         std::unique_lock<std::mutex> guard;
@@ -165,10 +197,12 @@ private:
         }
         session::counting const counted(session_.get());  // before the lock is let go
         auto&                   logic = session_ ? session_->logic : *ticket_;
-        while (out_.size() < most_queued) {
+        for (full_ = true; out_.size() < allowed();) {
             auto const done = in_.step(logic, out_);
-            if (!done || !take(*done)) return;
+            full_           = done && take(*done);
+            if (!full_) break;
         }
+        if (auto const why = logic.last_limit(); why && session_) note(server_event::kind::limited, why);
     }
 
     /// False: not now, or never.
@@ -176,11 +210,23 @@ private:
         if (n == session_logic::next::done) return true;
         if (n == session_logic::next::later) {
             paused_ = true;
+            if (in_.crowded()) later(std::chrono::milliseconds(5));
             return false;
         }
         last_words();
         if (session_) session_->end(this);
         return false;
+    }
+
+    /// Goes on with what has arrived after a while.
+    void later(std::chrono::nanoseconds wait) {
+        pause_.expires_after(wait);
+        pause_.async_wait([self = me()](boost::system::error_code ec) {
+            if (ec) return;
+            std::scoped_lock const guard(self->lock_);
+            self->paused_ = self->waiting_ = false;
+            if (!self->closed_) self->go_on();
+        });
     }
 
     // ---- hello
@@ -196,10 +242,13 @@ private:
         if (!head) return false;
         auto const& arrived = *head;
         if (!arrived) return false;
-        protocol::frame_header const& h      = *arrived;
-        auto const                    refuse = [&](std::error_code why) {
-            out_.filling().reply(h.request, h.operation, protocol::status_of(why));
-            hub_->log({server_event::kind::refused, peer_.text, {}, {}, 0, 0, 0, why});
+        protocol::frame_header const& h            = *arrived;
+        bool                          knows_limits = false;
+        auto const                    refuse       = [&](std::error_code why) {
+            auto const reason = is_limit(why) && knows_limits ? why.message() : std::string();
+            out_.filling().reply(h.request, h.operation, protocol::status_of(outward(why)),
+                                                          std::as_bytes(std::span(reason)));
+            hub_->log_refusal(peer_, why);
             last_words();
             return false;
         };
@@ -209,13 +258,22 @@ private:
         if (!body) return false;
         auto const said = read_greeting(*body);
         if (!said) return refuse(said.error());
+        knows_limits = said->hello.newest >= 2;
         for (;;) {
             auto w = hub_->hello(*said, h.request, peer_);
             if (!w) return refuse(w.error());
+            if (w->wait.count() != 0) {
+                waiting_ = true;
+                later(w->wait);
+                return false;
+            }
+            visit_   = {};
+            version_ = std::min<std::uint16_t>(said->hello.newest, protocol::version);
             hello_   = h.request;
             resumed_ = w->resumed;
             if (w->ticket) {
                 in_.take_head(h);
+                in_.widen();
                 ticket_ = std::move(w->ticket);
                 say_hello();
                 return false;
@@ -228,7 +286,9 @@ private:
                 guard.unlock();
                 return refuse(violated);
             }
+            s->logic.version = version_;
             in_.take_head(h);
+            in_.widen();
             if (!resumed_) hub_->equip(s, peer_);
             waiting_ = true;
             session_ = s;
@@ -240,7 +300,7 @@ private:
     void say_hello() {
         if (closed_) return;
         waiting_     = false;
-        auto const r = hub_->answer_to_hello(session_.get(), resumed_);
+        auto const r = hub_->answer_to_hello(session_.get(), resumed_, version_);
         out_.filling().reply(hello_, static_cast<std::uint16_t>(protocol::operation::hello), 0,
                              protocol::bytes_of(r));
         if (session_) {
@@ -274,6 +334,7 @@ private:
         if (!std::exchange(closed_, true)) {
             transport_->close();
             timer_.cancel();
+            pause_.cancel();
         }
         if (reading_ || writing_ || std::exchange(gone_, true)) return;
         // Nothing of the system's refers to a block any more.
@@ -281,6 +342,7 @@ private:
         in_.clear();
         ticket_ = nullptr;
         if (session_) {
+            account(0);
             std::scoped_lock const guard(session_->lock);
             note(session_->logic.over() ? server_event::kind::ended : server_event::kind::lost);
             session_->detach(this);
@@ -288,22 +350,30 @@ private:
         hub_->remove(shared_from_this());
     }
 
-    void note(server_event::kind what) { hub_->log(session_->event(what, peer_.text)); }
+    void note(server_event::kind what, std::error_code why = {}) {
+        auto e = session_->event(what, peer_.text);
+        e.why  = why;
+        hub_->log(e);
+    }
 
     std::mutex                     lock_;  ///< cheaper than a strand, by a turn of the executor for each handler
     std::shared_ptr<hub>           hub_;
     std::shared_ptr<transport>     transport_;
     peer const                     peer_;
-    boost::asio::steady_timer      timer_;
+    visitors::visit                visit_;  ///< until it has said hello
+    boost::asio::steady_timer      timer_, pause_;
     intake                         in_;
     outgoing                       out_;
     std::shared_ptr<session>       session_;
     std::unique_ptr<session_logic> ticket_;
     std::uint64_t                  hello_   = 0;
+    std::uint16_t                  version_ = protocol::version;
+    std::size_t                    queued_  = 0;  ///< bytes, as they count for the tenant
     bool                           reading_ = false, writing_ = false;
     bool                           resumed_ = false;
     bool                           waiting_ = false;  ///< for the session
     bool                           paused_  = false;  ///< until all is sent
+    bool                           full_    = false;  ///< too: so much waits to be sent that no more was parsed
     bool                           ending_ = false, finished_ = false, closed_ = false, gone_ = false;
 };
 

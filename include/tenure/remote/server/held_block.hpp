@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include <tenure/remote/server/served_store.hpp>
+#include <tenure/remote/server/tenant.hpp>
 
 namespace tenure::detail {
 
@@ -18,8 +20,9 @@ namespace tenure::detail {
 /// store when nobody is at it any more. Thread-safe, without locks.
 class held_block {
 public:
-    held_block(std::shared_ptr<served_store> store, block b, std::uint64_t number) noexcept
-        : id(number), where(b), store_(std::move(store)) {}
+    held_block(std::shared_ptr<served_store> store, std::shared_ptr<tenant> owner, block b, std::size_t n,
+               std::uint64_t number) noexcept
+        : id(number), where(b), bytes(n), of(std::move(owner)), store_(std::move(store)) {}
     held_block(held_block const&)            = delete;
     held_block& operator=(held_block const&) = delete;
 
@@ -32,9 +35,12 @@ public:
         return true;
     }
 
-    /// The last to leave a block that was given up frees it; what the store says then nobody can be told.
+    /// The last to leave a block that was given up frees it, and only then does it no longer count; what the store
+    /// says then nobody can be told.
     void leave() noexcept {
-        if (state_.fetch_sub(1, std::memory_order_acq_rel) == 1) static_cast<void>(store_->free({&where, 1}));
+        if (state_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+        static_cast<void>(store_->free({&where, 1}));
+        of->give_back(resource::bytes, where.bytes);
     }
 
     /// True: nobody is at it, and the caller frees it.
@@ -42,9 +48,11 @@ public:
 
     bool alive() const noexcept { return state_.load(std::memory_order_acquire) & live; }
 
-    std::uint64_t const      id;     ///< the server's
-    block const              where;  ///< the store's
-    std::vector<std::string> names;  ///< that it is shared under; guarded by the list of names
+    std::uint64_t const           id;     ///< the server's
+    block const                   where;  ///< the store's
+    std::size_t const             bytes;  ///< that the client knows of it
+    std::shared_ptr<tenant> const of;
+    std::vector<std::string>      names;  ///< that it is shared under; guarded by the list of names
 
 private:
     static constexpr std::uint32_t live = std::uint32_t{1} << 31;

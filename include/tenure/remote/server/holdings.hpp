@@ -15,25 +15,31 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 
 #include <tenure/remote/protocol.hpp>
+#include <tenure/remote/server/account.hpp>
+#include <tenure/remote/server/batch_list.hpp>
 #include <tenure/remote/server/held_block.hpp>
 #include <tenure/remote/server/places.hpp>
 #include <tenure/remote/server/served_store.hpp>
+#include <tenure/remote/server/tenant.hpp>
 
 namespace tenure::detail {
 
-/// What one client may have. A limit that is 0 is none.
-struct holding_limits {
-    std::uint64_t bytes = 0, blocks = 0, batches = 0;
-};
-
 /// The blocks of one session, by id and by batch. The store's blocks of a batch lie in one array, as the store's
 /// deallocate() takes them: so the end of a batch is one call, after a look at eight bytes a block. Freeing
-/// allocates nothing. Not thread-safe.
+/// allocates nothing. What is held is taken of the tenant's limits, the bookkeeping included, before it is made.
+/// Not thread-safe.
 class holdings {
 public:
-    holdings(std::shared_ptr<served_store> store, id_source& ids, holding_limits const& limits)
-        : store_(std::move(store)), limits_(limits), places_(ids), lists_(1) {}
-    ~holdings() { clear(); }
+    /// What a store needs to know one block, and what it spends on alignment up to this: an estimate.
+    static constexpr std::uint64_t store_cost = 64;
+    /// A larger one is no store's.
+    static constexpr std::size_t most_alignment = std::size_t{1} << 30;
+
+    holdings(std::shared_ptr<served_store> store, id_source& ids, std::shared_ptr<tenant> of)
+        : store_(std::move(store)), account_(std::move(of)), places_(ids), lists_(1) {}
+    ~holdings() {
+        clear([](held_block&) {});
+    }
     holdings(holdings const&)            = delete;
     holdings& operator=(holdings const&) = delete;
 
@@ -41,30 +47,28 @@ public:
     std::uint64_t blocks() const noexcept { return blocks_; }
     std::uint64_t batches() const noexcept { return numbers_.size(); }
 
-    /// The first id of `count` blocks, or an error and nothing.
+    /// The first id of `count` blocks, or an error and nothing. A block takes up its alignment at least.
     result<std::uint64_t> allocate(std::uint64_t batch, std::size_t bytes, std::size_t alignment,
                                    std::uint64_t count) noexcept {
         if (count == 0) return make_error_code(errc::protocol_error);
-        if (limits_.blocks && count > limits_.blocks - std::min(blocks_, limits_.blocks))
-            return make_error_code(errc::limit_exceeded);
-        if (bytes > (~std::uint64_t{0} - bytes_) / count) return make_error_code(errc::limit_exceeded);
-        if (limits_.bytes && bytes_ + bytes * count > limits_.bytes) return make_error_code(errc::limit_exceeded);
+        if (alignment > most_alignment) return make_error_code(errc::bad_alignment);
+        std::size_t const room = alignment > store_cost ? std::max(bytes, alignment) : bytes;
+        settling const    at_end(*this);
+        if (auto const why = take_for(batch, room, count, room != bytes)) return why;
         std::uint32_t list  = 0;
         std::uint64_t first = 0;
         try {
-            auto const opened = open(batch);
-            if (!opened) return opened.error();
-            list = *opened;
-            lists_[list].reserve(count);
+            list = open(batch);
+            memory_.reserve(lists_[list], count, room != bytes);
             first = places_.make(count);
         } catch (std::bad_alloc const&) {
             close_if_empty(list);
             return make_error_code(errc::memory_full);
         }
         batch_list&       l      = lists_[list];
-        std::size_t const before = l.blocks.size();
+        std::size_t const before = l.ids.size();
         for (std::uint64_t i = 0; i < count; ++i) {
-            auto const b = store_->allocate(bytes, alignment);
+            auto const b = store_->allocate(room, alignment);
             if (!b) {
                 static_cast<void>(store_->free(std::span(l.blocks).subspan(before)));
                 l.shrink(before);
@@ -72,34 +76,40 @@ public:
                 close_if_empty(list);
                 return b.error();
             }
-            l.ids.push_back(first + i);
-            l.blocks.push_back(*b);
+            l.push(first + i, *b, static_cast<std::uint32_t>(room - bytes));
         }
         for (std::uint64_t i = 0; i < count; ++i)
             places_.put(first + i, {list, static_cast<std::uint32_t>(before + i)});
         bytes_ += bytes * count;
+        room_ += room * count;
         blocks_ += count;
         return first;
     }
 
-    /// The store's.
-    result<block> find(protocol::block_name const& name) noexcept {
+    /// A block of the store's, of which the client knows the first `bytes`.
+    struct found {
+        block       where;
+        std::size_t bytes = 0;
+    };
+
+    result<found> find(protocol::block_name const& name) noexcept {
         block_place const* const at = places_.find(name.id);
         if (!at) return make_error_code(errc::no_such_block);
-        block const b = lists_[at->list].blocks[at->index];
-        if (b.bytes != name.bytes) return make_error_code(errc::no_such_block);
-        return b;
+        batch_list const& l     = lists_[at->list];
+        std::size_t const bytes = l.bytes(at->index);
+        if (bytes != name.bytes) return make_error_code(errc::no_such_block);
+        return found{l.blocks[at->index], bytes};
     }
 
     /// Somebody else may come to be at it, and it stays till they leave. Null: memory is full.
-    std::shared_ptr<held_block> hold(protocol::block_name const& name, block where) noexcept {
+    std::shared_ptr<held_block> hold(std::uint64_t id, found const& what) noexcept {
         try {
             if (held_.size() >= most_held_) {  // let go of those at which nobody is any more
                 erase_if(held_, [](auto const& e) { return e.second.use_count() == 1; });
                 most_held_ = std::max(least_held, 2 * held_.size());
             }
-            auto& h = held_[name.id];
-            if (!h) h = std::make_shared<held_block>(store_, where, name.id);
+            auto& h = held_[id];
+            if (!h) h = std::make_shared<held_block>(store_, account_.of(), what.where, what.bytes, id);
             return h;
         } catch (std::bad_alloc const&) {
             return nullptr;
@@ -116,7 +126,8 @@ public:
     /// Frees all that it can. `gone(held_block&)` hears of each that somebody else may be at.
     template <class F>
     result<void> deallocate(std::span<protocol::block_run const> runs, F gone) noexcept {
-        if (too_many(runs)) return make_error_code(errc::limit_exceeded);
+        if (too_many(runs)) return limit_error(resource::buffers, false);
+        settling const          at_end(*this);
         std::array<block, 1024> many;
         std::size_t             n = 0;
         std::error_code         why;
@@ -128,7 +139,7 @@ public:
             std::uint64_t const end = r.first + r.count;
             for (std::uint64_t id = r.first; id < end;) {
                 block_place* const at = places_.find(id);
-                if (!at || lists_[at->list].blocks[at->index].bytes != r.bytes) {
+                if (!at || lists_[at->list].bytes(at->index) != r.bytes) {
                     why = make_error_code(errc::no_such_block);
                     id  = places_.skip(id);
                     continue;
@@ -138,9 +149,11 @@ public:
                 take_out(was);
                 places_.erase(id);
                 close_if_empty(was.list);
-                bytes_ -= b.bytes;
+                bytes_ -= r.bytes;
+                room_ -= b.bytes;
                 --blocks_;
                 if (is_ours_alone(id, gone)) many[n++] = b;
+                else account_.pass_on(resource::bytes, b.bytes);  // who is at it gives that back
                 if (n == many.size()) flush();
                 ++id;
             }
@@ -152,23 +165,25 @@ public:
 
     /// All or none.
     result<void> transfer(std::span<protocol::block_run const> runs, std::uint64_t batch) noexcept {
-        if (too_many(runs)) return make_error_code(errc::limit_exceeded);
-        std::uint64_t count = 0;
+        if (too_many(runs)) return limit_error(resource::buffers, false);
+        std::uint64_t count   = 0;
+        bool          smaller = false;  // than what the store holds
         for (protocol::block_run const& r : runs) {
             for (std::uint64_t i = 0; i < r.count; ++i) {
                 block_place const* const at = places_.find(r.first + i);
-                if (!at || lists_[at->list].blocks[at->index].bytes != r.bytes)
+                if (!at || lists_[at->list].bytes(at->index) != r.bytes)
                     return make_error_code(errc::no_such_block);
+                smaller |= lists_[at->list].blocks[at->index].bytes != r.bytes;
             }
             count += r.count;
         }
         if (count == 0) return {};
+        settling const at_end(*this);
+        if (auto const why = take_for_list(batch, count, smaller)) return why;
         std::uint32_t to = 0;
         try {
-            auto const opened = open(batch);
-            if (!opened) return opened.error();
-            to = *opened;
-            lists_[to].reserve(count);
+            to = open(batch);
+            memory_.reserve(lists_[to], count, smaller);
         } catch (std::bad_alloc const&) {
             close_if_empty(to);
             return make_error_code(errc::memory_full);
@@ -178,10 +193,10 @@ public:
                 block_place&      at  = *places_.find(r.first + i);
                 block_place const was = at;
                 if (was.list == to) continue;
-                batch_list& l = lists_[to];
-                at            = {to, static_cast<std::uint32_t>(l.ids.size())};
-                l.ids.push_back(r.first + i);
-                l.blocks.push_back(lists_[was.list].blocks[was.index]);
+                batch_list&       l    = lists_[to];
+                batch_list const& from = lists_[was.list];
+                at                     = {to, static_cast<std::uint32_t>(l.ids.size())};
+                l.push(r.first + i, from.blocks[was.index], from.less(was.index));
                 take_out(was);
                 close_if_empty(was.list);
             }
@@ -189,69 +204,131 @@ public:
         return {};
     }
 
+    /// Those blocks have `bytes` bytes from now on, which are no more than before: as many as can be. What the
+    /// store holds for them stays. no_such_block: one of them is not live, is smaller, or somebody else may be at
+    /// it.
+    result<void> trim(std::span<protocol::block_run const> runs) noexcept {
+        if (too_many(runs)) return limit_error(resource::buffers, false);
+        settling const  at_end(*this);
+        std::error_code why;
+        for (protocol::block_run const& r : runs) {
+            std::uint64_t const end = r.first + r.count;
+            for (std::uint64_t id = r.first; id < end;) {
+                block_place const* const at = places_.find(id);
+                if (!at || r.bytes > lists_[at->list].bytes(at->index) || held(id) || too_small(*at, r.bytes)) {
+                    why = make_error_code(errc::no_such_block);
+                    id  = at ? id + 1 : places_.skip(id);
+                    continue;
+                }
+                batch_list&         l    = lists_[at->list];
+                std::uint64_t const less = l.blocks[at->index].bytes - r.bytes;
+                if (auto const not_so = make_room_for_less(l, less)) return not_so;
+                bytes_ -= l.bytes(at->index) - r.bytes;
+                if (less != 0) l.smaller[at->index] = static_cast<std::uint32_t>(less);
+                ++id;
+            }
+        }
+        if (why) return why;
+        return {};
+    }
+
     template <class F>
     result<void> end_batch(std::uint64_t batch, F gone) noexcept {
         auto const at = numbers_.find(batch);
         if (at == numbers_.end()) return {};
+        settling const      at_end(*this);
         std::uint32_t const list = at->second;
         auto const          done = free_all(list, gone);
         close_if_empty(list);
         return done;
     }
 
-    /// Frees everything.
+    /// Frees everything, and gives back all that was taken.
     template <class F>
     void clear(F gone) noexcept {
-        for (std::uint32_t i = 0; i < lists_.size(); ++i) static_cast<void>(free_all(i, gone));
-        numbers_.clear();
+        for (std::uint32_t i = 0; i < lists_.size(); ++i) {
+            static_cast<void>(free_all(i, gone));
+            memory_.drop(lists_[i]);
+        }
+        numbers_ = {};
         lists_.resize(1);
-        unused_.clear();
+        unused_ = {};
+        places_.clear();
+        account_.close();
     }
-    void clear() noexcept {
-        clear([](held_block&) {});
+    /// What was taken of the tenant's limits and is not used goes back.
+    void settle() noexcept {
+        account_.settle(resource::bytes, room_);
+        account_.settle(resource::buffers, blocks_);
+        account_.settle(resource::batches, numbers_.size());
+        account_.settle(resource::memory, cost());
     }
 
 private:
     static constexpr std::size_t least_held = 256;
 
-    struct batch_list {
-        std::uint64_t              number = 0;
-        std::vector<std::uint64_t> ids;
-        std::vector<block>         blocks;  ///< of the same
+    static constexpr std::size_t small_list = 16;  ///< entries whose memory stays when the batch is over
 
-        void reserve(std::uint64_t more) {
-            std::size_t const wanted = ids.size() + more;
-            if (wanted >= block_place::nowhere) throw std::bad_alloc();
-            if (wanted <= ids.capacity() && wanted <= blocks.capacity()) return;
-            std::size_t const room = std::max(wanted, 2 * ids.size());
-            ids.reserve(room);
-            blocks.reserve(room);
+    std::uint64_t cost() const noexcept {
+        return memory_.bytes() + lists_.capacity() * list_memory::list_cost +
+               places_.pages() * place_map::page_cost + blocks_ * store_cost;
+    }
+
+    /// What `count` blocks more will need.
+    std::error_code take_for(std::uint64_t batch, std::size_t room, std::uint64_t count, bool smaller) noexcept {
+        if (count >= block_place::nowhere) return limit_error(resource::buffers, false);
+        if (room != 0 && count > ~std::uint64_t{0} / room) return limit_error(resource::bytes, false);
+        if (auto const why = account_.take(resource::buffers, count)) return why;
+        if (auto const why = account_.take(resource::bytes, room * count)) return why;
+        if (auto const why = account_.take(resource::memory,
+                                           places_.pages_for(count) * place_map::page_cost + count * store_cost))
+            return why;
+        return take_for_list(batch, count, smaller);
+    }
+    /// What the list of that batch will need for `count` more.
+    std::error_code take_for_list(std::uint64_t batch, std::uint64_t count, bool smaller) noexcept {
+        std::uint64_t need = 0;
+        auto const    at   = batch == 0 ? numbers_.end() : numbers_.find(batch);
+        if (batch == 0) {
+            need = list_memory::growth(lists_[0], count, smaller);
+        } else if (at != numbers_.end()) {
+            need = list_memory::growth(lists_[at->second], count, smaller);
+        } else {
+            if (auto const why = account_.take(resource::batches, 1)) return why;
+            if (!unused_.empty()) need = list_memory::growth(lists_[unused_.back()], count, smaller);
+            else
+                need = list_memory::growth(batch_list(), count, smaller) +
+                       (lists_.capacity() + 1) * list_memory::list_cost;
         }
-        void shrink(std::size_t n) noexcept {
-            ids.resize(n);
-            blocks.resize(n);
+        return account_.take(resource::memory, need);
+    }
+    std::error_code make_room_for_less(batch_list& l, std::uint64_t less) noexcept {
+        if (less == 0 || l.smaller.capacity() != 0) return {};
+        if (auto const why = account_.take(resource::memory, list_memory::growth(l, 0, true))) return why;
+        try {
+            memory_.reserve(l, 0, true);
+        } catch (std::bad_alloc const&) {
+            return make_error_code(errc::memory_full);
         }
-    };
+        return {};
+    }
+    /// More than can be noted.
+    bool too_small(block_place at, std::uint64_t bytes) const noexcept {
+        return lists_[at.list].blocks[at.index].bytes - bytes > ~std::uint32_t{0};
+    }
 
     /// So that what a client names is bounded by what it may have.
     bool too_many(std::span<protocol::block_run const> runs) const noexcept {
-        std::uint64_t const most  = limits_.blocks ? limits_.blocks : std::uint64_t{1} << 32;
-        std::uint64_t       count = 0;
-        for (protocol::block_run const& r : runs) {
-            if (r.count > most - count || r.first + r.count < r.first) return true;
-            count += r.count;
-        }
-        return false;
+        return more_than(account_.of()->most(resource::buffers), runs);
     }
 
-    /// The list of that batch, which is opened; the error is limit_exceeded.
-    result<std::uint32_t> open(std::uint64_t batch) {
-        if (batch == 0) return std::uint32_t{0};
+    /// The list of that batch, which is opened. Throws bad_alloc.
+    std::uint32_t open(std::uint64_t batch) {
+        if (batch == 0) return 0;
         if (auto const at = numbers_.find(batch); at != numbers_.end()) return at->second;
-        if (limits_.batches && numbers_.size() >= limits_.batches) return make_error_code(errc::limit_exceeded);
         if (unused_.empty()) {
-            if (unused_.capacity() < lists_.size())  // each can be put there
-                unused_.reserve(2 * lists_.size());
+            if (lists_.size() == lists_.capacity()) lists_.reserve(2 * lists_.size());
+            unused_.reserve(lists_.capacity());  // each can be put there
             lists_.emplace_back();
             unused_.push_back(static_cast<std::uint32_t>(lists_.size() - 1));
         }
@@ -264,24 +341,16 @@ private:
 
     void close_if_empty(std::uint32_t list) noexcept {
         batch_list& l = lists_[list];
-        if (list == 0 || !l.ids.empty()) return;
-        if (numbers_.erase(l.number) == 0) return;
-        if (l.ids.capacity() > 256) {
-            l.ids    = {};
-            l.blocks = {};
-        }
+        if (!l.ids.empty()) return;
+        if (l.ids.capacity() > (list == 0 ? 256 : small_list)) memory_.drop(l);
+        if (list == 0 || numbers_.erase(l.number) == 0) return;
         unused_.push_back(list);
     }
 
     void take_out(block_place was) noexcept {
         batch_list& l = lists_[was.list];
-        if (was.index + 1 != l.ids.size()) {
-            l.ids[was.index]                      = l.ids.back();
-            l.blocks[was.index]                   = l.blocks.back();
-            places_.find(l.ids[was.index])->index = was.index;
-        }
-        l.ids.pop_back();
-        l.blocks.pop_back();
+        if (was.index + 1 != l.ids.size()) places_.find(l.ids.back())->index = was.index;
+        l.take_out(was.index);
     }
 
     template <class F>
@@ -301,9 +370,12 @@ private:
         batch_list& l    = lists_[list];
         std::size_t ours = 0;
         for (std::size_t i = 0; i < l.ids.size(); ++i) {
-            bytes_ -= l.blocks[i].bytes;
+            std::size_t const room = l.blocks[i].bytes;
+            bytes_ -= l.bytes(i);
+            room_ -= room;
             places_.erase(l.ids[i]);
             if (is_ours_alone(l.ids[i], gone)) l.blocks[ours++] = l.blocks[i];
+            else account_.pass_on(resource::bytes, room);  // who is at it gives that back
         }
         blocks_ -= l.ids.size();
         auto const done = store_->free(std::span(l.blocks).first(ours));
@@ -312,14 +384,15 @@ private:
     }
 
     std::shared_ptr<served_store>                                         store_;
-    holding_limits const                                                  limits_;
+    account                                                               account_;
     place_map                                                             places_;
     std::vector<batch_list>                                               lists_;   ///< the first: of no batch
     std::vector<std::uint32_t>                                            unused_;  ///< lists
     boost::unordered_flat_map<std::uint64_t, std::uint32_t>               numbers_;
     boost::unordered_flat_map<std::uint64_t, std::shared_ptr<held_block>> held_;
-    std::uint64_t                                                         bytes_ = 0, blocks_ = 0;
-    std::size_t most_held_ = least_held;  ///< before it is seen who is needed still
+    std::uint64_t bytes_ = 0, room_ = 0, blocks_ = 0;  ///< room_: of the store's blocks
+    list_memory   memory_;
+    std::size_t   most_held_ = least_held;  ///< before it is seen who is needed still
 };
 
 }  // namespace tenure::detail

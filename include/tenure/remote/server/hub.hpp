@@ -13,7 +13,10 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include <sys/types.h>
 
@@ -21,10 +24,15 @@
 #include <boost/asio/post.hpp>
 
 #include <tenure/remote/protocol.hpp>
+#include <tenure/remote/server/attempts.hpp>
+#include <tenure/remote/server/defaults.hpp>
+#include <tenure/remote/server/event_log.hpp>
 #include <tenure/remote/server/greeting.hpp>
 #include <tenure/remote/server/options.hpp>
 #include <tenure/remote/server/sender.hpp>
 #include <tenure/remote/server/session.hpp>
+#include <tenure/remote/server/tenant.hpp>
+#include <tenure/remote/server/visitors.hpp>
 
 namespace tenure::detail {
 
@@ -34,6 +42,8 @@ struct peer {
     bool        local     = false;  ///< a process here, whose user the kernel told
     bool        owner     = false;  ///< and that is the server's
     bool        certified = false;
+    std::string place;   ///< the address, or the user: of those that guess tokens
+    std::string tenant;  ///< who it is where there is no token: the user, or the certificate's subject
 };
 
 /// What the connections of a server share: its sessions, and who may have one. Thread-safe.
@@ -42,65 +52,108 @@ public:
     hub(boost::asio::any_io_executor e, any_store store, server_options o)
         : executor(std::move(e)),
           options(std::move(o)),
+          limits(resolved(options.limits, store)),
           instance(std::uint64_t{random_bytes<protocol::u64>()}),
+          attempts_({options.wrong_tokens.at_once, options.wrong_tokens.a_second},
+                    {options.wrong_tokens.all_at_once, options.wrong_tokens.all_a_second}),
+          visitors_(std::make_shared<visitors>(limits.visitors)),
+          log_(options.log),
           shared_(std::make_shared<common>(std::make_shared<served_store>(std::move(store), options.clear),
-                                           std::uint64_t{random_bytes<protocol::u64>()})) {
-        shared_->ticket_life  = options.lease;
-        shared_->most_tickets = options.quota.tickets;
-        shared_->in_flight    = options.quota.in_flight;
-        shared_->limits       = {options.quota.bytes, options.quota.buffers, options.quota.batches};
+                                           std::uint64_t{random_bytes<protocol::u64>()},
+                                           amounts_of(options.quota, limits), amounts_of(limits))) {
+        shared_->ticket_life = options.lease;
+        shared_->in_flight   = options.quota.in_flight;
+        shared_->told_bytes  = options.limits.bytes;
     }
 
     boost::asio::any_io_executor const executor;
     server_options const               options;
+    server_limits const                limits;
     std::uint64_t const                instance;
 
     common& parts() noexcept { return *shared_; }
 
-    /// What a hello gets: a session that was there or a new one, or the right to use a ticket.
+    /// What a hello gets: a session that was there or a new one, or the right to use a ticket; or it waits.
     struct welcome {
         std::shared_ptr<detail::session> session;
         std::unique_ptr<session_logic>   ticket;
         bool                             resumed = false;
+        attempts::clock::duration        wait{};  ///< too much was guessed: hello() is to be called again then
     };
 
-    /// access_denied, newer_format; store_closed, where nobody is let in any more.
+    /// access_denied, newer_format; a limit; store_closed, where nobody is let in any more.
     result<welcome> hello(greeting const& g, std::uint64_t request, peer const& who) {
         protocol::hello_request const& h = g.hello;
-        if (h.oldest > protocol::version || h.newest < h.oldest) return make_error_code(errc::newer_format);
-        if (h.newest < protocol::version) return make_error_code(errc::newer_format);
+        if (h.oldest > protocol::version || h.newest < h.oldest || h.newest < protocol::oldest_version)
+            return make_error_code(errc::newer_format);
+        auto const known = resumable(h);
+        bool const shown = !g.token.empty() || h.purpose != 0 || (!options.tokens.empty() && !who.certified);
+        if (!known && shown) {
+            if (auto const wait = attempts_.begin(who.place, attempts::clock::now()); wait.count() != 0)
+                return welcome{nullptr, nullptr, false, wait};
+        }
+        auto const right = [&] {
+            if (!known && shown) attempts_.right(who.place);
+        };
         if (h.purpose == static_cast<std::uint16_t>(protocol::purpose::ticket)) {
             auto t = shared_->tickets.take(h.secret);
             if (!t) return make_error_code(errc::access_denied);
-            return welcome{nullptr, std::make_unique<session_logic>(*shared_, request, std::move(*t)), false};
+            right();
+            auto a = admission::to(t->of, shared_->in_flight);
+            if (!a) return a.error();
+            return welcome{nullptr,
+                           std::make_unique<session_logic>(*shared_, std::move(*a), request, std::move(*t)),
+                           false,
+                           {}};
         }
-        std::string const* const whose = options.tokens.find(g.token);
-        if (!whose && (!options.tokens.empty() && !who.certified)) return make_error_code(errc::access_denied);
-        if (!whose && !who.local && !who.certified) return make_error_code(errc::access_denied);
+        auto const token = options.tokens.index_of(g.token);
+        if (!token && !who.certified && (!options.tokens.empty() || !who.local))
+            return make_error_code(errc::access_denied);
+        if (token || options.tokens.empty()) right();
+        std::string const name  = token ? options.tokens.name(*token) : std::string();
+        std::string const whose = !token          ? who.tenant
+                                  : !name.empty() ? "token \"" + name + '"'
+                                                  : "token " + std::to_string(*token + 1);
+        if (known) {  // the secret alone is not enough
+            if (known->logic.whose()->name != whose) return make_error_code(errc::access_denied);
+            return welcome{known, nullptr, true, {}};
+        }
 
         std::scoped_lock const guard(lock_);
-        if (h.session != 0 && h.instance == instance) {
-            auto const at = sessions_.find(h.session);
-            if (at != sessions_.end() &&
-                same_secret(std::as_bytes(std::span(at->second->secret)), std::as_bytes(std::span(h.secret))))
-                return welcome{at->second, nullptr, true};
-        }
         if (draining_) return make_error_code(errc::store_closed);
+        auto a = admission::to(tenant_of(whose), shared_->in_flight);
+        if (!a) return a.error();
         std::uint64_t const number = ++made_;
-        auto s   = std::make_shared<session>(shared_, executor, options.lease, number, request, printable(g.name));
+        auto s   = std::make_shared<session>(shared_, std::move(*a), executor, options.lease, number, request,
+                                             printable(g.name));
         s->peer  = who.text;
-        s->token = whose ? *whose : std::string();
+        s->token = name;
         s->ended = [self = weak_from_this(), number] {
             if (auto const here = self.lock()) here->forget(number);
         };
         sessions_.emplace(number, s);
-        return welcome{std::move(s), nullptr, false};
+        return welcome{std::move(s), nullptr, false, {}};
+    }
+
+    /// Where a connection waits until it has said hello. Null: too many do, or are there.
+    visitors::visit enter(peer const& who) {
+        if (limits.connections != 0 && connections() + visitors_->count() >= limits.connections) return {};
+        return visitors_->enter(who.place);
+    }
+
+    /// That have something here, or had a moment ago.
+    std::vector<std::shared_ptr<tenant>> tenants() const {
+        std::scoped_lock const               guard(lock_);
+        std::vector<std::shared_ptr<tenant>> out;
+        for (auto const& [name, known] : tenants_)
+            if (auto t = known.lock()) out.push_back(std::move(t));
+        return out;
     }
 
     /// Null: a ticket was shown.
-    protocol::hello_reply answer_to_hello(session const* s, bool resumed) const noexcept {
+    protocol::hello_reply answer_to_hello(session const* s, bool resumed, std::uint16_t version) const noexcept {
         protocol::hello_reply r;
-        r.version      = protocol::version;
+        r.version      = version;
         r.resumed      = resumed;
         r.lease        = static_cast<std::uint32_t>(options.lease.count());
         r.instance     = instance;
@@ -108,9 +161,10 @@ public:
         r.most_payload = shared_->most_payload();
         r.in_flight    = shared_->in_flight;
         if (!s) return r;
-        r.session  = s->number;
-        r.secret   = s->secret;
-        r.capacity = shared_->capacity();
+        r.session   = s->number;
+        r.secret    = s->secret;
+        r.in_flight = s->logic.window();
+        r.capacity  = shared_->capacity(*s->logic.whose());
         return r;
     }
 
@@ -178,24 +232,48 @@ public:
         return lines_.size();
     }
 
-    void log(server_event const& e) {
-        if (!options.log) return;
-        std::scoped_lock const guard(log_lock_);
-        options.log(e);
+    void log(server_event const& e) { log_.tell(e); }
+    void log_refusal(peer const& who, std::error_code why) {
+        log_.tell({server_event::kind::refused, who.text, {}, {}, 0, 0, 0, why, 0});
     }
 
     std::function<result<std::string>()> status;  ///< as JSON
 
 private:
+    /// The session that is named, with its secret; null: there is none such.
+    std::shared_ptr<session> resumable(protocol::hello_request const& h) const {
+        if (h.session == 0 || h.instance != instance || h.purpose != 0) return nullptr;
+        std::scoped_lock const guard(lock_);
+        auto const             at = sessions_.find(h.session);
+        bool const same = at != sessions_.end() && same_secret(std::as_bytes(std::span(at->second->secret)),
+                                                               std::as_bytes(std::span(h.secret)));
+        return same ? at->second : nullptr;
+    }
+
+    /// Needs the lock.
+    std::shared_ptr<tenant> tenant_of(std::string const& whose) {
+        if (auto const at = tenants_.find(whose); at != tenants_.end())
+            if (auto t = at->second.lock()) return t;
+        std::erase_if(tenants_, [](auto const& t) { return t.second.expired(); });
+        auto t = std::make_shared<tenant>(whose, shared_->each_tenant, shared_->all);
+        tenants_.insert_or_assign(whose, t);
+        return t;
+    }
+
     std::error_code send(std::weak_ptr<session> const& whose, std::uint64_t request, stay at, block from,
                          protocol::send_request const& what, std::string_view where) {
         auto const to = std::find_if(options.peers.begin(), options.peers.end(),
                                      [&](endpoint const& e) { return e.to_text() == where; });
         if (to == options.peers.end()) return make_error_code(errc::access_denied);
-        std::make_shared<sender>(executor, shared_->store, options.peers_tls, *to, std::move(at), from, what,
-                                 [whose, request](std::error_code why) {
-                                     if (auto const s = whose.lock()) s->finish(request, why);
-                                 })
+        auto const asks = whose.lock();
+        if (!asks) return make_error_code(errc::store_closed);
+        auto memory = tenant_claim::take(asks->logic.whose(), resource::queued, sender::memory);
+        if (!memory) return memory.error();
+        std::make_shared<sender>(
+            executor, shared_->store, options.peers_tls, *to, std::move(at), from, what,
+            [whose, request, kept = std::make_shared<tenant_claim>(std::move(*memory))](std::error_code why) {
+                if (auto const s = whose.lock()) s->finish(request, why);
+            })
             ->start(options.lease / 2);
         return {};
     }
@@ -223,14 +301,17 @@ private:
         return out;
     }
 
+    attempts                                          attempts_;
+    std::shared_ptr<visitors>                         visitors_;
+    event_log                                         log_;
     std::shared_ptr<common>                           shared_;
     mutable std::mutex                                lock_;
     std::map<std::uint64_t, std::shared_ptr<session>> sessions_;
     std::set<std::shared_ptr<line>>                   lines_;
+    std::map<std::string, std::weak_ptr<tenant>>      tenants_;
     std::uint64_t                                     made_     = 0;
     bool                                              draining_ = false, closed_ = false;
     std::function<void()>                             empty_;
-    std::mutex                                        log_lock_;
 };
 
 }  // namespace tenure::detail

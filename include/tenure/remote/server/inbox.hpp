@@ -16,12 +16,20 @@ namespace tenure::detail {
 class inbox {
 public:
     static constexpr std::size_t usual = std::size_t{64} << 10;
+    static constexpr std::size_t least = std::size_t{8} << 10;  ///< for what a stranger may say
 
-    inbox() : memory_(usual) {}
+    inbox() : memory_(least) {}
+
+    /// From now on there may be much.
+    void widen() {
+        if (memory_.size() < usual) memory_.resize(usual);
+    }
 
     std::span<std::byte const> bytes() const noexcept { return std::span(memory_).subspan(begin_, size()); }
     std::size_t                size() const noexcept { return end_ - begin_; }
     void                       take(std::size_t n) noexcept { begin_ += n; }
+
+    std::size_t memory() const noexcept { return memory_.size(); }
 
     /// Nothing can be done before `n` bytes are there.
     void expect(std::size_t n) {

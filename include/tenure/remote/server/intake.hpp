@@ -57,6 +57,14 @@ public:
         return out;
     }
 
+    void widen() { in_.widen(); }
+
+    /// No more memory is to be taken than so much, for now.
+    void limit(std::size_t most) noexcept { most_ = most; }
+    /// That is why it does not go on.
+    bool        crowded() const noexcept { return crowded_; }
+    std::size_t memory() const noexcept { return in_.memory(); }
+
     /// The body after that header; null: not all of it is there.
     std::optional<std::span<std::byte const>> body(protocol::frame_header const& h) {
         std::size_t const all = sizeof h + h.body;
@@ -81,8 +89,10 @@ public:
         if (!next) return answer_nonsense(out, next.error());
         auto const& arrived = *next;
         if (!arrived) return std::nullopt;
-        protocol::frame_header const& h    = *arrived;
-        auto const                    said = body(h);
+        protocol::frame_header const& h = *arrived;
+        crowded_                        = sizeof h + h.body > std::max(most_, in_.memory());
+        if (crowded_) return session_logic::next::later;
+        auto const said = body(h);
         if (!said) return std::nullopt;
         auto const after = in_.bytes().subspan(sizeof h + h.body);
         if (after.size() >= h.payload) {
@@ -125,6 +135,8 @@ private:
     session_logic::arriving                    landing_;
     std::size_t                                missing_ = 0;  ///< of the payload that is landing, or is dropped
     std::array<boost::asio::mutable_buffer, 2> room_;
+    std::size_t                                most_    = 2 * std::size_t{protocol::most_body};
+    bool                                       crowded_ = false;
 };
 
 }  // namespace tenure::detail

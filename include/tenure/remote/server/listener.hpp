@@ -28,6 +28,7 @@
 #include <tenure/remote/endpoint.hpp>
 #include <tenure/remote/server/connection.hpp>
 #include <tenure/remote/server/hub.hpp>
+#include <tenure/remote/server/visitors.hpp>
 
 namespace tenure::detail {
 
@@ -154,30 +155,37 @@ private:
             ::socklen_t size = sizeof user;
             if (::getsockopt(s.native_handle(), SOL_SOCKET, SO_PEERCRED, &user, &size) != 0) return;
             who.text    = "unix uid=" + std::to_string(user.uid) + " pid=" + std::to_string(user.pid);
+            who.place   = "user " + std::to_string(user.uid);
+            who.tenant  = who.place;
             who.owner   = user.uid == ::geteuid();
             who.local   = true;
             auto& users = hub_->options.users;
             if (users.empty() ? !who.owner : std::find(users.begin(), users.end(), user.uid) == users.end())
-                return hub_->log(
-                    {server_event::kind::refused, who.text, {}, {}, 0, 0, 0, make_error_code(errc::access_denied)});
+                return hub_->log_refusal(who, make_error_code(errc::access_denied));
         } else {
             s.set_option(boost::asio::ip::tcp::no_delay(true), ec);
             auto const                     remote = s.remote_endpoint(ec);
             boost::asio::ip::tcp::endpoint there;
             std::memcpy(there.data(), remote.data(), std::min(there.capacity(), remote.size()));
-            who.text = there.address().to_string(ec) + ':' + std::to_string(there.port());
+            who.text  = there.address().to_string(ec) + ':' + std::to_string(there.port());
+            who.place = place_of(there.address());
         }
+        auto visit = hub_->enter(who);
+        if (!visit) return hub_->log_refusal(who, limit_error(resource::sessions, true));
         auto const strand = s.get_executor();
-        if (where_.how != endpoint::kind::tls) return begin(std::make_shared<plain_transport>(std::move(s)), who);
+        if (where_.how != endpoint::kind::tls)
+            return begin(std::make_shared<plain_transport>(std::move(s)), who, std::move(visit));
 
         // What does not shake hands in time is closed with its socket.
         struct handshake {
             explicit handshake(boost::asio::any_io_executor const& e) : timer(e) {}
             boost::asio::steady_timer timer;
+            visitors::visit           visit;
             int                       fd   = -1;
             bool                      done = false;
         };
         auto const h = std::make_shared<handshake>(strand);
+        h->visit     = std::move(visit);
         h->fd        = s.native_handle();
         h->timer.expires_after(hub_->options.hello_timeout);
         h->timer.async_wait([h](boost::system::error_code) {
@@ -190,18 +198,27 @@ private:
                                std::string const& name) mutable {
                     h->done = true;
                     h->timer.cancel();
-                    if (failed)
-                        return self->hub_->log(
-                            {server_event::kind::refused, who.text, {}, {}, 0, 0, 0, std::error_code(failed)});
+                    if (failed) return self->hub_->log_refusal(who, std::error_code(failed));
                     who.certified = !name.empty();
                     if (who.certified) who.text += " (" + name + ")";
-                    self->begin(std::move(t), who);
+                    who.tenant = "certificate " + name;
+                    self->begin(std::move(t), who, std::move(h->visit));
                 });
         });
     }
 
-    void begin(std::shared_ptr<transport> t, peer const& who) {
-        std::make_shared<connection>(hub_, std::move(t), who)->start();
+    void begin(std::shared_ptr<transport> t, peer const& who, visitors::visit v) {
+        std::make_shared<connection>(hub_, std::move(t), who, std::move(v))->start();
+    }
+
+    /// Of IPv6 the network: who has one has all of its addresses.
+    static std::string place_of(boost::asio::ip::address const& at) {
+        if (at.is_v4()) return at.to_string();
+        if (at.to_v6().is_v4_mapped())
+            return boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, at.to_v6()).to_string();
+        auto bytes = at.to_v6().to_bytes();
+        std::fill(bytes.begin() + 8, bytes.end(), static_cast<unsigned char>(0));
+        return boost::asio::ip::address_v6(bytes).to_string() + "/64";
     }
 
     // NOLINTNEXTLINE(bugprone-exception-escape): Asio may throw where memory is out, and then this ends the program

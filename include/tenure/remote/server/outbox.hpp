@@ -31,6 +31,9 @@ public:
     bool        empty() const noexcept { return bytes_.empty(); }
     std::size_t size() const noexcept { return bytes_.size() + outside_; }
 
+    /// Bytes that it takes up, beside what lies in blocks.
+    std::size_t memory() const noexcept { return bytes_.room() + chunks_; }
+
     /// A reply, and its body.
     void reply(std::uint64_t request, std::uint16_t operation, std::uint16_t status,
                std::span<std::byte const> body = {}, std::size_t payload = 0) {
@@ -62,6 +65,7 @@ public:
         std::span<std::byte const> const payload = memory.span();
         parts_.push_back({bytes_.size(), payload, stay(), std::move(memory)});
         outside_ += payload.size();
+        chunks_ += parts_.back().memory.memory();
     }
 
     /// Whether bytes of that block are still to be sent.
@@ -92,7 +96,7 @@ public:
     void clear() noexcept {
         bytes_.clear();
         parts_.clear();
-        outside_ = 0;
+        outside_ = chunks_ = 0;
     }
 
 private:
@@ -105,7 +109,7 @@ private:
 
     byte_row          bytes_;
     std::vector<part> parts_;
-    std::size_t       outside_ = 0;
+    std::size_t       outside_ = 0, chunks_ = 0;
 };
 
 /// What a connection has to send. Not thread-safe.
@@ -116,6 +120,7 @@ public:
 
     std::size_t size() const noexcept { return boxes_[0].size() + boxes_[1].size() - sent_; }
     bool        empty() const noexcept { return size() == 0; }
+    std::size_t memory() const noexcept { return boxes_[0].memory() + boxes_[1].memory(); }
 
     bool refers_to(held_block const* h) const noexcept { return boxes_[0].refers_to(h) || boxes_[1].refers_to(h); }
 

@@ -42,8 +42,21 @@ struct block_place {
 /// Places by id. Ids come in runs, so there is a table for every 512 of them, found by hashing, and the last one
 /// found is remembered: eight bytes a block, and O(1). Not thread-safe.
 class place_map {
+    struct page {
+        std::array<block_place, id_source::page_ids> places;
+        std::uint32_t                                live = 0;
+    };
+
 public:
+    static constexpr std::uint64_t page_cost = sizeof(page) + 64;
+
     explicit place_map(id_source& ids) noexcept : ids_(ids) {}
+
+    /// Pages there are, and that make(n) would make; each costs page_cost bytes.
+    std::uint64_t pages() const noexcept { return pages_.size(); }
+    std::uint64_t pages_for(std::uint64_t n) const noexcept {
+        return n <= left_ ? 0 : (n + id_source::page_ids - 1) / id_source::page_ids;
+    }
 
     /// Ids for `n` blocks, one after the other, whose places are nowhere yet. Throws bad_alloc, and then nothing
     /// happened.
@@ -98,17 +111,19 @@ public:
         for (std::uint64_t id = first; id < first + n; id = (id | (id_source::page_ids - 1)) + 1) drop_if_empty(id);
     }
 
+    /// As if none had been made.
+    void clear() noexcept {
+        pages_ = {};
+        last_  = nullptr;
+        next_ = left_ = 0;
+    }
+
     /// The first id after `id` that may have a place, if `id` has none for want of a page.
     std::uint64_t skip(std::uint64_t id) noexcept {
         return page_of(id) ? id + 1 : (id | (id_source::page_ids - 1)) + 1;
     }
 
 private:
-    struct page {
-        std::array<block_place, id_source::page_ids> places;
-        std::uint32_t                                live = 0;
-    };
-
     page* page_of(std::uint64_t id) noexcept {
         std::uint64_t const number = id >> id_source::page_bits;
         if (last_ && number == last_number_) return last_;

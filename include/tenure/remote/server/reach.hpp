@@ -27,9 +27,13 @@ namespace tenure::detail {
 /// lengths are checked before anything is touched. Not thread-safe.
 class reach {
 public:
-    reach(common& c, std::uint64_t session) : common_(c), session_(session), own_(c.store, c.ids, c.limits) {}
+    reach(common& c, std::shared_ptr<tenant> of, std::uint64_t session)
+        : common_(c), tenant_(std::move(of)), session_(session), own_(c.store, c.ids, tenant_) {}
+    ~reach() { settle_opened(0); }
+    reach(reach const&)            = delete;
+    reach& operator=(reach const&) = delete;
 
-    reach(common& c, ticket t) : reach(c, 0) {
+    reach(common& c, std::shared_ptr<tenant> of, ticket t) : reach(c, std::move(of), 0) {
         opened_.emplace(t.what->id, t.what);
         only_ = std::move(t);
     }
@@ -48,40 +52,41 @@ public:
     void clear() noexcept {
         own_.clear(gone());
         opened_.clear();
+        settle_opened(0);
         if (session_) common_.tickets.remove(session_);
     }
 
     /// A block, and what keeps it while it is in use.
     struct located {
         block       where;
-        held_block* held = nullptr;  ///< if somebody else may be at it
-        stay        at;              ///< of who does not own it
+        std::size_t bytes = 0;        ///< that there are for clients: no more than the store holds
+        held_block* held  = nullptr;  ///< if somebody else may be at it
+        stay        at;               ///< of who does not own it
         bool        own = false;
     };
 
     result<located> locate(protocol::block_name const& name) noexcept {
-        if (auto const mine = own_.find(name)) return located{*mine, own_.held(name.id), stay(), true};
+        if (auto const mine = own_.find(name))
+            return located{mine->where, mine->bytes, own_.held(name.id), stay(), true};
         auto const at = opened_.find(name.id);
-        if (at == opened_.end() || at->second->where.bytes != name.bytes)
-            return make_error_code(errc::no_such_block);
+        if (at == opened_.end() || at->second->bytes != name.bytes) return make_error_code(errc::no_such_block);
         if (!at->second->enter()) {
             opened_.erase(at);
             return make_error_code(errc::no_such_block);
         }
-        return located{at->second->where, at->second.get(), stay(at->second), false};
+        return located{at->second->where, at->second->bytes, at->second.get(), stay(at->second), false};
     }
 
     /// To be at it for longer than a call. memory_full.
     result<stay> stay_at(located& l, protocol::block_name const& name) noexcept {
         if (!l.own) return std::move(l.at);
-        auto const h = own_.hold(name, l.where);
+        auto const h = own_.hold(name.id, {l.where, l.bytes});
         if (!h || !h->enter()) return make_error_code(errc::memory_full);
         return stay(h);
     }
 
     static std::error_code check(located const& l, protocol::range_request const& r) noexcept {
-        if (r.length > l.where.bytes || r.offset > l.where.bytes - r.length)
-            return make_error_code(errc::out_of_range);
+        if (r.length > l.bytes || r.offset > l.bytes - r.length) return make_error_code(errc::out_of_range);
         return {};
     }
     std::error_code check_write(located const& l, protocol::range_request const& r) const noexcept {
@@ -165,6 +170,8 @@ public:
     }
 
     std::error_code copy(located const& from, located const& to, protocol::copy_request const& r) {
+        for (auto const& [at, offset] : {std::pair(&from, r.from_offset), std::pair(&to, r.to_offset)})
+            if (r.length > at->bytes || offset > at->bytes - r.length) return make_error_code(errc::out_of_range);
         auto const done = common_.store->copy(from.where, r.from_offset, to.where, r.to_offset, r.length);
         return done ? std::error_code() : done.error();
     }
@@ -172,7 +179,7 @@ public:
     std::error_code share(protocol::block_name const& b, std::string_view name) {
         auto const mine = own_.find(b);
         if (!mine) return mine.error();
-        auto const h = own_.hold(b, *mine);
+        auto const h = own_.hold(b.id, *mine);
         if (!h) return make_error_code(errc::memory_full);
         auto const done = common_.names.add(name, h);
         return done ? std::error_code() : done.error();
@@ -183,12 +190,10 @@ public:
         if (!h) return make_error_code(errc::no_such_name);
         protocol::block_name b;
         b.id    = h->id;
-        b.bytes = h->where.bytes;
+        b.bytes = h->bytes;
         if (own_.find(b)) return b;
-        std::uint64_t const most = common_.limits.blocks;
-        if (most && opened_.size() >= most) {
-            erase_if(opened_, [](auto const& e) { return !e.second->alive(); });
-            if (opened_.size() >= most) return make_error_code(errc::limit_exceeded);
+        if (!opened_.contains(h->id)) {
+            if (auto why = make_room_for_opened()) return why;
         }
         opened_.insert_or_assign(h->id, h);
         return b;
@@ -206,14 +211,33 @@ public:
         auto at = locate(r.block);
         if (!at) return at.error();
         if (auto const why = check(*at, r)) return why;
-        auto const h = at->own ? own_.hold(r.block, at->where) : opened_.at(r.block.id);
+        auto const h = at->own ? own_.hold(r.block.id, {at->where, at->bytes}) : opened_.at(r.block.id);
         if (!h) return make_error_code(errc::memory_full);
-        return common_.tickets.add({h, r.offset, r.length, session_, ticket::clock::now() + common_.ticket_life},
-                                   common_.most_tickets);
+        return common_.tickets.add(
+            {h, r.offset, r.length, session_, ticket::clock::now() + common_.ticket_life, tenant_, tenant_claim()});
     }
 
 private:
+    static constexpr std::uint64_t opened_cost = 192;  ///< bytes, to know a block of somebody else's
+
+    std::error_code make_room_for_opened() noexcept {
+        auto why = tenant_->take(resource::memory, opened_cost);
+        if (why) {
+            erase_if(opened_, [](auto const& e) { return !e.second->alive(); });
+            settle_opened(opened_.size());
+            why = tenant_->take(resource::memory, opened_cost);
+        }
+        if (!why) opened_charged_ += opened_cost;
+        return why;
+    }
+    void settle_opened(std::uint64_t n) noexcept {
+        tenant_->give_back(resource::memory, opened_charged_ - std::min(n * opened_cost, opened_charged_));
+        opened_charged_ = std::min(n * opened_cost, opened_charged_);
+    }
+
     common&                                                               common_;
+    std::shared_ptr<tenant>                                               tenant_;
+    std::uint64_t                                                         opened_charged_ = 0;
     std::uint64_t const                                                   session_;
     holdings                                                              own_;
     std::optional<ticket>                                                 only_;

@@ -35,6 +35,8 @@ namespace tenure::detail {
 /// a frame after the other. Calls `done` once, on its strand, after `patience` at the latest.
 class sender : public std::enable_shared_from_this<sender> {
 public:
+    static constexpr std::uint64_t memory = std::uint64_t{1} << 20;  ///< bytes that one needs at most
+
     sender(boost::asio::any_io_executor const& e, std::shared_ptr<served_store> store,
            std::shared_ptr<security> tls, endpoint to, stay s, block from, protocol::send_request const& what,
            std::function<void(std::error_code)> done)

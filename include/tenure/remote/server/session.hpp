@@ -41,7 +41,7 @@ class session : public std::enable_shared_from_this<session> {
 public:
     using clock = std::chrono::steady_clock;
 
-    session(std::shared_ptr<common> c, boost::asio::any_io_executor const& executor,
+    session(std::shared_ptr<common> c, admission a, boost::asio::any_io_executor const& executor,
             std::chrono::milliseconds lease, std::uint64_t n, std::uint64_t hello, std::string name)
         : common_(std::move(c)),
           lease_(lease),
@@ -50,7 +50,7 @@ public:
           number(n),
           secret(random_bytes<protocol::key>()),
           client(std::move(name)),
-          logic(*common_, n, hello) {}
+          logic(*common_, std::move(a), n, hello) {}
 
     /// As of the last request, for who watches.
     struct {
@@ -80,7 +80,7 @@ public:
     };
 
     server_event event(server_event::kind what, std::string where) const {
-        return {what, std::move(where), client, token, number, logic.own().bytes(), logic.own().blocks(), {}};
+        return {what, std::move(where), client, token, number, logic.own().bytes(), logic.own().blocks(), {}, 0};
     }
 
     std::mutex lock;  ///< guards all that follows, and the logic

@@ -36,12 +36,26 @@ public:
                                                       protocol::send_request const&, std::string_view endpoint)>;
     using teller_type = std::function<result<std::string>()>;  ///< status, as JSON
 
-    session_logic(common& c, std::uint64_t number, std::uint64_t hello)
-        : common_(c), number_(number), hello_(hello), next_(hello + 1), reach_(c, number), said_(c.in_flight) {}
+    session_logic(common& c, admission a, std::uint64_t number, std::uint64_t hello)
+        : common_(c),
+          admission_(std::move(a)),
+          window_(admission_.window()),
+          number_(number),
+          hello_(hello),
+          next_(hello + 1),
+          reach_(c, admission_.of, number),
+          said_(window_) {}
 
     /// Of a connection with a ticket.
-    session_logic(common& c, std::uint64_t hello, ticket t)
-        : common_(c), number_(0), hello_(hello), next_(hello + 1), reach_(c, std::move(t)), said_(c.in_flight) {}
+    session_logic(common& c, admission a, std::uint64_t hello, ticket t)
+        : common_(c),
+          admission_(std::move(a)),
+          window_(admission_.window()),
+          number_(0),
+          hello_(hello),
+          next_(hello + 1),
+          reach_(c, admission_.of, std::move(t)),
+          said_(window_) {}
 
     ~session_logic() { end(); }
     session_logic(session_logic const&)            = delete;
@@ -49,6 +63,16 @@ public:
 
     holdings const& own() const noexcept { return reach_.own(); }
     std::uint64_t   number() const noexcept { return number_; }
+
+    /// Who lent to.
+    std::shared_ptr<tenant> const& whose() const noexcept { return admission_.of; }
+    /// Requests that may be unsettled.
+    std::uint32_t window() const noexcept { return window_; }
+
+    std::uint16_t version = protocol::version;  ///< that the client speaks
+
+    /// Of the last request, if it was refused for a limit of the tenant's or of the server's.
+    std::error_code last_limit() noexcept { return std::exchange(limit_, {}); }
 
     sender_type send;    ///< null: it cannot
     teller_type status;  ///< null: this client may not
@@ -62,7 +86,9 @@ public:
 
     /// Frees everything.
     void end() noexcept {
-        if (!std::exchange(over_, true)) reach_.clear();
+        if (std::exchange(over_, true)) return;
+        reach_.clear();
+        admission_.give_back();
     }
     bool over() const noexcept { return over_; }
 
@@ -80,6 +106,7 @@ public:
         if (why == violation()) return violated(h, out);
         if (why == not_now()) return next::later;
         a.status = status_of(why);
+        if (is_limit(why)) a.limit = limit_ = why;
         if (!known) record(a);
         if (!a.pending && !(a.again && a.status == 0)) repeat(a, out);
         return a.operation == static_cast<std::uint16_t>(protocol::operation::goodbye) ? next::bye : next::done;
@@ -137,7 +164,8 @@ private:
 
     /// A protocol_error is another server's, behind the store: this client did nothing wrong.
     static std::uint16_t status_of(std::error_code why) noexcept {
-        return protocol::status_of(why == errc::protocol_error ? make_error_code(errc::device_unavailable) : why);
+        return protocol::status_of(why == errc::protocol_error ? make_error_code(errc::device_unavailable)
+                                                               : outward(why));
     }
 
     static answer answer_to(protocol::frame_header const& h) noexcept {
@@ -152,7 +180,9 @@ private:
         using enum protocol::operation;
         auto const op = static_cast<protocol::operation>(std::uint16_t{h.operation});
         if (over_ || h.status != 0 || h.payload > common_.most_payload()) return false;
-        if (op <= hello || op > protocol::operation::status || (h.payload != 0 && op != write)) return false;
+        if (op <= hello || op > (version < 2 ? protocol::operation::status : trim) ||
+            (h.payload != 0 && op != write))
+            return false;
         if (reach_.by_ticket() && op != write && op != renew && op != goodbye) return false;
         if (h.request < next_ || h.request == hello_) {
             known = said_.find(h.request);
@@ -172,7 +202,12 @@ private:
         next_ = a.request + 1;
     }
 
-    static void repeat(answer const& a, outgoing& out) {
+    /// A limit is named to clients that know of it.
+    void repeat(answer const& a, outgoing& out) const {
+        if (a.limit && version >= 2) {
+            auto const text = admission_.of->explain(a.limit);
+            return out.filling().reply(a.request, a.operation, a.status, std::as_bytes(std::span(text)));
+        }
         out.filling().reply(a.request, a.operation, a.status, a.status ? std::span<std::byte const>() : a.bytes());
     }
 
@@ -199,6 +234,10 @@ private:
             auto const to   = protocol::take<protocol::batch_request>(body);
             auto const runs = protocol::list<protocol::block_run>(body);
             return to && runs ? why(reach_.own().transfer(*runs, to->batch)) : violation();
+        }
+        case trim: {
+            auto const runs = protocol::list<protocol::block_run>(body);
+            return runs ? why(reach_.own().trim(*runs)) : violation();
         }
         case end_batch: {
             auto const r = protocol::whole<protocol::batch_request>(body);
@@ -263,7 +302,7 @@ private:
         protocol::usage_reply u;
         u.bytes    = own().bytes();
         u.blocks   = own().blocks();
-        u.capacity = common_.capacity();
+        u.capacity = common_.capacity(*admission_.of);
         a.say(protocol::bytes_of(u));
     }
 
@@ -314,6 +353,8 @@ private:
     }
 
     common&                                                  common_;
+    admission                                                admission_;
+    std::uint32_t const                                      window_;
     std::uint64_t const                                      number_;
     std::uint64_t                                            hello_;  ///< number of the last hello
     std::uint64_t                                            next_;   ///< request
@@ -321,6 +362,7 @@ private:
     reach                                                    reach_;
     answers                                                  said_;
     std::vector<std::pair<std::uint64_t, held_block const*>> sending_;  ///< requests that are under way elsewhere
+    std::error_code                                          limit_;
 };
 
 }  // namespace tenure::detail

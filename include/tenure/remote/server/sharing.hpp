@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +18,7 @@
 #include <tenure/error.hpp>
 #include <tenure/remote/protocol.hpp>
 #include <tenure/remote/server/held_block.hpp>
+#include <tenure/remote/server/tenant.hpp>
 #include <tenure/remote/trust.hpp>
 
 namespace tenure::detail {
@@ -28,16 +28,22 @@ class shared_names {
 public:
     static constexpr std::size_t most_names = 64;  ///< of one block
 
-    /// access_denied: another block has it. limit_exceeded: the block has too many.
+    static constexpr std::uint64_t cost = 256;  ///< bytes to know one, beside the name itself, twice
+
+    /// access_denied: another block has it. limit_exceeded: the block has too many; or a limit of its owner's.
     result<void> add(std::string_view name, std::shared_ptr<held_block> const& what) {
         std::scoped_lock const guard(lock_);
         auto const             at = all_.find(name);
-        if (at != all_.end() && at->second == what) return {};
-        if (at != all_.end() && at->second->alive()) return make_error_code(errc::access_denied);
+        if (at != all_.end() && at->second.what == what) return {};
+        if (at != all_.end() && at->second.what->alive()) return make_error_code(errc::access_denied);
         if (what->names.size() >= most_names) return make_error_code(errc::limit_exceeded);
+        auto one = tenant_claim::take(what->of, resource::names, 1);
+        if (!one) return one.error();
+        auto memory = tenant_claim::take(what->of, resource::memory, cost + 2 * name.size());
+        if (!memory) return memory.error();
         what->names.emplace_back(name);
         try {
-            all_.insert_or_assign(std::string(name), what);
+            all_.insert_or_assign(std::string(name), entry{what, std::move(*one), std::move(*memory)});
         } catch (...) {
             what->names.pop_back();
             throw;
@@ -48,14 +54,14 @@ public:
     std::shared_ptr<held_block> find(std::string_view name) const noexcept {
         std::scoped_lock const guard(lock_);
         auto const             at = all_.find(name);
-        return at == all_.end() || !at->second->alive() ? nullptr : at->second;
+        return at == all_.end() || !at->second.what->alive() ? nullptr : at->second.what;
     }
 
     void remove(std::string_view name) noexcept {
         std::scoped_lock const guard(lock_);
         auto const             at = all_.find(name);
         if (at == all_.end()) return;
-        std::erase(at->second->names, name);
+        std::erase(at->second.what->names, name);
         all_.erase(at);
     }
 
@@ -64,14 +70,19 @@ public:
         std::scoped_lock const guard(lock_);
         for (std::string const& name : what.names) {
             auto const at = all_.find(name);
-            if (at != all_.end() && at->second.get() == &what) all_.erase(at);
+            if (at != all_.end() && at->second.what.get() == &what) all_.erase(at);
         }
         what.names.clear();
     }
 
 private:
-    mutable std::mutex                                              lock_;
-    std::map<std::string, std::shared_ptr<held_block>, std::less<>> all_;
+    struct entry {
+        std::shared_ptr<held_block> what;
+        tenant_claim                name, memory;
+    };
+
+    mutable std::mutex                        lock_;
+    std::map<std::string, entry, std::less<>> all_;
 };
 
 /// The right to write a range of a block, once.
@@ -82,19 +93,21 @@ struct ticket {
     std::uint64_t               offset = 0, length = 0;
     std::uint64_t               session = 0;  ///< that gave it
     clock::time_point           until;
+    std::shared_ptr<tenant>     of;  ///< whose session that is
+    tenant_claim                taken;
 };
 
 /// Thread-safe.
 class tickets {
 public:
-    /// limit_exceeded: the session has given as many as it may.
-    result<protocol::key> add(ticket t, std::uint32_t most) {
+    /// limit_exceeded: the tenant has given as many as it may.
+    result<protocol::key> add(ticket t) {
         std::scoped_lock const guard(lock_);
         auto const             now = ticket::clock::now();
         std::erase_if(all_, [&](auto const& e) { return e.second.until <= now || !e.second.what->alive(); });
-        auto const given =
-            std::count_if(all_.begin(), all_.end(), [&](auto const& e) { return e.second.session == t.session; });
-        if (most && static_cast<std::uint64_t>(given) >= most) return make_error_code(errc::limit_exceeded);
+        auto taken = tenant_claim::take(t.of, resource::tickets, 1);
+        if (!taken) return taken.error();
+        t.taken        = std::move(*taken);
         auto const key = random_bytes<protocol::key>();
         all_.emplace(key, std::move(t));
         return key;

@@ -13,9 +13,19 @@ namespace tenure {
 struct server_status {
     struct client {
         std::uint64_t session = 0;
-        std::string   name, peer, token;  ///< the token's name
+        std::string   name, peer, token, tenant;  ///< the token's name; whose limits it has
         bool          connected = false;
         std::uint64_t bytes = 0, buffers = 0, batches = 0;
+    };
+
+    /// What is used, and how much may be; of the second, 0: no limit.
+    struct figure {
+        std::string   what;  ///< bytes, buffers, batches, sessions, names, ...
+        std::uint64_t used = 0, most = 0;
+    };
+    struct tenant {
+        std::string         name;  ///< token "ann", token 2, user 1000, certificate CN=...
+        std::vector<figure> figures;
     };
 
     std::string         store;
@@ -24,6 +34,8 @@ struct server_status {
     std::uint64_t       bytes = 0, buffers = 0, capacity = 0;  ///< of the store
     std::uint64_t       unfreed = 0;  ///< blocks that the store refused to free; it is asked again
     std::vector<client> clients;
+    std::vector<figure> figures;  ///< of all tenants together
+    std::vector<tenant> tenants;  ///< who has something here
 
     /// For programs; one line.
     std::string to_json() const {
@@ -36,13 +48,29 @@ struct server_status {
             if (&c != clients.data()) out += ',';
             out += "{\"session\":" + std::to_string(c.session) + ",\"name\":" + quoted(c.name) +
                    ",\"peer\":" + quoted(c.peer) + ",\"token\":" + quoted(c.token) +
-                   ",\"connected\":" + (c.connected ? "true" : "false") + ",\"bytes\":" + std::to_string(c.bytes) +
-                   ",\"buffers\":" + std::to_string(c.buffers) + ",\"batches\":" + std::to_string(c.batches) + '}';
+                   ",\"tenant\":" + quoted(c.tenant) + ",\"connected\":" + (c.connected ? "true" : "false") +
+                   ",\"bytes\":" + std::to_string(c.bytes) + ",\"buffers\":" + std::to_string(c.buffers) +
+                   ",\"batches\":" + std::to_string(c.batches) + '}';
+        }
+        out += "],\"all\":" + to_json(figures) + ",\"tenants\":[";
+        for (tenant const& t : tenants) {
+            if (&t != tenants.data()) out += ',';
+            out += "{\"name\":" + quoted(t.name) + ",\"has\":" + to_json(t.figures) + '}';
         }
         return out + "]}";
     }
 
 private:
+    static std::string to_json(std::vector<figure> const& all) {
+        std::string out = "{";
+        for (figure const& f : all) {
+            if (&f != all.data()) out += ',';
+            out += quoted(f.what) + ":{\"used\":" + std::to_string(f.used) + ",\"most\":" + std::to_string(f.most) +
+                   '}';
+        }
+        return out + '}';
+    }
+
     static std::string quoted(std::string const& s) {
         static constexpr char digits[] = "0123456789abcdef";
         std::string           out      = "\"";

@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include <tenure/remote/server/tenant.hpp>
+
+namespace tenure::detail {
+
+/// What one session has taken of its tenant's limits: more than it needs before it makes something, and afterwards
+/// what it needs. Not thread-safe.
+class account {
+public:
+    explicit account(std::shared_ptr<tenant> of) noexcept : of_(std::move(of)) {}
+    ~account() { close(); }
+    account(account const&)            = delete;
+    account& operator=(account const&) = delete;
+
+    std::shared_ptr<tenant> const& of() const noexcept { return of_; }
+
+    /// The error is that of tenant::take().
+    std::error_code take(resource r, std::uint64_t n) noexcept {
+        if (auto const why = of_->take(r, n)) return why;
+        taken_[index_of(r)] += n;
+        return {};
+    }
+
+    /// So much is used.
+    void settle(resource r, std::uint64_t used) noexcept {
+        std::uint64_t& taken = taken_[index_of(r)];
+        if (used > taken) of_->add(r, used - taken);
+        else of_->give_back(r, taken - used);
+        taken = used;
+    }
+
+    /// Somebody else gives back so much of it.
+    void pass_on(resource r, std::uint64_t n) noexcept { taken_[index_of(r)] -= n; }
+
+    /// Nothing is used any more.
+    void close() noexcept {
+        for (std::size_t i = 0; i < resources; ++i)
+            of_->give_back(static_cast<resource>(i), std::exchange(taken_[i], 0));
+    }
+
+private:
+    std::shared_ptr<tenant> of_;
+    amounts                 taken_{};
+};
+
+/// Calls settle() at its end, however that comes.
+template <class T>
+class settling {
+public:
+    explicit settling(T& of) noexcept : of_(of) {}
+    ~settling() { of_.settle(); }
+    settling(settling const&)            = delete;
+    settling& operator=(settling const&) = delete;
+
+private:
+    T& of_;
+};
+
+}  // namespace tenure::detail
