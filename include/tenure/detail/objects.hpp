@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <tenure/detail/sizes.hpp>
 #include <tenure/detail/slab.hpp>
 #include <tenure/only_memory.hpp>
 
@@ -21,6 +22,7 @@ struct layout {
     static constexpr std::size_t before    = has_entry ? sizeof(entry) : 0;
     static constexpr std::size_t alignment = alignof(T) < 8 ? 8 : alignof(T);
     static constexpr std::size_t bytes     = round_extent(before + sizeof(T));
+    static_assert(alignof(T) <= largest_alignment, "objects are aligned to 1 GiB at most");
 };
 
 template <class T>
@@ -187,8 +189,7 @@ std::pair<T*, word_t> make_array(lane& l, Refusal refusal, std::size_t n) {
     constexpr bool        ends      = !std::is_trivially_destructible_v<U>;
     constexpr std::size_t before    = ends ? sizeof(array_entry) : 0;
     constexpr std::size_t alignment = alignof(U) < 8 ? 8 : alignof(U);
-    constexpr std::size_t most      = std::size_t{1} << 46;  // more than there are addresses: refused as such
-    std::size_t const     bytes     = n > most / sizeof(U) ? most * 2 : round_extent(before + n * sizeof(U));
+    std::size_t const     bytes     = round_extent(before + array_bytes(n, sizeof(U)));
     space const s = bytes + alignment <= largest_small ? allocate_small(l, before, bytes, alignment, refusal)
                                                        : allocate_large(l, before, bytes, alignment, refusal);
     if (!s.pointer) return {};

@@ -12,6 +12,7 @@
 #include <tenure/detail/holes.hpp>
 #include <tenure/detail/residency.hpp>
 #include <tenure/detail/runs.hpp>
+#include <tenure/detail/sizes.hpp>
 #include <tenure/detail/undo_point.hpp>
 
 namespace tenure::detail {
@@ -193,12 +194,26 @@ template <std::uint64_t Count, class Refusal>
     return bump_after_refill<Count>(l, before, bytes, alignment, refusal);
 }
 
+/// A piece of resource(), in whole granules: at least one, for a window of none would do for nothing.
+constexpr std::size_t round_piece(std::size_t bytes) noexcept {
+    return (bytes + (bytes == 0) + 7) & ~std::size_t{7};
+}
+
+/// Whether a piece of resource() has a run of its own: as it is given out, and as it comes back.
+constexpr bool is_large_piece(std::size_t rounded, std::size_t alignment) noexcept {
+    return rounded + alignment > largest_small;
+}
+
 /// Bytes without a handle. Null: refused, see `why`.
 inline void* allocate_bytes(lane& l, std::size_t bytes, std::size_t alignment, failure& why) {
-    std::size_t const rounded = (bytes + 7) & ~std::size_t{7};
+    if (!is_alignment(alignment) || bytes > largest_object) {
+        why = {is_alignment(alignment) ? errc::memory_full : errc::bad_alignment, l.batch, bytes};
+        return nullptr;
+    }
+    std::size_t const rounded = round_piece(bytes);
     void*             p       = nullptr;
-    if (rounded + alignment > largest_small || rounded < bytes) {
-        if (unit* const u = take_large(*l.batch, l, 0, std::max(rounded, bytes), alignment, 0, why))
+    if (is_large_piece(rounded, alignment)) {
+        if (unit* const u = take_large(*l.batch, l, 0, rounded, alignment, 0, why))
             p = to_pointer(u->address + u->large_offset.load(std::memory_order_relaxed));
     } else {
         bytes_at const b = bump_or<0>(l, 0, rounded, alignment, report_to{why});
@@ -217,8 +232,8 @@ TENURE_SLOW inline void* allocate_or_throw(lane& l, std::size_t bytes, std::size
 
 /// What lane_resource does.
 [[gnu::always_inline]] inline void* allocate_from(lane& l, std::size_t bytes, std::size_t alignment) {
-    std::size_t const rounded = (bytes + 7) & ~std::size_t{7};
-    if (bytes <= largest_small - 64 && alignment <= 64) [[likely]] {
+    std::size_t const rounded = round_piece(bytes);
+    if (bytes <= largest_small - 64 && is_alignment(alignment, 64)) [[likely]] {
         if (bytes_at const b = bump<0>(l, 0, rounded, alignment); b.begin) [[likely]] {
             void* const p = to_pointer(object_at(b.begin, 0, alignment));
             unpoison(p, bytes);
@@ -240,10 +255,10 @@ inline void free_large_piece(batch_record& b, unit* u) noexcept {
 
 /// What was allocated last, and large pieces, go back at once; the rest with the batch.
 inline void deallocate_to(lane& l, void* p, std::size_t bytes, std::size_t alignment) {
-    std::size_t const    rounded = (bytes + 7) & ~std::size_t{7};
+    std::size_t const    rounded = round_piece(bytes);
     std::uint64_t const  cursor  = l.cursor.load(std::memory_order_relaxed);
     std::uintptr_t const at      = to_address(p);
-    if (rounded + alignment > largest_small) {
+    if (is_large_piece(rounded, alignment)) {
         batch_record& b = *l.batch;
         onlooker      here;
         here.at(at);
