@@ -63,6 +63,10 @@ TENURE_COLD inline unit* take_large(batch_record& b, lane& l, std::size_t before
         why = {b.why_closed(), &b};
         return nullptr;
     }
+    if (!may_make_in(l)) {
+        why = {errc::wrong_thread, &b};
+        return nullptr;
+    }
     charge_guard charged(b);
     if (b.limited && (why = charged.add(bytes))) return nullptr;
     std::size_t const n = (bytes + slack + unit_bytes - 1) >> unit_shift;

@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <memory>
+#include <memory_resource>
 #include <new>
 #include <tuple>
 #include <type_traits>
@@ -130,6 +132,41 @@ inline space allocate_large(lane& l, std::size_t before, std::size_t bytes, std:
     return s;
 }
 
+/// Whether that is memory of the batch, whichever lane gave it.
+inline bool is_resource_of(batch_record const& b, std::pmr::memory_resource* r) noexcept {
+    auto const* const ours = dynamic_cast<lane_resource<lane> const*>(r);
+    return ours && ours->is_of(b);
+}
+
+/// What a pmr container says of itself.
+template <class T>
+concept knows_resource = requires(T const& t) {
+    { t.get_allocator().resource() } -> std::same_as<std::pmr::memory_resource*>;
+};
+
+/// What a constructor may take memory from.
+template <class Arg>
+inline constexpr bool is_resource_pointer =
+    std::is_pointer_v<std::remove_cvref_t<Arg>> && std::is_convertible_v<Arg, std::pmr::memory_resource*>;
+template <class Arg>
+concept names_resource = is_resource_pointer<Arg> || requires(std::remove_cvref_t<Arg> const& a) {
+    { a.resource() } -> std::same_as<std::pmr::memory_resource*>;
+};
+
+template <class Arg>
+bool names_resource_of(batch_record const& b, Arg const& arg) noexcept {
+    if constexpr (is_resource_pointer<Arg const&>) return is_resource_of(b, arg);
+    else if constexpr (names_resource<Arg>) return is_resource_of(b, arg.resource());
+    else return false;
+}
+
+/// Whether what was just made refers to memory of its batch, as far as it or what it was made from says so.
+template <class U, class... Args>
+bool refers_to_batch(batch_record const& b, [[maybe_unused]] U const& made, Args const&... args) noexcept {
+    if constexpr (knows_resource<U>) return is_resource_of(b, made.get_allocator().resource());
+    else return (names_resource_of(b, args) || ...);
+}
+
 /// Makes one U at a place of layout L. Null pointer: refused and reported. What the constructor throws passes, and
 /// nothing is registered.
 template <class U, class L, class Refusal, class... Args>
@@ -157,6 +194,9 @@ template <class U, class L, class Refusal, class... Args>
         undo.l = nullptr;
     }
     if constexpr (L::has_entry) register_entry(l, s, object_finalizer<U>);
+    if constexpr (knows_resource<U> || (names_resource<Args> || ...)) {
+        if (!s.large && refers_to_batch(*l.batch, *object, args...)) s.word = bound_word(s.word, s.at.bytes);
+    }
     return {object, s.word};
 }
 
@@ -166,7 +206,7 @@ bool takes_resource_of(lane const& l, Args const&... args) noexcept {
     if constexpr (sizeof...(Args) > 0) {
         auto const& last = std::get<sizeof...(Args) - 1>(std::tie(args...));
         if constexpr (std::is_convertible_v<decltype(last), std::pmr::polymorphic_allocator<>>)
-            return std::pmr::polymorphic_allocator<>(last).resource() == &l.resource;
+            return l.resource && std::pmr::polymorphic_allocator<>(last).resource() == l.resource;
     }
     return false;
 }

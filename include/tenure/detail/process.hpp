@@ -32,12 +32,15 @@ struct registry_core {
     spin_lock                  loose_lock;
     batch_record*              loose = nullptr;  ///< batches without a guard, newest first, through older and newer
     std::atomic<std::uint64_t> foreign_ends{0};  ///< guards destroyed on a thread that did not open them
-    registry_core*             next = nullptr;   ///< of all registries
-    background_queue           background;
-    use_graph                  uses;
+    std::atomic<std::uint64_t> unordered_ends{
+        0};  ///< guards destroyed before others that were opened below them on the same thread
+    registry_core*   next = nullptr;  ///< of all registries
+    background_queue background;
+    use_graph        uses;
 };
 
 struct access_slot;
+struct resource_chunk;
 void give_access_slots(access_slot* first) noexcept;
 
 /// What a thread knows of itself. Trivial, so that the compiler reads it without an initialisation check.
@@ -58,9 +61,22 @@ struct thread_context {
     bool           more_to_go = false;    ///< and has come upon more
 
     void (*leave_visited)() noexcept = nullptr;  ///< once the thread has used set_current_batch
+
+    resource_chunk* resources          = nullptr;  ///< where its lane_resources come from,
+    std::uint32_t   resources_taken    = 0;        ///< after so many
+    void (*leave_resources)() noexcept = nullptr;
 };
 
 inline constinit thread_local thread_context this_thread{};
+
+/// Stands for the thread that a lane is meant for.
+inline constinit thread_context whoever_comes{};
+
+/// Whether this thread may make in the lane: another one does, or nobody yet.
+[[gnu::always_inline]] inline bool may_make_in(lane const& l) noexcept {
+    thread_context const* const maker = l.thread.load(std::memory_order_relaxed);
+    return maker == &this_thread || !maker || maker == &whoever_comes;
+}
 
 inline bool batch_record::is_here() const noexcept {
     return primary.thread.load(std::memory_order_relaxed) == &this_thread;
@@ -91,6 +107,7 @@ public:
     ~thread_exit() {
         thread_context& me = this_thread;
         if (me.leave_visited) me.leave_visited();
+        if (me.leave_resources) me.leave_resources();
         std::scoped_lock const guard(process.mutex);
         for (registry_core* r = process.registries; r; r = r->next) {
             for (known_cache const& k : caches) {

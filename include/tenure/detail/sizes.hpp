@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -21,7 +20,7 @@ inline constexpr std::size_t largest_alignment = std::size_t{1} << 30;
 inline constexpr std::size_t absurd_bytes = std::size_t{1} << 62;
 
 constexpr bool is_alignment(std::size_t a, std::size_t most = largest_alignment) noexcept {
-    return std::has_single_bit(a) && a <= most;
+    return a - 1 < most && (a & (a - 1)) == 0;  // no call of popcount, which std::has_single_bit is without POPCNT
 }
 
 /// The bytes of `n` elements of `each` bytes; absurd_bytes if there are as many or more.

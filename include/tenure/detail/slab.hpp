@@ -6,10 +6,12 @@
 #include <bit>
 #include <cstdint>
 #include <mutex>
+#include <string>
 
 #include <tenure/detail/barrier.hpp>
 #include <tenure/detail/figures.hpp>
 #include <tenure/detail/holes.hpp>
+#include <tenure/detail/lane_resources.hpp>
 #include <tenure/detail/residency.hpp>
 #include <tenure/detail/runs.hpp>
 #include <tenure/detail/sizes.hpp>
@@ -72,7 +74,7 @@ inline void open_window(lane& l, std::uint64_t top) noexcept {
 inline bool aim_at_first_run(lane& l, std::size_t needed) noexcept {
     batch_record& b = *l.batch;
     if (l.run_end != 0 || l.queue.load(std::memory_order_relaxed) || b.limited || b.closed()) return false;
-    if (needed > unit_bytes / 4) return false;
+    if (needed > unit_bytes / 4 || !may_make_in(l)) return false;
     run_cache* const c = cache_of(*b.slabs);
     unit* const      u = c ? c->runs[0] : nullptr;
     if (!u) return false;
@@ -100,6 +102,8 @@ TENURE_SLOW inline failure refill(lane& l, std::size_t needed) {
     batch_record& b = *l.batch;
     if (b.closed()) [[unlikely]]
         return {b.why_closed(), &b};  // before anything that its reclaimer may be changing
+    if (!may_make_in(l)) [[unlikely]]
+        return {errc::wrong_thread, &b};
     if (b.limited && notice_deadline(b)) return {b.why_closed(), &b};
     l.thread.store(&this_thread, std::memory_order_relaxed);
     close_window(l);
@@ -164,12 +168,14 @@ struct report_to {
     failure& why;
 
     bool refill(lane& l, std::size_t needed) const { return !(why = detail::refill(l, needed)); }
+    void refuse(failure const& f) const noexcept { why = f; }
 };
 struct throw_it {
     bool refill(lane& l, std::size_t needed) const {
         if (failure const why = detail::refill(l, needed)) throw_failure(why, "make in batch ");
         return true;
     }
+    [[noreturn]] void refuse(failure const& f) const { throw_failure(f, "make in batch "); }
 };
 
 template <std::uint64_t Count, class Refusal>
@@ -228,6 +234,12 @@ TENURE_SLOW inline void* allocate_or_throw(lane& l, std::size_t bytes, std::size
     void* const p = allocate_bytes(l, bytes, alignment, why);
     if (!p) throw_failure(why, "allocate from resource() of batch ");
     return p;
+}
+
+TENURE_COLD inline void refuse_over(std::uint64_t serial) {
+    std::uint64_t const id = serial >> 63 ? 0 : serial;  // a lane's own is no batch's id
+    throw error(errc::batch_ended,
+                "allocate from resource() of batch " + (id ? '#' + std::to_string(id) : "that is over"));
 }
 
 /// What lane_resource does.
