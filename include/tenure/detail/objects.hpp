@@ -9,6 +9,7 @@
 #include <new>
 #include <tuple>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 
 #include <tenure/detail/sizes.hpp>
@@ -132,10 +133,11 @@ inline space allocate_large(lane& l, std::size_t before, std::size_t bytes, std:
     return s;
 }
 
-/// Whether that is memory of the batch, whichever lane gave it.
-inline bool is_resource_of(batch_record const& b, std::pmr::memory_resource* r) noexcept {
-    auto const* const ours = dynamic_cast<lane_resource<lane> const*>(r);
-    return ours && ours->is_of(b);
+/// Whether that is memory of the lane's batch, whichever lane gave it.
+inline bool is_resource_of(lane const& l, std::pmr::memory_resource const* r) noexcept {
+    if (r == l.resource) return r;
+    if (!r || typeid(*r) != typeid(lane_resource<lane>)) return false;
+    return static_cast<lane_resource<lane> const*>(r)->is_of(*l.batch);
 }
 
 /// What a pmr container says of itself.
@@ -154,17 +156,17 @@ concept names_resource = is_resource_pointer<Arg> || requires(std::remove_cvref_
 };
 
 template <class Arg>
-bool names_resource_of(batch_record const& b, Arg const& arg) noexcept {
-    if constexpr (is_resource_pointer<Arg const&>) return is_resource_of(b, arg);
-    else if constexpr (names_resource<Arg>) return is_resource_of(b, arg.resource());
+bool names_resource_of(lane const& l, Arg const& arg) noexcept {
+    if constexpr (is_resource_pointer<Arg const&>) return is_resource_of(l, arg);
+    else if constexpr (names_resource<Arg>) return is_resource_of(l, arg.resource());
     else return false;
 }
 
 /// Whether what was just made refers to memory of its batch, as far as it or what it was made from says so.
 template <class U, class... Args>
-bool refers_to_batch(batch_record const& b, [[maybe_unused]] U const& made, Args const&... args) noexcept {
-    if constexpr (knows_resource<U>) return is_resource_of(b, made.get_allocator().resource());
-    else return (names_resource_of(b, args) || ...);
+bool refers_to_batch(lane const& l, [[maybe_unused]] U const& made, Args const&... args) noexcept {
+    if constexpr (knows_resource<U>) return is_resource_of(l, made.get_allocator().resource());
+    else return (names_resource_of(l, args) || ...);
 }
 
 /// Makes one U at a place of layout L. Null pointer: refused and reported. What the constructor throws passes, and
@@ -195,7 +197,7 @@ template <class U, class L, class Refusal, class... Args>
     }
     if constexpr (L::has_entry) register_entry(l, s, object_finalizer<U>);
     if constexpr (knows_resource<U> || (names_resource<Args> || ...)) {
-        if (!s.large && refers_to_batch(*l.batch, *object, args...)) s.word = bound_word(s.word, s.at.bytes);
+        if (!s.large && refers_to_batch(l, *object, args...)) s.word = bound_word(s.word, s.at.bytes);
     }
     return {object, s.word};
 }
