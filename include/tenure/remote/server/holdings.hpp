@@ -220,6 +220,7 @@ private:
         std::vector<block>         blocks;  ///< of the same
 
         void reserve(std::uint64_t more) {
+            if (more >= block_place::nowhere) throw std::bad_alloc();  // or the sum could wrap
             std::size_t const wanted = ids.size() + more;
             if (wanted >= block_place::nowhere) throw std::bad_alloc();
             if (wanted <= ids.capacity() && wanted <= blocks.capacity()) return;
