@@ -10,6 +10,9 @@
 
 namespace tenure::detail {
 
+/// Stands for the thread that a lane is meant for.
+inline constinit thread_context whoever_comes{};
+
 /// Who makes something in the lane next finds no window, and so comes to refill(), which notes its thread. Till
 /// then nobody takes the lane's list for its own.
 inline void await_thread(lane& l) noexcept {

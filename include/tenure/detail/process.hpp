@@ -69,13 +69,11 @@ struct thread_context {
 
 inline constinit thread_local thread_context this_thread{};
 
-/// Stands for the thread that a lane is meant for.
-inline constinit thread_context whoever_comes{};
-
-/// Whether this thread may make in the lane: another one does, or nobody yet.
+/// False: the lane is that of another thread's guard. Who asked for a lane, or entered, sees to it that one thread
+/// at a time uses it.
 [[gnu::always_inline]] inline bool may_make_in(lane const& l) noexcept {
     thread_context const* const maker = l.thread.load(std::memory_order_relaxed);
-    return maker == &this_thread || !maker || maker == &whoever_comes;
+    return maker == &this_thread || !maker || l.users.load(std::memory_order_relaxed) > 0;
 }
 
 inline bool batch_record::is_here() const noexcept {
