@@ -97,6 +97,7 @@ expected const all_broken[] = {
     BROKEN(leaks_when_refusing, "bad alignment"),
     BROKEN(leaks_when_refusing, "absurd sizes"),
     BROKEN(wraps_absurd_sizes, "absurd sizes"),
+    BROKEN(narrows_alignments, "absurd alignments"),
     BROKEN(reuses_ids, "ids"),
     BROKEN(counts_rounded_bytes, "usage"),
     BROKEN(counts_writes, "usage"),

@@ -4,6 +4,7 @@
 // What callers do wrong: each has its errc and a message that says what to do, and harms nothing.
 
 #include <array>
+#include <csignal>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -14,6 +15,10 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <tenure/tenure.hpp>
 
@@ -667,5 +672,120 @@ TEST_SUITE("100,000 nested batches") {
         registry r{{.on_leak = nullptr}};
         batch_id last;
         for (std::size_t i = 0; i < depth; ++i) last = r.new_batch({}, last);
+    }
+}
+
+TEST_SUITE("a batch that another thread makes in without a lane") {
+    /// What the other thread is told at the latest once it wants more memory, and in checked builds at once.
+    template <class Make>
+    void check_told(batch_scope & b, Make make) {
+        tenure::batch_usage const before = b.usage();
+        int                       made   = 0;
+        std::thread([&] {
+            check_throws(errc::wrong_thread, {"'another's'", "lane()", "enter()"}, [&] {
+                for (; made < 1'000'000; ++made) make();
+            });
+        }).join();
+        CHECK(made < 70'000);
+        CHECK((TENURE_CHECKED ? made == 0 : true));
+        CHECK(b.usage().objects <= before.objects + static_cast<std::size_t>(made));
+        CHECK(*b.make<std::string>("own") == "own");
+        tenure::lane l = b.lane();
+        std::thread([&] { CHECK(*l.make<int>(1) == 1); }).join();
+        auto const other = [&] {
+            auto const in = b.enter();
+            CHECK(*tenure::make<int>(2) == 2);
+        };
+        std::thread(other).join();
+    }
+
+    TEST_CASE_FIXTURE(accounting, "objects") {
+        batch_scope b{{.name = "another's"}};
+        SUBCASE("in an empty one") {
+            check_told(b, [&] { b.make<std::string>("text"); });
+        }
+        SUBCASE("in one with objects") {
+            b.make<int>(1);
+            check_told(b, [&] { b.make<std::string>("text"); });
+        }
+        SUBCASE("without destructors") {
+            check_told(b, [&] { b.make<int[]>(10); });
+        }
+        SUBCASE("large ones") {
+            check_told(b, [&] { b.make<char[]>(100'000); });
+        }
+        SUBCASE("by try_make") {
+            std::thread([&] { CHECK(b.try_make<char[]>(100'000).error() == errc::wrong_thread); }).join();
+            CHECK(*b.make<int>(1) == 1);
+        }
+    }
+
+    TEST_CASE("whose list of objects was corrupted so: its end says so and does not loop") {
+        int ends[2];
+        REQUIRE(::pipe(ends) == 0);
+        ::pid_t const child = ::fork();
+        if (child == 0) {
+            ::dup2(ends[1], 2);
+            ::close(ends[0]);
+            ::close(ends[1]);
+            struct ::rlimit const none{0, 0};
+            ::setrlimit(RLIMIT_CORE, &none);
+            std::signal(SIGABRT, SIG_DFL);
+            batch_scope                           b{{.name = "corrupted"}};
+            std::array<tenure::detail::entry*, 3> entries;
+            for (auto& e : entries)
+                e = reinterpret_cast<tenure::detail::entry*>(b.make<std::string>("text").get()) - 1;
+            entries[1]->next = entries[2];  // as where two threads had the same address
+            b.end();
+            ::_exit(0);
+        }
+        ::close(ends[1]);
+        std::string said;
+        char        some[512];
+        for (::ssize_t n = 0; (n = ::read(ends[0], some, sizeof some)) > 0;)
+            said.append(some, static_cast<std::size_t>(n));
+        ::close(ends[0]);
+        int status = 0;
+        REQUIRE(::waitpid(child, &status, 0) == child);
+        CAPTURE(said);
+        CHECK(WIFSIGNALED(status));
+        CHECK(said.find("'corrupted'") != std::string::npos);
+        CHECK(said.find("lane()") != std::string::npos);
+    }
+}
+
+TEST_SUITE("guards of one thread that go before others below them") {
+    TEST_CASE_FIXTURE(accounting, "are noticed, as where one lives across co_await") {
+        registry   r;
+        auto       first  = std::make_unique<batch_scope>(r, tenure::batch_options{.name = "first flow"});
+        auto       second = std::make_unique<batch_scope>(r, tenure::batch_options{.name = "second flow"});
+        auto const h      = second->make<std::string>("its own");
+        first.reset();
+        CHECK_FALSE(h.alive());
+        CHECK(r.snapshot().unordered_ends == 1);
+        CHECK(r.snapshot().to_text().find(
+                  "1 guards were destroyed before others that were opened below them on the same thread") !=
+              std::string::npos);
+        CHECK(r.snapshot().to_text().find("batch_owner") != std::string::npos);
+        second.reset();
+        CHECK(r.snapshot().unordered_ends == 1);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "are not counted where they end as they should, or by end()") {
+        registry    r;
+        batch_scope outer(r);
+        {
+            batch_scope inner;
+            batch_scope innermost;
+        }
+        {
+            batch_scope below;
+            outer.end();
+        }
+        auto other  = std::make_unique<batch_scope>(r);
+        auto beside = std::make_unique<batch_scope>(registry::global());  // below nobody here
+        other.reset();
+        beside.reset();
+        CHECK(r.snapshot().unordered_ends == 0);
     }
 }

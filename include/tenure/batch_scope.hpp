@@ -62,7 +62,9 @@ public:
     }
 
     /// Makes a T, or with make<T[]>(n) n value-initialised elements, at an address that never changes. What T's
-    /// constructor throws passes, and nothing is registered. Throws batch_ended, limit_exceeded, memory_full.
+    /// constructor throws passes, and nothing is registered. Throws batch_ended, limit_exceeded, memory_full, and
+    /// wrong_thread where another thread opened the guard: at once in checked builds (TENURE_CHECKED, the default
+    /// without optimization), else when more memory is wanted.
     /// Cost: a bump of a pointer; more than 64 KiB, a lock and a run of its own.
     template <class T, class... Args>
     [[gnu::always_inline]] handle<T> make(Args&&... args) {
@@ -202,8 +204,9 @@ public:
     batch_report discard();
 
     /// Memory for containers that live in this batch. Give back what is over 64 KiB and what was allocated last at
-    /// once, the rest with the batch. This thread's only. Throws what make throws.
-    std::pmr::memory_resource* resource() noexcept { return &here().resource; }
+    /// once, the rest with the batch. This thread's only. Throws what make throws. Used after the batch it throws
+    /// batch_ended, or faults where that is long ago; what comes back then is ignored.
+    std::pmr::memory_resource* resource() { return detail::resource_of(here()); }
 
     /// For one other thread. Throws std::bad_alloc, batch_ended.
     tenure::lane lane() { return tenure::lane(enter_as(true)); }

@@ -17,6 +17,7 @@
 #include <tenure/detail/buffer_access.hpp>
 #include <tenure/detail/durable_buffers.hpp>
 #include <tenure/detail/evicting.hpp>
+#include <tenure/detail/sizes.hpp>
 #include <tenure/handle.hpp>
 
 namespace tenure {
@@ -212,12 +213,12 @@ private:
     }
     /// All that is asked before an ordinary access.
     bool ready(std::size_t offset, std::size_t n) const noexcept {
-        return alive() && offset <= size_ && n <= size_ - offset && record().is_here() &&
+        return alive() && detail::is_within(offset, n, size_) && record().is_here() &&
                detail::is_surely_in_time(record().from->registry, raw());
     }
     result<void> refused(std::size_t offset, std::size_t n) const {
         if (errc const why = refusal(); why != errc{}) return make_error_code(why);
-        if (offset > size_ || n > size_ - offset) return make_error_code(errc::out_of_range);
+        if (!detail::is_within(offset, n, size_)) return make_error_code(errc::out_of_range);
         return {};
     }
     void prepare(std::size_t offset, std::size_t n, char const* call) const {
@@ -250,8 +251,7 @@ inline constexpr bool is_buffer_handle<buffer<T>> = true;
 
 template <class T>
 buffer<T> make_buffer_in(lane& l, std::size_t n, any_store const& store) {
-    constexpr std::size_t most  = std::size_t{1} << 62;  // more than any store has: refused as such
-    std::size_t const     bytes = n > most / sizeof(T) ? most : n * sizeof(T);
+    std::size_t const bytes = array_bytes(n, sizeof(T));
     return handle_access::make_buffer<buffer<T>>(make_buffer_in(l, bytes, buffer_alignment<T>, store), n);
 }
 

@@ -14,6 +14,7 @@
 
 #include <tenure/batch_scope.hpp>
 #include <tenure/buffer.hpp>
+#include <tenure/detail/sizes.hpp>
 #include <tenure/sharing.hpp>
 
 namespace tenure {
@@ -141,6 +142,8 @@ inline raw_handle make_evicted_buffer(lane& l, std::size_t bytes, any_store cons
     if (b.closed()) throw_failure({errc::batch_ended, &b}, call);
     supply_guard const s(b, named);
     if (!s) throw_failure({errc::memory_full, &b, sizeof(supply)}, call);
+    if (bytes == absurd_bytes)
+        throw_store_error(make_error_code(errc::store_full), "make a derived buffer in", s->store);
     promise_guard const room(b, *s);  // so that the supply stays while the batch lives
     if (!room) throw_failure({errc::memory_full, &b, sizeof(block)}, call);
     buffer_record without{*s, {0, bytes}, true};
@@ -156,8 +159,7 @@ buffer<T> make_derived_in(lane& l, std::size_t n, any_store const& store, F f, f
     registry_core& r   = *l.batch->registry.load(std::memory_order_relaxed);
     auto           how = std::make_unique<recipe_of<T, F, In...>>(n, std::move(f), in...);
     (add_input(r, *how, handle_access::raw(in)), ...);
-    constexpr std::size_t most  = std::size_t{1} << 62;
-    std::size_t const     bytes = n > most / sizeof(T) ? most : n * sizeof(T);
+    std::size_t const bytes = array_bytes(n, sizeof(T));
     return handle_access::make_buffer<buffer<T>>(make_evicted_buffer(l, bytes, store, std::move(how)), n);
 }
 

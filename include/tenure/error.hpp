@@ -19,7 +19,7 @@ enum class errc {
     limit_exceeded,      ///< the hard limit of the batch, or of one above it
     memory_full,         ///< the system gives no more memory or address space
     out_of_range,        ///< an index past the end of an array
-    wrong_thread,        ///< a guard used on another thread than the one that opened it; see also keep
+    wrong_thread,        ///< a guard used on another thread than the one that opened it; see also make, keep
     bad_address,         ///< adopt() of a pointer that cannot be an object's address
     no_such_block,       ///< the store has no such block, or no more
     store_full,          ///< a store's capacity, its limit or its disk
@@ -51,6 +51,7 @@ enum class errc {
     store_replaced,      ///< a store's files were removed or replaced while it was open
     mappings_full,       ///< vm.max_map_count is nearly reached, and the rest is left to others
     forked,              ///< in the child of a fork(): it is the parent's, or that of a thread that is not here
+    not_self_contained,  ///< its memory is its batch's resource(), where it would stay
 };
 
 namespace detail {
@@ -78,8 +79,10 @@ public:
                    "process's limit (ulimit -v, cgroup, vm.max_map_count)";
         case errc::out_of_range: return "out of range: the index is not below size()";
         case errc::wrong_thread:
-            return "wrong thread: a guard belongs to the thread that opened it (use detach() and end_batch(id), "
-                   "enter(), or lane() to cross threads); a large object with a destructor stays in its batch "
+            return "wrong thread: a guard belongs to the thread that opened it, and so does what is made through "
+                   "it "
+                   "(use detach() and end_batch(id), enter(), or lane() to cross threads, and batch_owner or "
+                   "bind_batch in coroutines); a large object with a destructor stays in its batch "
                    "while "
                    "the lane that made it is open (close the lane first)";
         case errc::no_such_block:
@@ -149,6 +152,10 @@ public:
         case errc::store_replaced:
             return "store replaced: its files were removed, moved or replaced while it was open; put them back, or "
                    "close it and open it again";
+        case errc::not_self_contained:
+            return "not self-contained: the object was made with its batch's own resource(), and that memory stays "
+                   "with the batch; make it with the resource() of the batch that it is to be kept in, or copy it "
+                   "there";
         case errc::bad_address:
             return "bad address: adopt() takes a pointer to an object in this process, not null or a tagged value";
         }

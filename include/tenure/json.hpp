@@ -59,6 +59,7 @@ struct json_writer {
         nlohmann::ordered_json const out{
             {"memory", {{"held", s.memory.held}, {"cached", s.memory.cached}, {"mapped", s.memory.mapped}}},
             {"foreign_ends", s.foreign_ends},
+            {"unordered_ends", s.unordered_ends},
             {"background", {{"batches", s.background.batches}, {"bytes", s.background.bytes}}},
             {"paging",
              {{"directory", s.paging.directory},

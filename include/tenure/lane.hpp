@@ -19,6 +19,10 @@ namespace detail {
 template <class T, class Refusal, class... Args>
 [[gnu::always_inline]] inline handle<T> make_or(lane& l, Refusal refusal, Args&&... args) {
     static_assert(!std::is_bounded_array_v<T>, "make<T[]>(n) makes arrays");
+    if (TENURE_CHECKED && !may_make_in(l)) {
+        refusal.refuse({errc::wrong_thread, l.batch});
+        return {};
+    }
     if constexpr (std::is_unbounded_array_v<T>) {
         static_assert(sizeof...(Args) == 1, "make<T[]>(n) takes the number of elements");
         using E              = std::remove_extent_t<T>;
@@ -77,7 +81,7 @@ public:
     }
 
     /// For containers of this thread; valid while the batch is.
-    std::pmr::memory_resource* resource() noexcept { return &lane_->resource; }
+    std::pmr::memory_resource* resource() { return detail::resource_of(*lane_); }
 
 private:
     friend class batch_scope;
@@ -104,7 +108,7 @@ public:
     }
 
     /// For containers that live in the batch, while this guard does on this thread.
-    std::pmr::memory_resource* resource() noexcept { return &lane_->resource; }
+    std::pmr::memory_resource* resource() { return detail::resource_of(*lane_); }
 
 private:
     friend class batch_owner;

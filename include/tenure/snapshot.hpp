@@ -72,8 +72,10 @@ struct json_writer;  // <tenure/json.hpp>
 
 /// A moment's picture of a registry: its live batches, parents before children, older before newer.
 struct snapshot {
-    registry_usage          memory;
-    std::uint64_t           foreign_ends = 0;  ///< guards destroyed on a thread that did not open them
+    registry_usage memory;
+    std::uint64_t  foreign_ends = 0;  ///< guards destroyed on a thread that did not open them
+    std::uint64_t  unordered_ends =
+        0;  ///< guards destroyed before others that were opened below them on the same thread
     paging_info             paging;
     background_info         background;
     std::vector<store_info> stores;  ///< in use by the registry, its own first
@@ -168,6 +170,10 @@ inline std::string snapshot::to_text() const {
         out +=
             "warning: " + std::to_string(foreign_ends) +
             " guards were destroyed on a thread that did not open them; detach() and end_batch(id) cross threads\n";
+    if (unordered_ends)
+        out += "warning: " + std::to_string(unordered_ends) +
+               " guards were destroyed before others that were opened below them on the same thread, and ended "
+               "those; in coroutines use batch_owner or bind_batch\n";
     return out;
 }
 

@@ -86,6 +86,12 @@ struct takes_any_alignment : simple {
     }
 };
 
+struct narrows_alignments : mapped {
+    result<block> allocate(std::size_t n, std::size_t alignment) {
+        return mapped::allocate(n, alignment > std::size_t{1} << 31 ? 1 : alignment);
+    }
+};
+
 struct wraps_absurd_sizes : simple {
     result<block> allocate(std::size_t n, std::size_t alignment) {
         if (std::size_t const pages = (n + 4095) / 4096; n == 0 || pages != 0)

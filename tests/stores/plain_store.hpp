@@ -51,7 +51,8 @@ public:
     tenure::result<tenure::block> allocate(std::size_t bytes, std::size_t alignment) {
         std::scoped_lock const guard(lock_);
         if (closed_) return make_error_code(tenure::errc::store_closed);
-        if (!std::has_single_bit(alignment)) return make_error_code(tenure::errc::bad_alignment);
+        if (!std::has_single_bit(alignment) || alignment > std::size_t{1} << 30)
+            return make_error_code(tenure::errc::bad_alignment);
         if (bytes > std::size_t{1} << 40) return make_error_code(tenure::errc::store_full);
         if (capacity_ != 0 && bytes > capacity_ - held_) return make_error_code(tenure::errc::store_full);
         tenure::block const b{next_id_++, bytes};

@@ -38,29 +38,38 @@ struct undo_point;
 struct batch_record;
 struct lane;
 
-void* allocate_from(lane& l, std::size_t bytes, std::size_t alignment);
-void  deallocate_to(lane& l, void* p, std::size_t bytes, std::size_t alignment);
+void*             allocate_from(lane& l, std::size_t bytes, std::size_t alignment);
+void              deallocate_to(lane& l, void* p, std::size_t bytes, std::size_t alignment);
+[[noreturn]] void refuse_over(std::uint64_t serial);
 
-/// The pmr face of a lane. It lies in the lane, whose memory is never given away, so a container that outlives its
-/// batch reaches a live object here, whatever it then does.
+/// The pmr face of a lane, for one batch: lanes are used again, and a container that outlives its batch must not
+/// get at the next one's memory. It is told so, and what it gives back is nobody's. See lane_resources.hpp.
 ///
 /// A template for the sake of who only includes this: the virtual functions of a class are compiled in every
 /// translation unit that could make one, and these lead to all that a batch can do.
 template <class Lane>
 class lane_resource final : public std::pmr::memory_resource {
 public:
-    explicit lane_resource(Lane& l) noexcept : lane_(l) {}
+    lane_resource(Lane& l, std::uint64_t serial) noexcept : lane_(l), serial_(serial) {}
+
+    /// Whether it is that batch's, which lives.
+    bool is_of(batch_record const& b) const noexcept { return !is_over() && lane_.batch == &b; }
 
 private:
+    bool is_over() const noexcept { return lane_.serial.load(std::memory_order_relaxed) != serial_; }
+
     void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+        if (is_over()) [[unlikely]]
+            refuse_over(serial_);
         return allocate_from(lane_, bytes, alignment);
     }
     void do_deallocate(void* p, std::size_t bytes, std::size_t alignment) override {
-        deallocate_to(lane_, p, bytes, alignment);
+        if (!is_over()) deallocate_to(lane_, p, bytes, alignment);
     }
     bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override { return this == &other; }
 
-    Lane& lane_;
+    Lane&               lane_;
+    std::uint64_t const serial_;  ///< the lane's then
 };
 
 inline constexpr std::uint64_t cursor_address = (std::uint64_t{1} << 48) - 1;
@@ -98,8 +107,8 @@ struct alignas(64) lane {
     bool                       in_hole   = false;  ///< the current run is one of them
     std::atomic<std::uint32_t> users{0};  ///< who entered through it; changes under the batch's lock, or by
                                           ///< who has made a primary lane `taken`
-    lane*               next = nullptr;
-    lane_resource<lane> resource{*this};
+    lane*                next     = nullptr;
+    lane_resource<lane>* resource = nullptr;  ///< once somebody asked for it
 };
 
 /// Flags of batch_record::state, above the count of holds and below what there is room for of the generation.

@@ -13,6 +13,7 @@
 
 #include <tenure/detail/calls.hpp>
 #include <tenure/detail/objects.hpp>
+#include <tenure/detail/sizes.hpp>
 
 namespace tenure::detail {
 
@@ -127,7 +128,8 @@ inline raw_handle make_buffer_in(lane& l, std::size_t bytes, std::size_t alignme
     if (!room) throw_failure({errc::memory_full, &b, sizeof(block)}, call);
     result<block> const made = s->store.try_allocate_in(b.id.load(std::memory_order_relaxed), bytes, alignment);
     if (!made) throw_store_error(made.error(), "make a buffer in", s->store);
-    fresh_block      fresh(b, *s, *made, room);
+    fresh_block fresh(b, *s, *made, room);
+    if (bytes == absurd_bytes) throw_store_error(make_error_code(errc::store_full), "make a buffer in", s->store);
     raw_handle const h = make_buffer_record(l, {*s, *made, false});
     fresh.keep(&stored::made);
     charged.keep();

@@ -98,7 +98,7 @@ inline bool keep_quickly(batch_record& from, raw_handle h, bool just_ask = false
     if (from.state.load(std::memory_order_acquire) & (batch_flags::closed | batch_flags::checkpointed))
         return false;
     if (log->count == log->room && !just_ask) return false;
-    if (h.word & (header_flag | cell_flag) || !(h.word & extent_mask)) return false;
+    if (h.word & (header_flag | cell_flag) || (h.word & extent_mask) - 1 >= last_unbound) return false;
 
     std::uintptr_t const begin = extent_begin(to_address(h.pointer), h.word);
     std::size_t const    bytes = decode_extent(h.word);

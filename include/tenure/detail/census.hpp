@@ -133,10 +133,11 @@ inline snapshot census(registry_core& r) {
         add_users(r, b, info.id.value, info.waits_for);
         all.push_back(std::move(info));
     });
-    s.memory       = usage_of(r);
-    s.paging       = paging_of(r);
-    s.foreign_ends = r.foreign_ends.load(std::memory_order_relaxed);
-    s.background   = {r.background.batches(), r.background.bytes()};
+    s.memory         = usage_of(r);
+    s.paging         = paging_of(r);
+    s.foreign_ends   = r.foreign_ends.load(std::memory_order_relaxed);
+    s.unordered_ends = r.unordered_ends.load(std::memory_order_relaxed);
+    s.background     = {r.background.batches(), r.background.bytes()};
 
     // A child whose parent ended meanwhile is shown at the top. Sorted vectors and not maps, and one kind of sort:
     // this header is in every user's build.

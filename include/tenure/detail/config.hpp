@@ -45,6 +45,20 @@
 #endif
 #endif
 
+/// In checked builds every make, not just one that wants more memory, asks whether it is on the right thread, and
+/// an end that comes out of order says so on stderr when it comes. On where there is neither NDEBUG nor
+/// optimization, as in CMake's Debug; to be set to 0 or 1 else.
+///
+/// No layout depends on it, and what is asked is asked in functions that are inlined whatever the compiler thinks:
+/// so sources built with and without it go together, and each has what it was built with.
+#ifndef TENURE_CHECKED
+#if defined(NDEBUG) || defined(__OPTIMIZE__)
+#define TENURE_CHECKED 0
+#else
+#define TENURE_CHECKED 1
+#endif
+#endif
+
 /// TENURE_SLOW is called now and then, by code that must stay small; TENURE_COLD hardly ever.
 #define TENURE_SLOW [[gnu::noinline]]
 #define TENURE_COLD [[gnu::noinline, gnu::cold]]

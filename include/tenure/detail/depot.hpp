@@ -10,7 +10,10 @@
 #include <system_error>
 #include <utility>
 
+#include <unistd.h>
+
 #include <tenure/detail/region.hpp>
+#include <tenure/detail/sizes.hpp>
 #include <tenure/detail/unfreed.hpp>
 
 namespace tenure::detail {
@@ -61,6 +64,10 @@ public:
         unit* u = cut(f, n);
         if (!u) {
             std::size_t const wanted = n << unit_shift;
+            if (wanted > largest_run()) {
+                refusal_ = errc::memory_full;
+                return nullptr;
+            }
             std::size_t const more =
                 std::max({wanted, least_region(), std::min(mapped_ / 4, std::size_t{1} << 30)});
             guard.unlock();
@@ -169,6 +176,13 @@ public:
 
 private:
     static constexpr std::size_t bins = 64;
+
+    /// In bytes. The descriptors of a run are 0.4 % of it, and are written when it is taken: more than 16 times the
+    /// machine's memory would fill that by being asked for.
+    static std::size_t largest_run() noexcept {
+        static long const pages = ::sysconf(_SC_PHYS_PAGES);
+        return std::min(static_cast<std::size_t>(std::max(pages, 1L)) * page_bytes() * 16, largest_object * 2);
+    }
 
     /// Anonymous memory costs nothing until it is touched; a file's space may be taken at once.
     std::size_t least_region() const noexcept { return std::size_t{anonymous_ ? 64u : 2u} << 20; }

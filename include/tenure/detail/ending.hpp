@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstdio>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include <tenure/detail/letting_go.hpp>
@@ -246,6 +248,20 @@ TENURE_COLD inline void close_foreign_guard(batch_record& b, std::uint64_t id) n
 /// The guard goes, and a checkpoint is open.
 void roll_back_unwound(batch_record& b, std::uint64_t id) noexcept;
 
+/// The guard goes, and others below it that this thread has open go with it: as where one lives across co_await,
+/// and another flow opened its own meanwhile.
+TENURE_COLD inline void note_unordered_end(batch_record& b) noexcept {
+    b.registry.load(std::memory_order_relaxed)->unordered_ends.fetch_add(1, std::memory_order_relaxed);
+    static std::atomic<bool> said{false};
+    if (!TENURE_CHECKED || said.exchange(true, std::memory_order_relaxed)) return;
+    std::string const label = label_of(b);
+    std::fprintf(stderr,
+                 "tenure: the guard of batch %s was destroyed before others that were opened below it on this "
+                 "thread, and ended these: if it lives across co_await, use batch_owner or bind_batch (said once; "
+                 "a snapshot counts them)\n",
+                 label.c_str());
+}
+
 /// The guard goes. The common case costs one locked instruction.
 inline void close_guard(batch_record& b, std::uint64_t id) noexcept {
     if (b.guard.load(std::memory_order_relaxed) != &this_thread) [[unlikely]]
@@ -266,6 +282,7 @@ inline void close_guard(batch_record& b, std::uint64_t id) noexcept {
         if (held) let_go(up);
         return close_wandered();
     }
+    if (b.children && !(s & batch_flags::ended)) note_unordered_end(b);
     if (s & batch_flags::checkpointed) roll_back_unwound(b, id);
     end_record(b, id, false);
     b.guard.store(nullptr, std::memory_order_release);

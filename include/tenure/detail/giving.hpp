@@ -62,6 +62,7 @@ public:
             object_lock const guard(x);
             if (!still_owned(h, x, from_)) return {errc::stale_handle, &from_};
             if (has_checkpoint(from_) && is_under_checkpoint(from_, x.begin)) return {errc::not_restorable, &from_};
+            if (is_bound(h.word)) return {errc::not_self_contained, &from_};
             buffer_record const* const b = as_buffer(x);
             if (b && b->in_transit()) continue;
             if (b && was_dropped(*b)) return {from_.why_closed(), &from_};

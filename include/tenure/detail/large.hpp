@@ -8,6 +8,7 @@
 
 #include <tenure/detail/holding.hpp>
 #include <tenure/detail/runs.hpp>
+#include <tenure/detail/sizes.hpp>
 #include <tenure/detail/window.hpp>
 
 namespace tenure::detail {
@@ -54,12 +55,16 @@ private:
 TENURE_COLD inline unit* take_large(batch_record& b, lane& l, std::size_t before, std::size_t bytes,
                                     std::size_t alignment, std::uint64_t objects, failure& why) {
     std::size_t const slack = alignment > 8 ? alignment + before : 0;
-    if (bytes > std::size_t{1} << 46) {
+    if (bytes > largest_object) {
         why = {errc::memory_full, &b, bytes};
         return nullptr;
     }
     if (b.closed() || (b.limited && notice_deadline(b))) {
         why = {b.why_closed(), &b};
+        return nullptr;
+    }
+    if (!may_make_in(l)) {
+        why = {errc::wrong_thread, &b};
         return nullptr;
     }
     charge_guard charged(b);

@@ -43,11 +43,12 @@ inline void refund_batch(batch_record& b, std::uint64_t bytes) noexcept {
 /// Charges `bytes` to every batch with limits from `from` up to but not including `stop`, or to none.
 inline failure charge(batch_record* from, batch_record const* stop, std::uint64_t bytes) noexcept {
     for (batch_record* b = from; b != stop; b = limited_above(b)) {
-        std::uint64_t const now = b->charged.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-        if (now > b->limits.hard) {
-            b->charged.fetch_sub(bytes, std::memory_order_relaxed);
+        bool const          hopeless = bytes > b->limits.hard;  // not added: sums of such could wrap
+        std::uint64_t const before   = b->charged.fetch_add(hopeless ? 0 : bytes, std::memory_order_relaxed);
+        if (hopeless || before + bytes > b->limits.hard) {
+            if (!hopeless) b->charged.fetch_sub(bytes, std::memory_order_relaxed);
             refund(from, b, bytes);
-            return {errc::limit_exceeded, b, bytes, now - bytes};
+            return {errc::limit_exceeded, b, bytes, before};
         }
     }
     return {};

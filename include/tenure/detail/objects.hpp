@@ -2,13 +2,17 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <memory>
+#include <memory_resource>
 #include <new>
 #include <tuple>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 
+#include <tenure/detail/sizes.hpp>
 #include <tenure/detail/slab.hpp>
 #include <tenure/only_memory.hpp>
 
@@ -21,6 +25,7 @@ struct layout {
     static constexpr std::size_t before    = has_entry ? sizeof(entry) : 0;
     static constexpr std::size_t alignment = alignof(T) < 8 ? 8 : alignof(T);
     static constexpr std::size_t bytes     = round_extent(before + sizeof(T));
+    static_assert(alignof(T) <= largest_alignment, "objects are aligned to 1 GiB at most");
 };
 
 template <class T>
@@ -128,6 +133,42 @@ inline space allocate_large(lane& l, std::size_t before, std::size_t bytes, std:
     return s;
 }
 
+/// Whether that is memory of the lane's batch, whichever lane gave it.
+inline bool is_resource_of(lane const& l, std::pmr::memory_resource const* r) noexcept {
+    if (r == l.resource) return r;
+    if (!r || typeid(*r) != typeid(lane_resource<lane>)) return false;
+    return static_cast<lane_resource<lane> const*>(r)->is_of(*l.batch);
+}
+
+/// What a pmr container says of itself.
+template <class T>
+concept knows_resource = requires(T const& t) {
+    { t.get_allocator().resource() } -> std::same_as<std::pmr::memory_resource*>;
+};
+
+/// What a constructor may take memory from.
+template <class Arg>
+inline constexpr bool is_resource_pointer =
+    std::is_pointer_v<std::remove_cvref_t<Arg>> && std::is_convertible_v<Arg, std::pmr::memory_resource*>;
+template <class Arg>
+concept names_resource = is_resource_pointer<Arg> || requires(std::remove_cvref_t<Arg> const& a) {
+    { a.resource() } -> std::same_as<std::pmr::memory_resource*>;
+};
+
+template <class Arg>
+bool names_resource_of(lane const& l, Arg const& arg) noexcept {
+    if constexpr (is_resource_pointer<Arg const&>) return is_resource_of(l, arg);
+    else if constexpr (names_resource<Arg>) return is_resource_of(l, arg.resource());
+    else return false;
+}
+
+/// Whether what was just made refers to memory of its batch, as far as it or what it was made from says so.
+template <class U, class... Args>
+bool refers_to_batch(lane const& l, [[maybe_unused]] U const& made, Args const&... args) noexcept {
+    if constexpr (knows_resource<U>) return is_resource_of(l, made.get_allocator().resource());
+    else return (names_resource_of(l, args) || ...);
+}
+
 /// Makes one U at a place of layout L. Null pointer: refused and reported. What the constructor throws passes, and
 /// nothing is registered.
 template <class U, class L, class Refusal, class... Args>
@@ -155,6 +196,9 @@ template <class U, class L, class Refusal, class... Args>
         undo.l = nullptr;
     }
     if constexpr (L::has_entry) register_entry(l, s, object_finalizer<U>);
+    if constexpr (knows_resource<U> || (names_resource<Args> || ...)) {
+        if (!s.large && refers_to_batch(l, *object, args...)) s.word = bound_word(s.word, s.at.bytes);
+    }
     return {object, s.word};
 }
 
@@ -164,7 +208,7 @@ bool takes_resource_of(lane const& l, Args const&... args) noexcept {
     if constexpr (sizeof...(Args) > 0) {
         auto const& last = std::get<sizeof...(Args) - 1>(std::tie(args...));
         if constexpr (std::is_convertible_v<decltype(last), std::pmr::polymorphic_allocator<>>)
-            return std::pmr::polymorphic_allocator<>(last).resource() == &l.resource;
+            return l.resource && std::pmr::polymorphic_allocator<>(last).resource() == l.resource;
     }
     return false;
 }
@@ -187,8 +231,7 @@ std::pair<T*, word_t> make_array(lane& l, Refusal refusal, std::size_t n) {
     constexpr bool        ends      = !std::is_trivially_destructible_v<U>;
     constexpr std::size_t before    = ends ? sizeof(array_entry) : 0;
     constexpr std::size_t alignment = alignof(U) < 8 ? 8 : alignof(U);
-    constexpr std::size_t most      = std::size_t{1} << 46;  // more than there are addresses: refused as such
-    std::size_t const     bytes     = n > most / sizeof(U) ? most * 2 : round_extent(before + n * sizeof(U));
+    std::size_t const     bytes     = round_extent(before + array_bytes(n, sizeof(U)));
     space const s = bytes + alignment <= largest_small ? allocate_small(l, before, bytes, alignment, refusal)
                                                        : allocate_large(l, before, bytes, alignment, refusal);
     if (!s.pointer) return {};

@@ -60,6 +60,7 @@ TENURE_COLD inline bool make_room(registry_core& r, std::size_t bytes) noexcept 
     memory_limits const& limit = r.pages.options.limit;
     auto const           fits = [&](std::size_t most) { return bytes <= most && memory_in_use(r) <= most - bytes; };
     if (fits(limit.high)) return true;
+    if (bytes > limit.high) return false;  // whatever goes out
     if (run_cache* const c = cache_of(r.own)) give_back_runs(r.own.slabs, *c);
     for (run_cache* c = r.own.caches.load(std::memory_order_acquire); c; c = c->next)
         give_back_returned(r.own.slabs, *c);

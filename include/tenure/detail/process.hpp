@@ -34,12 +34,15 @@ struct registry_core {
     spin_lock                  loose_lock;
     batch_record*              loose = nullptr;  ///< batches without a guard, newest first, through older and newer
     std::atomic<std::uint64_t> foreign_ends{0};  ///< guards destroyed on a thread that did not open them
-    registry_core*             next = nullptr;   ///< of all registries
-    background_queue           background;
-    use_graph                  uses;
+    std::atomic<std::uint64_t> unordered_ends{
+        0};  ///< guards destroyed before others that were opened below them on the same thread
+    registry_core*   next = nullptr;  ///< of all registries
+    background_queue background;
+    use_graph        uses;
 };
 
 struct hazard_slot;
+struct resource_chunk;
 void give_hazard_slots(hazard_slot* first) noexcept;
 
 /// What a thread knows of itself. Trivial, so that the compiler reads it without an initialisation check.
@@ -61,9 +64,20 @@ struct thread_context {
     bool           more_to_go = false;    ///< and has come upon more
 
     void (*leave_visited)() noexcept = nullptr;  ///< once the thread has used set_current_batch
+
+    resource_chunk* resources          = nullptr;  ///< where its lane_resources come from,
+    std::uint32_t   resources_taken    = 0;        ///< after so many
+    void (*leave_resources)() noexcept = nullptr;
 };
 
 inline constinit thread_local thread_context this_thread{};
+
+/// False: the lane is that of another thread's guard. Who asked for a lane, or entered, sees to it that one thread
+/// at a time uses it.
+[[gnu::always_inline]] inline bool may_make_in(lane const& l) noexcept {
+    thread_context const* const maker = l.thread.load(std::memory_order_relaxed);
+    return maker == &this_thread || !maker || l.users.load(std::memory_order_relaxed) > 0;
+}
 
 inline bool batch_record::is_here() const noexcept {
     return primary.thread.load(std::memory_order_relaxed) == &this_thread;
@@ -94,6 +108,7 @@ public:
     ~thread_exit() {
         thread_context& me = this_thread;
         if (me.leave_visited) me.leave_visited();
+        if (me.leave_resources) me.leave_resources();
         std::scoped_lock const guard(process.mutex);
         for (registry_core* r = process.registries; r; r = r->next) {
             for (known_cache const& k : caches) {

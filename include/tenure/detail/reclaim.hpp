@@ -4,9 +4,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <mutex>
+#include <string>
 
 #include <tenure/detail/freeing.hpp>
+#include <tenure/detail/lane_resources.hpp>
 #include <tenure/detail/lapses.hpp>
 #include <tenure/detail/membership.hpp>
 #include <tenure/detail/records.hpp>
@@ -95,12 +99,25 @@ inline void run_buffers(batch_record& b, entry const* until = nullptr) noexcept 
     }
 }
 
+/// Two threads made objects with destructors in one lane at once, and one lost the other's. What is in the list
+/// twice would be destroyed twice, or for ever.
+[[noreturn]] TENURE_COLD inline void end_corrupt_list(batch_record const& b) noexcept {
+    std::string const label = label_of(b);
+    std::fprintf(stderr,
+                 "tenure: the list of objects of batch %s is corrupt: several threads made objects in it at once; "
+                 "give each a lane(), or enter()\n",
+                 label.c_str());
+    std::abort();
+}
+
 /// Entries of objects that were given away part with the list here, under their locks: before, and their bytes
 /// could not go; afterwards, and they are gone.
 inline void run_entries(batch_record& b, lane& l, entry const* until = nullptr) noexcept {
     while (l.entries != until) {
-        entry* const e             = l.entries;
-        l.entries                  = e->next;
+        entry* const e = l.entries;
+        l.entries      = e->next;
+        if (l.entries && (l.entries->prev != e || l.entries == e)) [[unlikely]]
+            end_corrupt_list(b);
         std::uintptr_t const state = e->state.load(std::memory_order_acquire);
         if (state & entry::moved) {
             object_lock const    guard(extent_of(e));
@@ -169,6 +186,7 @@ inline void reset(lane& l) noexcept {
     l.remote.store(nullptr, std::memory_order_relaxed);
     l.thread.store(nullptr, std::memory_order_relaxed);
     l.users.store(0, std::memory_order_relaxed);
+    if (l.resource) end_resource(l);
 }
 
 /// A batch with one lane full of objects without destructors, which is the usual one. False: it is another.
@@ -187,6 +205,7 @@ inline bool release_plainly(batch_record& b) noexcept {
         reset(l);
     } else {
         l.thread.store(nullptr, std::memory_order_relaxed);
+        if (l.resource) end_resource(l);
     }
     leave_supplies(b);
     return true;

@@ -6,12 +6,15 @@
 #include <bit>
 #include <cstdint>
 #include <mutex>
+#include <string>
 
 #include <tenure/detail/barrier.hpp>
 #include <tenure/detail/figures.hpp>
 #include <tenure/detail/holes.hpp>
+#include <tenure/detail/lane_resources.hpp>
 #include <tenure/detail/residency.hpp>
 #include <tenure/detail/runs.hpp>
+#include <tenure/detail/sizes.hpp>
 #include <tenure/detail/undo_point.hpp>
 
 namespace tenure::detail {
@@ -71,7 +74,7 @@ inline void open_window(lane& l, std::uint64_t top) noexcept {
 inline bool aim_at_first_run(lane& l, std::size_t needed) noexcept {
     batch_record& b = *l.batch;
     if (l.run_end != 0 || l.queue.load(std::memory_order_relaxed) || b.limited || b.closed()) return false;
-    if (needed > unit_bytes / 4) return false;
+    if (needed > unit_bytes / 4 || !may_make_in(l)) return false;
     run_cache* const c = cache_of(*b.slabs);
     unit* const      u = c ? c->runs[0] : nullptr;
     if (!u) return false;
@@ -99,6 +102,8 @@ TENURE_SLOW inline failure refill(lane& l, std::size_t needed) {
     batch_record& b = *l.batch;
     if (b.closed()) [[unlikely]]
         return {b.why_closed(), &b};  // before anything that its reclaimer may be changing
+    if (!may_make_in(l)) [[unlikely]]
+        return {errc::wrong_thread, &b};
     if (b.limited && notice_deadline(b)) return {b.why_closed(), &b};
     l.thread.store(&this_thread, std::memory_order_relaxed);
     close_window(l);
@@ -163,12 +168,14 @@ struct report_to {
     failure& why;
 
     bool refill(lane& l, std::size_t needed) const { return !(why = detail::refill(l, needed)); }
+    void refuse(failure const& f) const noexcept { why = f; }
 };
 struct throw_it {
     bool refill(lane& l, std::size_t needed) const {
         if (failure const why = detail::refill(l, needed)) throw_failure(why, "make in batch ");
         return true;
     }
+    [[noreturn]] void refuse(failure const& f) const { throw_failure(f, "make in batch "); }
 };
 
 template <std::uint64_t Count, class Refusal>
@@ -193,12 +200,26 @@ template <std::uint64_t Count, class Refusal>
     return bump_after_refill<Count>(l, before, bytes, alignment, refusal);
 }
 
+/// A piece of resource(), in whole granules: at least one, for a window of none would do for nothing.
+constexpr std::size_t round_piece(std::size_t bytes) noexcept {
+    return (bytes + (bytes == 0) + 7) & ~std::size_t{7};
+}
+
+/// Whether a piece of resource() has a run of its own: as it is given out, and as it comes back.
+constexpr bool is_large_piece(std::size_t rounded, std::size_t alignment) noexcept {
+    return rounded + alignment > largest_small;
+}
+
 /// Bytes without a handle. Null: refused, see `why`.
 inline void* allocate_bytes(lane& l, std::size_t bytes, std::size_t alignment, failure& why) {
-    std::size_t const rounded = (bytes + 7) & ~std::size_t{7};
+    if (!is_alignment(alignment) || bytes > largest_object) {
+        why = {is_alignment(alignment) ? errc::memory_full : errc::bad_alignment, l.batch, bytes};
+        return nullptr;
+    }
+    std::size_t const rounded = round_piece(bytes);
     void*             p       = nullptr;
-    if (rounded + alignment > largest_small || rounded < bytes) {
-        if (unit* const u = take_large(*l.batch, l, 0, std::max(rounded, bytes), alignment, 0, why))
+    if (is_large_piece(rounded, alignment)) {
+        if (unit* const u = take_large(*l.batch, l, 0, rounded, alignment, 0, why))
             p = to_pointer(u->address + u->large_offset.load(std::memory_order_relaxed));
     } else {
         bytes_at const b = bump_or<0>(l, 0, rounded, alignment, report_to{why});
@@ -215,10 +236,16 @@ TENURE_SLOW inline void* allocate_or_throw(lane& l, std::size_t bytes, std::size
     return p;
 }
 
+TENURE_COLD inline void refuse_over(std::uint64_t serial) {
+    std::uint64_t const id = serial >> 63 ? 0 : serial;  // a lane's own is no batch's id
+    throw error(errc::batch_ended,
+                "allocate from resource() of batch " + (id ? '#' + std::to_string(id) : "that is over"));
+}
+
 /// What lane_resource does.
 [[gnu::always_inline]] inline void* allocate_from(lane& l, std::size_t bytes, std::size_t alignment) {
-    std::size_t const rounded = (bytes + 7) & ~std::size_t{7};
-    if (bytes <= largest_small - 64 && alignment <= 64) [[likely]] {
+    std::size_t const rounded = round_piece(bytes);
+    if (bytes <= largest_small - 64 && is_alignment(alignment, 64)) [[likely]] {
         if (bytes_at const b = bump<0>(l, 0, rounded, alignment); b.begin) [[likely]] {
             void* const p = to_pointer(object_at(b.begin, 0, alignment));
             unpoison(p, bytes);
@@ -240,10 +267,10 @@ inline void free_large_piece(batch_record& b, unit* u) noexcept {
 
 /// What was allocated last, and large pieces, go back at once; the rest with the batch.
 inline void deallocate_to(lane& l, void* p, std::size_t bytes, std::size_t alignment) {
-    std::size_t const    rounded = (bytes + 7) & ~std::size_t{7};
+    std::size_t const    rounded = round_piece(bytes);
     std::uint64_t const  cursor  = l.cursor.load(std::memory_order_relaxed);
     std::uintptr_t const at      = to_address(p);
-    if (rounded + alignment > largest_small) {
+    if (is_large_piece(rounded, alignment)) {
         batch_record&      b = *l.batch;
         read_section const here;
         region* const      r = find_region(at);

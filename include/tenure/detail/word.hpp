@@ -40,7 +40,8 @@ constexpr word_t generation_of(word_t w) noexcept { return (w >> generation_shif
 constexpr word_t whole_word(word_t generation) noexcept { return whole_flag | generation << generation_shift; }
 
 /// Extents up to 8184 bytes count granules of 8; above, steps of 128 bytes, up to a whole unit. 0 is a large
-/// object.
+/// object. What is left above that is for bound objects: they refer to memory from their batch's resource(), and so
+/// cannot leave it. Those count granules, too, up to 4080 bytes.
 inline constexpr std::size_t fine_extent   = 1023 * 8;
 inline constexpr std::size_t largest_small = unit_bytes;
 
@@ -53,8 +54,19 @@ constexpr word_t encode_extent(std::size_t rounded) noexcept {
     return rounded <= fine_extent ? rounded >> granule_shift : 1024 | rounded >> 7;
 }
 
+inline constexpr word_t      last_unbound  = 1024 | largest_small >> 7;
+inline constexpr std::size_t largest_bound = (extent_mask - last_unbound) << granule_shift;
+
+constexpr bool is_bound(word_t w) noexcept { return (w & extent_mask) > last_unbound && !(w & cell_flag); }
+
+/// The word of an object with that extent, were it bound; where it is too large for that, as it is.
+constexpr word_t bound_word(word_t w, std::size_t rounded) noexcept {
+    return rounded > largest_bound ? w : (w & ~extent_mask) | (last_unbound + (rounded >> granule_shift));
+}
+
 constexpr std::size_t decode_extent(word_t w) noexcept {
     word_t const e = w & extent_mask;
+    if (e > last_unbound) return (e - last_unbound) << granule_shift;
     return e < 1024 ? e << granule_shift : (e & 1023) << 7;
 }
 

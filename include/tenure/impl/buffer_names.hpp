@@ -33,7 +33,7 @@ inline constexpr bool restorable<detail::buffer_name> = true;  // its text lies 
 namespace detail {
 
 inline void name_buffer(lane& l, raw_handle what, std::size_t bytes, std::string_view text) {
-    make_in<buffer_name>(l, what, bytes, std::pmr::string(text, &l.resource));
+    make_in<buffer_name>(l, what, bytes, std::pmr::string(text, resource_of(l)));
 }
 
 /// The buffers that have names in `b` and are its own, by the name they were given last. Nobody else is in the

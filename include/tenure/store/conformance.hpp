@@ -45,6 +45,7 @@ inline constexpr entry everything[] = {
     {"alignment", &alignments},
     {"bad alignment", &bad_alignments},
     {"absurd sizes", &absurd_sizes},
+    {"absurd alignments", &absurd_alignments},
     {"ids", &ids},
     {"usage", &usage},
     {"capacity", &capacity},

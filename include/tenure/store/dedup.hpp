@@ -6,12 +6,12 @@
 
 #include <bit>
 #include <cstddef>
-#include <limits>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
 
+#include <tenure/detail/sizes.hpp>
 #include <tenure/store/adaptor.hpp>
 #include <tenure/store/dedup/core.hpp>
 #include <tenure/store/dedup/figures.hpp>
@@ -49,7 +49,7 @@ public:
     result<block> allocate(std::size_t bytes, std::size_t alignment) {
         if (!std::has_single_bit(alignment)) return make_error_code(errc::bad_alignment);
         std::size_t const capacity = upstream()->usage().capacity;
-        if (bytes > (capacity ? capacity : most)) return make_error_code(errc::store_full);
+        if (bytes > (capacity ? capacity : detail::absurd_bytes / 2)) return make_error_code(errc::store_full);
         return core_.allocate(bytes, alignment);
     }
 
@@ -77,8 +77,6 @@ public:
     std::shared_ptr<Upstream> const& upstream() const noexcept { return core_.upstream(); }
 
 private:
-    static constexpr std::size_t most = std::numeric_limits<std::size_t>::max() / 8;  ///< no medium has that
-
     detail::dedup_core<Upstream, Hasher> core_;
 };
 

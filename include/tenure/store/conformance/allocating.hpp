@@ -105,16 +105,43 @@ inline void bad_alignments(subject& s) {
     }
 }
 
-/// More than any machine has: an error, however sizes are rounded up inside.
+/// More than any machine has: an error, however sizes are rounded up inside, and whatever alignments are added.
 inline void absurd_sizes(subject& s) {
     block const           bystander = s.allocate_filled(100, 1);
     constexpr std::size_t top       = std::numeric_limits<std::size_t>::max();
     for (std::size_t const n :
-         {std::size_t{1} << 62, std::size_t{1} << 63, top - 65'536, top - 4095, top - 1, top}) {
-        for (std::size_t const a : {1u, 4096u}) {
+         {std::size_t{1} << 62, std::size_t{1} << 63, top - (std::size_t{1} << 30) + 1, top - 65'536, top - 65'535,
+          top - 4095, top - 63, top - 15, top - 7, top - 1, top}) {
+        for (std::size_t const a :
+             {std::size_t{1}, std::size_t{8}, std::size_t{16}, std::size_t{64}, std::size_t{4096},
+              std::size_t{1} << 16, std::size_t{1} << 30, std::size_t{1} << 32, std::size_t{1} << 63}) {
             s.figure("bytes", n);
             s.figure("alignment", a);
             s.expect(!s.store.allocate(n, a).has_value(), "allocate of an absurd size succeeded");
+            s.expect_usage(100, 1);
+        }
+    }
+    s.expect_filled(bystander, 1);
+    s.free(bystander);
+    s.expect_usage(0, 0);
+}
+
+/// Alignments that are powers of two, and more than there are addresses: where blocks have no address, any will do.
+inline void absurd_alignments(subject& s) {
+    block const bystander = s.allocate_filled(100, 1);
+    for (int const bit : {47, 48, 61, 62, 63}) {
+        std::size_t const a = std::size_t{1} << bit;
+        for (std::size_t const n : {0u, 1u, 64u, 5000u}) {
+            s.figure("alignment", a);
+            s.figure("bytes", n);
+            if (auto const b = s.store.allocate(n, a)) {
+                if (s.can().addressable) {
+                    auto const p = s.store.try_address(*b);
+                    s.succeeds(p, "address");
+                    s.expect_equal(reinterpret_cast<std::uintptr_t>(*p) % a, 0, "the address modulo its alignment");
+                }
+                s.free(*b);
+            }
             s.expect_usage(100, 1);
         }
     }

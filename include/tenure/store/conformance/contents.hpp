@@ -81,11 +81,13 @@ struct range {
 inline constexpr range beyond_100[] = {{100, 1},
                                        {99, 2},
                                        {0, 101},
+                                       {101, 0},
                                        {101, 1},
                                        {4096, 8},
                                        {std::size_t{1} << 32, 1},
                                        {std::numeric_limits<std::size_t>::max() - 3, 3},
                                        {std::numeric_limits<std::size_t>::max() - 3, 8},
+                                       {std::numeric_limits<std::size_t>::max(), 0},
                                        {std::numeric_limits<std::size_t>::max(), 50}};
 
 inline void reads_out_of_range(subject& s) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <iterator>
+#include <limits>
 #include <vector>
 
 #include <tenure/store/conformance/contents.hpp>
@@ -53,8 +55,16 @@ inline void copies_within_a_block(subject& s) {
 
 /// On either side: nothing is copied.
 inline void copies_out_of_range(subject& s) {
-    block const hundred = s.allocate_filled(100, 1), more = s.allocate_filled(10'000, 2);
-    for (range const r : beyond_100) {
+    block const           hundred = s.allocate_filled(100, 1), more = s.allocate_filled(10'000, 2);
+    constexpr std::size_t top = std::numeric_limits<std::size_t>::max();
+    std::vector<range>    all(std::begin(beyond_100), std::end(beyond_100));
+    for (std::size_t const n :
+         {std::size_t{0}, std::size_t{1}, std::size_t{50}})  // offset + size is 0, or wraps to it
+        for (std::size_t const size : {top, top - n + 1, std::size_t{1} << 63}) {
+            if (size == 0) continue;
+            all.push_back({n, size});
+        }
+    for (range const r : all) {
         s.figure("offset", r.offset);
         s.figure("size", r.size);
         s.refused(s.store.try_copy(hundred, r.offset, more, 0, r.size), errc::out_of_range,

@@ -17,6 +17,7 @@
 #include <tenure/detail/fork_list.hpp>
 #include <tenure/detail/gather_space.hpp>
 #include <tenure/detail/hash_index.hpp>
+#include <tenure/detail/sizes.hpp>
 #include <tenure/store/concept.hpp>
 #include <tenure/store/dedup/content.hpp>
 #include <tenure/store/dedup/figures.hpp>
@@ -47,7 +48,8 @@ public:
     }
 
     result<block> allocate(std::size_t bytes, std::size_t alignment) noexcept {
-        lock const          guard(lock_);
+        lock const guard(lock_);
+        if (!can_add(figures_.bytes, bytes)) return make_error_code(errc::store_full);
         std::uint64_t const id = table_.insert({nullptr, bytes, alignment, 0, false});
         if (!id) return make_error_code(errc::memory_full);
         table_.find(id)->id = id;

@@ -1,0 +1,236 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+
+// resource() and what was made with it belong to one batch: neither leaves it, and neither gets at another one's
+// memory.
+
+#include <cstddef>
+#include <memory>
+#include <memory_resource>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tenure/tenure.hpp>
+
+#include "accounting.hpp"
+#include "throws.hpp"
+
+namespace {
+
+using namespace tenure;
+
+constexpr char const* text = "a text that is too long for a string's own few bytes";
+
+/// Takes memory by its first argument, and has no get_allocator() to be asked.
+struct document {
+    document(std::pmr::memory_resource* memory, std::size_t n) : words(n, text, memory) {}
+    std::pmr::vector<std::pmr::string> words;
+};
+struct with_allocator {
+    using allocator_type = std::pmr::polymorphic_allocator<>;
+    explicit with_allocator(allocator_type const& memory) : words(100, text, memory) {}
+    std::pmr::vector<std::pmr::string> words;
+};
+struct titled : std::pmr::string {
+    using std::pmr::string::string;
+};
+
+template <class H>
+void check_stays(batch_scope& b, batch_scope& outer, H h) {
+    batch_usage const before = b.usage();
+    check_throws(errc::not_self_contained, {"'inner'", "resource()", "copy it"}, [&] { b.keep(h); });
+    check_throws(errc::not_self_contained, {"'inner'"}, [&] { b.keep(std::vector{h}); });
+    check_throws(errc::not_self_contained, {"'inner'"}, [&] { transfer_ownership(h, outer.id()); });
+    check_throws(errc::not_self_contained, {"'inner'"}, [&] { b.share(h, outer.id()); });
+    CHECK(b.try_keep(h).error() == errc::not_self_contained);
+    CHECK(b.usage() == before);
+    CHECK(h.owner() == b.id());
+    CHECK(h.alive());
+}
+
+}  // namespace
+
+TEST_SUITE("what was made with its batch's own resource()") {
+    TEST_CASE_FIXTURE(accounting, "is not kept, transferred or shared, whatever it is") {
+        batch_scope outer;
+        batch_scope b{{.name = "inner"}};
+        auto* const memory = b.resource();
+        SUBCASE("a container") { check_stays(b, outer, b.make<std::pmr::string>(text, memory)); }
+        SUBCASE("one by an allocator") {
+            check_stays(
+                b, outer,
+                b.make<std::pmr::vector<int>>(std::size_t{100}, 1, std::pmr::polymorphic_allocator<int>(memory)));
+        }
+        SUBCASE("one of something with a destructor") {
+            check_stays(b, outer, b.make<std::pmr::vector<std::string>>(std::size_t{10}, text, memory));
+        }
+        SUBCASE("one that was moved into it") {
+            std::pmr::vector<int> local(100, 1, memory);
+            check_stays(b, outer, b.make<std::pmr::vector<int>>(std::move(local)));
+        }
+        SUBCASE("by a lane's") {
+            auto const l = std::make_unique<lane>(b.lane());
+            check_stays(b, outer, b.make<std::pmr::string>(text, l->resource()));
+        }
+        SUBCASE("a type that takes memory") { check_stays(b, outer, b.make<document>(memory, std::size_t{10})); }
+        SUBCASE("a type that takes an allocator") { check_stays(b, outer, b.make<with_allocator>(memory)); }
+        SUBCASE("through a base") { check_stays(b, outer, handle<std::pmr::string>(b.make<titled>(text, memory))); }
+        SUBCASE("in a list: then nothing of it is") {
+            auto const plain = b.make<int>(1);
+            auto const bound = b.make<std::pmr::string>(text, memory);
+            CHECK(b.try_keep(plain, bound).error() == errc::not_self_contained);
+            CHECK(plain.owner() == b.id());
+        }
+    }
+
+    TEST_CASE_FIXTURE(accounting, "is an object like others in its batch") {
+        batch_scope b;
+        auto const  s = b.make<std::pmr::string>(text, b.resource());
+        auto const  d = b.make<document>(b.resource(), std::size_t{100});
+        CHECK(b.usage().objects == 2);
+        {
+            batch_scope user;
+            user.borrow(s);
+            CHECK(*pin(d)->words.begin() == text);
+            CHECK(b.try_free(s).error() == errc::object_pinned);
+        }
+        b.free(s);
+        b.free(d);
+        CHECK_FALSE(s.alive());
+        CHECK_FALSE(d.alive());
+        CHECK(b.usage().objects == 0);
+        for (int i = 0; i < 1000; ++i) {
+            auto const x = b.make<std::pmr::string>(text, b.resource());
+            auto const y = b.make<int>(i);
+            CHECK(*x == text);
+            CHECK(*y == i);
+            if (i % 3 == 0) b.free(x);
+        }
+    }
+}
+
+TEST_SUITE("what is kept") {
+    TEST_CASE_FIXTURE(accounting, "has the memory of the batch that it is kept in") {
+        batch_scope                        outer;
+        handle<std::pmr::string>           s;
+        handle<std::pmr::vector<document>> none;
+        handle<document>                   d;
+        handle<std::pmr::string>           copy;
+        {
+            batch_scope b;
+            s    = b.keep(b.make<std::pmr::string>(text, outer.resource()));
+            d    = b.keep(b.make<document>(outer.resource(), std::size_t{20}));
+            copy = b.keep(b.make<std::pmr::string>(*b.make<std::pmr::string>(text, b.resource())));
+        }
+        {
+            batch_scope other;
+            other.make<char[]>(50'000);
+        }
+        CHECK(*s == text);
+        CHECK(d->words.back() == text);
+        CHECK(*copy == text);
+    }
+}
+
+TEST_SUITE("a resource that outlives its batch") {
+    TEST_CASE_FIXTURE(accounting, "says so, and takes no memory of a stranger with the same record") {
+        std::pmr::memory_resource* old = nullptr;
+        {
+            batch_scope b;
+            old = b.resource();
+            CHECK(old == b.resource());
+            CHECK(old->is_equal(*b.resource()));
+        }
+        check_throws(errc::batch_ended, {"resource() of batch #"}, [&] { (void)old->allocate(8); });
+        for (int i = 0; i < 5000; ++i) {
+            batch_scope stranger;
+            REQUIRE(stranger.resource() != old);
+            auto const        x      = stranger.make<int>(1);
+            batch_usage const before = stranger.usage();
+            for (std::size_t const n : {std::size_t{8}, std::size_t{1'000'000}})
+                check_throws(errc::batch_ended, {}, [&] { (void)old->allocate(n); });
+            old->deallocate(x.get(), 4);
+            old->deallocate(x.get(), 1'000'000);
+            REQUIRE(stranger.usage() == before);
+            CHECK(*x == 1);
+        }
+    }
+
+    TEST_CASE_FIXTURE(accounting, "and containers that do, by chance in the same place") {
+        batch_scope outer;
+        for (int i = 0; i < 100; ++i) {
+            std::unique_ptr<std::pmr::vector<int>> left;
+            {
+                batch_scope b;
+                left = std::make_unique<std::pmr::vector<int>>(100, 7, b.resource());
+            }
+            batch_scope stranger;
+            auto const  there = stranger.make<int[]>(100);
+            check_throws(errc::batch_ended, {}, [&] { left->resize(10'000); });
+            left.reset();
+            auto const next = stranger.make<int[]>(100);
+            CHECK(next.get() != there.get());
+            CHECK(stranger.usage().objects == 2);
+        }
+    }
+
+    TEST_CASE_FIXTURE(accounting, "a lane's, and one of a batch without a guard") {
+        std::pmr::memory_resource *of_lane = nullptr, *of_owner = nullptr;
+        {
+            batch_scope b;
+            lane        l = b.lane();
+            of_lane       = l.resource();
+            CHECK(of_lane != b.resource());
+            (void)of_lane->allocate(100);
+        }
+        batch_owner owner{batch_options{}};
+        {
+            auto in = owner.enter();
+            of_owner      = in.resource();
+        }
+        {
+            auto in = owner.enter();
+            CHECK(in.resource() == of_owner);
+            (void)of_owner->allocate(100);
+        }
+        owner.end();
+        batch_scope b;
+        lane        l = b.lane();
+        for (auto* const old : {of_lane, of_owner}) {
+            check_throws(errc::batch_ended, {}, [&] { (void)old->allocate(8); });
+            check_throws(errc::batch_ended, {}, [&] { (void)old->allocate(1'000'000); });
+        }
+        CHECK(l.resource() != of_lane);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "is never another batch's, on any thread, and costs no memory for ever") {
+        constexpr int                        n = TENURE_SANITIZED ? 20'000 : 400'000;
+        std::set<std::pmr::memory_resource*> seen;
+        auto const                           run = [&](bool look) {
+            for (int i = 0; i < n; ++i) {
+                batch_scope b;
+                auto* const r = b.resource();
+                (void)r->allocate(16);
+                if (look && i % 10 == 0) REQUIRE(seen.insert(r).second);
+            }
+        };
+        std::thread other([&] { run(false); });
+        run(true);
+        other.join();
+        for (int i = 0; i < 100; ++i) std::thread([] { (void)batch_scope().resource(); }).join();
+        CHECK(seen.size() == n / 10);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "cannot be had from a batch that is over") {
+        batch_scope b{{.name = "over"}};
+        auto* const before = b.resource();
+        b.end();
+        check_throws(errc::batch_ended, {"'over'"}, [&] { (void)b.resource()->allocate(8); });
+        check_throws(errc::batch_ended, {}, [&] { (void)before->allocate(8); });
+    }
+}
