@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <utility>
@@ -37,6 +38,7 @@ struct registry_core {
     use_graph                  uses;
 };
 
+class ancestor_is_current;
 struct access_slot;
 void give_access_slots(access_slot* first) noexcept;
 
@@ -51,8 +53,12 @@ struct thread_context {
     lane*         root_lane    = nullptr;  ///< of the global registry's root, once this thread made something there
     bool          visiting     = false;    ///< `current` is held: it is there by set_current_batch
     bool          exiting      = false;
+    std::uint64_t over         = 0;        ///< the batch that one of lapsed() is current for
     access_slot*  slots        = nullptr;  ///< free ones
     batch_record* reclaiming   = nullptr;  ///< what the registry's own thread is just freeing
+
+    ancestor_is_current* ending = nullptr;  ///< says which batch is current where `current` is null; null: the root
+                                            ///< of the global registry
 
     registry_core* letting_go = nullptr;  ///< this thread is just letting go what nobody uses any more there,
     bool           more_to_go = false;    ///< and has come upon more
@@ -76,6 +82,9 @@ struct process_state {
     lane*          free_lanes   = nullptr;
     access_slot*   free_slots   = nullptr;
     std::uint64_t  last_serial  = 0;
+
+    std::atomic<batch_record*> global_root{nullptr};  ///< once there is a global registry
+    std::atomic<std::size_t>   threads{0};            ///< that have opened a batch or made something, and live
 };
 inline constinit process_state process{};
 
@@ -88,8 +97,10 @@ public:
     };
     std::vector<known_cache> caches;
 
+    thread_exit() noexcept { process.threads.fetch_add(1, std::memory_order_relaxed); }
     ~thread_exit() {
         thread_context& me = this_thread;
+        process.threads.fetch_sub(1, std::memory_order_release);
         if (me.leave_visited) me.leave_visited();
         std::scoped_lock const guard(process.mutex);
         for (registry_core* r = process.registries; r; r = r->next) {
