@@ -60,8 +60,9 @@ private:
 /// throws, never allocates, and touches no object that has no destructor. Open batches below it end first.
 ///
 /// While an end calls destructors, deleters and what was deferred, the nearest active batch above the ending one is
-/// current on the thread that calls: they may make objects, which live there, and open scopes, which they end before
-/// they return. If another thread ends or cancels that batch meanwhile, a scope is opened above it, and make throws.
+/// current on the thread that calls: they may make objects, which live there, and open scopes, which they end
+/// before they return. If another thread ends or cancels that batch meanwhile, a scope is opened above it, and make
+/// throws.
 class [[nodiscard]] batch_scope {
     using source = std::source_location;
 
