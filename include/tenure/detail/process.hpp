@@ -100,7 +100,6 @@ public:
     thread_exit() noexcept { process.threads.fetch_add(1, std::memory_order_relaxed); }
     ~thread_exit() {
         thread_context& me = this_thread;
-        process.threads.fetch_sub(1, std::memory_order_release);
         if (me.leave_visited) me.leave_visited();
         std::scoped_lock const guard(process.mutex);
         for (registry_core* r = process.registries; r; r = r->next) {
@@ -134,6 +133,7 @@ public:
         me.cache        = nullptr;
         me.cache_uid    = 0;
         me.exiting      = true;  // from here on the thread works without stocks of its own
+        process.threads.fetch_sub(1, std::memory_order_release);
     }
 };
 inline thread_local thread_exit on_thread_exit;
