@@ -694,8 +694,9 @@ TEST_SUITE("while a batch ends, its nearest active ancestor is current") {
     TEST_CASE("in a registry of one's own: in its batches, and in its root at its end") {
         int ran = 0;
         {
-            registry   r;
-            auto const work = [&] {
+            auto       owned = std::make_unique<registry>(tenure::registry_options{.on_leak = {}});
+            registry&  r     = *owned;
+            auto const work  = [&] {
                 CHECK(tenure::current_batch() == r.root());
                 batch_scope here;  // below what is current, in whichever registry
                 batch_scope there(r);
@@ -721,6 +722,7 @@ TEST_SUITE("while a batch ends, its nearest active ancestor is current") {
                 tenure::make<at_end>([&] { tenure::make<at_end>(work); });
             }
             r.end_batch(left);
+            owned.reset();
         }
         CHECK(ran == 4);
     }
