@@ -775,16 +775,19 @@ TEST_SUITE("while a batch ends, its nearest active ancestor is current") {
             --open;
             CHECK(tenure::current_batch() == before);
         };
-        for (int round = 0; round < 200; ++round) {
-            batch_scope    outer;
-            batch_id const loose = registry::global().new_batch({}, outer.id());
-            {
-                auto const here = registry::global().enter(loose);
-                tenure::make<at_end>([&] { callee(5); });
+        {
+            registry r;  // whose root has what was kept up to there: it goes before what the destructors use
+            for (int round = 0; round < 200; ++round) {
+                batch_scope    outer(r);
+                batch_id const loose = r.new_batch({}, outer.id());
+                {
+                    auto const here = r.enter(loose);
+                    tenure::make<at_end>([&] { callee(5); });
+                }
+                batch_scope b;
+                for (int i = 0; i < 3; ++i) b.make<at_end>([&] { callee(5); });
+                if (roll(2)) r.end_batch(loose);
             }
-            batch_scope b;
-            for (int i = 0; i < 3; ++i) b.make<at_end>([&] { callee(5); });
-            if (roll(2)) registry::global().end_batch(loose);
         }
         CHECK(open == 0);
         CHECK(ran > 200 * 4);
