@@ -8,7 +8,9 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <list>
+#include <map>
 #include <memory>
 #include <memory_resource>
 #include <numeric>
@@ -20,7 +22,9 @@
 #include <thread>
 #include <tuple>
 #include <type_traits>
+#include <unordered_map>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -51,6 +55,18 @@ batch_id parent_of(registry const& r, batch_id id) {
 batch_id parent_of(batch_scope const& b) { return parent_of(registry::global(), b.id()); }
 
 }  // namespace
+
+namespace answers {
+
+struct answer {
+    handle<int>              best;
+    std::vector<handle<int>> others;
+};
+auto tenure_handles(answer const& a) { return std::tie(a.best, a.others); }
+
+struct tree : std::vector<std::variant<handle<int>, tree>> {};
+
+}  // namespace answers
 
 static_assert(!std::is_copy_constructible_v<batch_scope> && !std::is_move_constructible_v<batch_scope>);
 static_assert(!std::is_copy_assignable_v<batch_scope> && !std::is_move_assignable_v<batch_scope>);
@@ -110,11 +126,11 @@ TEST_SUITE("opening") {
     TEST_CASE_FIXTURE(accounting, "below a given batch, whichever is current") {
         batch_scope outer;
         batch_scope middle;
-        batch_scope beside{outer};
+        batch_scope beside{tenure::below(outer)};
         CHECK(parent_of(beside) == outer.id());
         CHECK(tenure::current_batch() == beside.id());
 
-        batch_scope named{middle, {.name = "named"}};
+        batch_scope named{tenure::below(middle), {.name = "named"}};
         CHECK(parent_of(named) == middle.id());
         CHECK(named.name() == "named");
 
@@ -123,11 +139,33 @@ TEST_SUITE("opening") {
         CHECK(kept.owner() == outer.id());
     }
 
+    TEST_CASE_FIXTURE(accounting, "by a name alone, and with options that are all defaults") {
+        registry          r;
+        std::string const name = "a string";
+        batch_scope       literal{"a literal"};
+        batch_scope       string(name);
+        batch_scope       view{std::string_view(name).substr(2)};
+        CHECK(literal.name() == "a literal");
+        CHECK(string.name() == name);
+        CHECK(view.name() == "string");
+        CHECK(parent_of(view) == string.id());
+
+        batch_scope plain{{}};
+        batch_scope inside{r, {}};
+        batch_scope under{tenure::below(inside), {}};
+        CHECK(parent_of(plain) == view.id());
+        CHECK(parent_of(r, inside.id()) == r.root());
+        CHECK(parent_of(r, under.id()) == inside.id());
+        static_assert(!std::is_copy_constructible_v<batch_scope> && !std::is_move_constructible_v<batch_scope>);
+        static_assert(!std::is_constructible_v<batch_scope, batch_scope&>);
+        static_assert(!std::is_constructible_v<batch_scope, batch_scope&, tenure::batch_options>);
+    }
+
     TEST_CASE_FIXTURE(accounting, "below another thread's batch") {
         batch_scope outer;
         handle<int> kept;
         std::thread([&] {
-            batch_scope mine{outer};
+            batch_scope mine{tenure::below(outer)};
             CHECK(parent_of(mine) == outer.id());
             CHECK(tenure::current_batch() == mine.id());
             kept = mine.keep(mine.make<int>(7));
@@ -793,6 +831,97 @@ TEST_SUITE("with_batch") {
         });
         CHECK(*many[99] == 99);
         CHECK(outer.usage().objects == 100);
+    }
+
+    TEST_CASE_FIXTURE(accounting,
+                      "what can be reached through optionals, results, variants, maps and ranges is kept") {
+        using tenure::with_batch;
+        using some    = std::optional<handle<int>>;
+        using one_of  = std::variant<int, handle<int>, std::array<handle<int>, 2>>;
+        using triple  = std::tuple<int, handle<int>, std::pair<some, int>>;
+        using by_name = std::map<std::string, handle<int> const>;
+        batch_scope outer;
+        CHECK(**with_batch([](batch_scope& b) { return b.try_make<int>(1); }) == 1);
+        CHECK(*with_batch([](batch_scope& b) { return some(b.make<int>(2)); }).value() == 2);
+        CHECK_FALSE(with_batch([](batch_scope&) { return some(); }).has_value());
+        CHECK_FALSE(with_batch([](batch_scope&) {
+                        return tenure::result<handle<int>>(make_error_code(errc::cancelled));
+                    }).has_value());
+        CHECK(*with_batch([](batch_scope& b) -> handle<int> const { return b.make<int>(3); }) == 3);
+
+        auto const nested = with_batch([](batch_scope& b) {
+            return std::vector<std::list<handle<int>>>{{}, {b.make<int>(4), b.make<int>(5)}};
+        });
+        CHECK(*nested[1].back() == 5);
+        auto const map = with_batch([](batch_scope& b) { return by_name{{"six", b.make<int>(6)}}; });
+        CHECK(*map.at("six") == 6);
+        auto const set = with_batch([](batch_scope& b) {
+            return std::unordered_map<handle<int>, some>{{b.make<int>(7), some(b.make<int>(8))}};
+        });
+        CHECK(*set.begin()->first + **set.begin()->second == 15);
+        auto const tuples = with_batch(
+            [](batch_scope& b) { return std::vector<triple>{{1, b.make<int>(9), {some(b.make<int>(10)), 1}}}; });
+        CHECK(**std::get<2>(tuples[0]).first == 10);
+        auto const variant =
+            with_batch([](batch_scope& b) { return one_of(std::array{b.make<int>(11), b.make<int>(12)}); });
+        CHECK(*std::get<2>(variant)[1] == 12);
+        auto const all = with_batch([](batch_scope& b) {
+            return tenure::result<std::optional<std::vector<one_of>>>(std::vector<one_of>{1, b.make<int>(13)});
+        });
+        CHECK(*std::get<1>(all.value()->at(1)) == 13);
+        CHECK(outer.usage().objects == 13);
+    }
+
+    TEST_CASE_FIXTURE(accounting,
+                      "a handle that names nothing passes; one that is stale, and all beside it, do not") {
+        batch_scope outer;
+        auto const  none = tenure::with_batch(
+            [](batch_scope& b) { return std::pair(handle<int>(), std::vector{handle<int>(), b.make<int>(1)}); });
+        CHECK_FALSE(none.first.alive());
+        CHECK(*none.second[1] == 1);
+        std::optional<handle<int>> good;
+        check_throws(errc::stale_handle, {}, [&] {
+            tenure::with_batch([&](batch_scope& b) {
+                good             = b.make<int>(2);
+                auto const stale = b.make<int>(3);
+                b.free(stale);
+                return std::tuple(*good, std::optional(stale));
+            });
+        });
+        CHECK_FALSE(good->alive());  // none was kept
+        CHECK(outer.usage().objects == 1);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "a struct says where its handles are, and a type may hold itself") {
+        batch_scope outer;
+        auto const  a = tenure::with_batch([](batch_scope& b) {
+            return std::optional(answers::answer{b.make<int>(1), {b.make<int>(2), b.make<int>(3)}});
+        });
+        CHECK(*a->best + *a->others[1] == 4);
+        auto const t = tenure::with_batch([](batch_scope& b) {
+            answers::tree leaf, tree;
+            leaf.push_back(b.make<int>(5));
+            tree.push_back(leaf);
+            return tree;
+        });
+        CHECK(*std::get<0>(std::get<1>(t[0])[0]) == 5);
+        CHECK(tenure::with_batch([](batch_scope&) { return std::filesystem::path("a/b"); }) == "a/b");
+        CHECK(outer.usage().objects == 4);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "keep() reaches as far, or keeps nothing") {
+        batch_scope                             outer;
+        batch_scope                             b;
+        std::vector<std::optional<handle<int>>> some{b.make<int>(1), {}, b.make<int>(2)};
+        CHECK(&b.keep(some) == &some);
+        CHECK(some[2]->owner() == outer.id());
+        std::map<int, std::pair<handle<int>, int>> const map{{1, {b.make<int>(3), 1}}};
+        CHECK(b.try_keep(map).has_value());
+        CHECK(map.at(1).first.owner() == outer.id());
+        std::tuple const mixed(b.make<int>(4), std::vector{handle<int>()});
+        check_throws(errc::stale_handle, {}, [&] { b.keep(mixed); });
+        CHECK(std::get<0>(mixed).owner() == b.id());
+        CHECK(b.try_keep(mixed).error() == errc::stale_handle);
     }
 
     TEST_CASE_FIXTURE(accounting, "an exception passes, and the batch ends as at a brace") {

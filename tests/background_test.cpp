@@ -219,7 +219,7 @@ TEST_SUITE("background") {
         hold_up();
         batch_scope home{r};
         batch_scope stranger{r, {.name = "stranger"}};
-        batch_scope b{home, {.reclaim = background}};
+        batch_scope b{tenure::below(home), {.reclaim = background}};
 
         // In one unit: what stays and what goes, with and without destructors.
         std::vector<handle<std::string>> kept, left;
@@ -317,7 +317,7 @@ TEST_SUITE("background") {
 }
 
 TEST_SUITE("destructors in the background") {
-    TEST_CASE_FIXTURE(with_gate, "find their batch as at a brace: current, over, with what is older than they") {
+    TEST_CASE_FIXTURE(with_gate, "find the root current, and of their batch what is older than they") {
         std::atomic<int> seen{0};
         {
             batch_scope b{r, {.reclaim = background}};
@@ -327,12 +327,14 @@ TEST_SUITE("destructors in the background") {
             auto const  freed   = b.make<std::string>(text(3));
             auto const  in      = std::make_shared<handle<std::string>>();
             auto const  look    = [&, this, id, older, adopted, freed, in] {
-                CHECK(tenure::current_batch() == id);
+                CHECK(tenure::current_batch() == r.root());
                 CHECK(*older == text(1));
                 CHECK(*adopted == text(2));
                 CHECK_FALSE(freed.alive());
                 CHECK_FALSE(in->alive());  // newer
-                CHECK(tenure::try_make<int>(1).error() == errc::batch_ended);
+                CHECK(*tenure::make<int>(1) == 1);
+                batch_scope s;
+                CHECK(*s.keep(s.make<std::string>(text(5))) == text(5));
                 CHECK(r.try_free(older).error() == errc::batch_ended);
                 CHECK(r.status(id) == batch_status::ending);
                 r.drain();  // would wait for itself
@@ -494,7 +496,7 @@ TEST_SUITE("ends in the background and other batches") {
             batch_scope p{r};
             parent = p.id();
             hold_up();
-            batch_scope b{p, {.reclaim = background}};
+            batch_scope b{tenure::below(p), {.reclaim = background}};
             child = b.id();
             b.make<noted>(log, 1);
             p.make<noted>(log, 2);
@@ -520,7 +522,7 @@ TEST_SUITE("ends in the background and other batches") {
             batch_scope p{r, {.limits = {.hard = 1'000'000}}};
             parent = p.id();
             {
-                batch_scope b{p, {.reclaim = background}};
+                batch_scope b{tenure::below(p), {.reclaim = background}};
                 b.make<gated>(g);
                 b.make<char[]>(800'000);
             }
@@ -529,7 +531,7 @@ TEST_SUITE("ends in the background and other batches") {
             r.drain();
             CHECK(p.try_make<char[]>(800'000).has_value());
             g.shut();
-            batch_scope b{p, {.reclaim = background, .limits = {.hard = 100'000}}};
+            batch_scope b{tenure::below(p), {.reclaim = background, .limits = {.hard = 100'000}}};
             b.make<gated>(g);
         }
         CHECK(r.status(parent) == batch_status::ending);
@@ -547,7 +549,7 @@ TEST_SUITE("ends in the background and other batches") {
             auto const above = p.make<std::string>(text(1));
             p.make<noted>(log, 3);
             for (int i = 1; i <= 2; ++i) {
-                batch_scope b{p, {.reclaim = background}};
+                batch_scope b{tenure::below(p), {.reclaim = background}};
                 auto const  use = [this, above, i] {
                     CHECK(*above == text(1));  // whose destructors run later
                     log.add(i);
@@ -566,12 +568,12 @@ TEST_SUITE("ends in the background and other batches") {
         batch_scope outer{r};
         batch_id    detached, manual, asked;
         {
-            batch_scope b{outer, {.reclaim = background}};
+            batch_scope b{tenure::below(outer), {.reclaim = background}};
             b.make<noted>(log, 1);
             detached = b.detach();
         }
         {
-            batch_scope b{outer, {.cleanup = cleanup::manual, .reclaim = background}};
+            batch_scope b{tenure::below(outer), {.cleanup = cleanup::manual, .reclaim = background}};
             b.make<noted>(log, 2);
             manual = b.id();
         }
@@ -583,7 +585,7 @@ TEST_SUITE("ends in the background and other batches") {
         CHECK(r.status(detached) == batch_status::ending);
         CHECK(r.status(manual) == batch_status::ending);
         {
-            batch_scope b{outer, {.reclaim = background}};
+            batch_scope b{tenure::below(outer), {.reclaim = background}};
             b.make<noted>(log, 4);
             asked = b.id();
             std::thread([&] { r.end_batch(asked); }).join();  // its guard is asked to stop
@@ -706,7 +708,7 @@ TEST_CASE("random ends from several threads, in the background and not") {
                         }
                     }
                     if (one_of(3) == 0) {
-                        batch_scope inner{b, {.reclaim = background}};
+                        batch_scope inner{tenure::below(b), {.reclaim = background}};
                         for (int k = 0; k < 5; ++k) inner.keep(inner.make<counted>(c));
                         for (int k = 0; k < 5; ++k) inner.make<counted>(c);
                         if (one_of(2)) b.end();

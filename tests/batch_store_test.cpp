@@ -119,12 +119,12 @@ TEST_SUITE("objects in a named store") {
         batch_scope outer(r, {.store = store});
         {
             batch_scope inner(r);
-            batch_scope below(inner, {.name = "below"});
+            batch_scope below(tenure::below(inner), {.name = "below"});
             CHECK(store->upstream()->holds(below.make<int>(1).get()));
             batch_scope elsewhere(r, {.store = other});
             CHECK(other->upstream()->holds(elsewhere.make<int>(1).get()));
             CHECK_FALSE(store->upstream()->holds(elsewhere.make<int>(1).get()));
-            batch_scope back(elsewhere, {.store = store});
+            batch_scope back(tenure::below(elsewhere), {.store = store});
             CHECK(store->upstream()->holds(back.make<int>(1).get()));
             CHECK(r.snapshot().stores.size() == 3);
             check_books();

@@ -82,7 +82,7 @@ TEST_CASE("the end of a batch is one call that names it") {
     {
         batch_scope b(r, {.store = store});
         for (int i = 0; i < 1000; ++i) CHECK(store->batch_of(b.make_buffer<int>(10).block()) == b.id().value);
-        batch_scope empty(b);
+        batch_scope empty{tenure::below(b)};
     }
     CHECK(store->ends == 1);
     CHECK(store->frees == 0);
@@ -97,9 +97,9 @@ TEST_CASE("a keep is one call, however many buffers and levels") {
         batch_scope              outer(r, {.store = store});
         std::vector<buffer<int>> kept;
         {
-            batch_scope middle(outer);
+            batch_scope middle{tenure::below(outer)};
             {
-                batch_scope inner(middle);
+                batch_scope inner{tenure::below(middle)};
                 for (int i = 0; i < 100; ++i) kept.push_back(inner.make_buffer<int>(10));
                 inner.make_buffer<int>(7);
                 inner.keep(kept);
@@ -166,7 +166,7 @@ TEST_CASE("a store that cannot be told: the keep holds, and the ends name their 
         batch_scope outer(r, {.store = store});
         buffer<int> kept;
         {
-            batch_scope inner(outer);
+            batch_scope inner{tenure::below(outer)};
             kept = inner.make_buffer<int>(10);
             inner.make_buffer<int>(10);
             store->fails = 1;

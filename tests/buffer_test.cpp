@@ -396,7 +396,7 @@ TEST_SUITE("owners of buffers") {
         auto const        two = make_near("two");
         std::size_t const n   = TENURE_SANITIZED ? 20'000 : 100'000;
         batch_scope       outer(r), beside(r);
-        batch_scope       inner(outer, {.store = one});
+        batch_scope       inner(tenure::below(outer), {.store = one});
 
         std::vector<buffer<char>> all, kept, given, freed;
         for (std::size_t i = 0; i < n; ++i)
@@ -1005,7 +1005,7 @@ TEST_SUITE("limits and buffers") {
     TEST_CASE_FIXTURE(lab, "their bytes count, through keep, transfer and free") {
         auto const  store = make_far();
         batch_scope outer(r, {.limits = {.hard = 10'000}});
-        batch_scope inner(outer);
+        batch_scope inner{tenure::below(outer)};
         auto const  x = inner.make_buffer<char>(6000, store);
         check_throws(errc::limit_exceeded, {"make a buffer in batch", "limit 10000"},
                      [&] { inner.make_buffer<char>(6000, store); });
@@ -1071,7 +1071,7 @@ TEST_SUITE("limits and buffers") {
         auto const ends = [&](batch_id id, std::size_t) { r.end_batch(id); };
         {
             batch_scope outer(r, {.limits = {.hard = 1 << 20}});
-            batch_scope b(outer, {.limits = {.soft = 100, .on_soft = ends}});
+            batch_scope b(tenure::below(outer), {.limits = {.soft = 100, .on_soft = ends}});
             check_throws(errc::batch_ended, {}, [&] { b.make_buffer<char>(1000, store); });
             CHECK(b.status() == batch_status::done);
             CHECK(store->usage().blocks == 0);
@@ -1080,7 +1080,7 @@ TEST_SUITE("limits and buffers") {
         }
         {
             batch_scope outer(r, {.limits = {.hard = 1 << 20}});
-            batch_scope b(outer, {.limits = {.soft = 100, .on_soft = ends}});
+            batch_scope b(tenure::below(outer), {.limits = {.soft = 100, .on_soft = ends}});
             check_throws(errc::batch_ended, {}, [&] { b.make<char[]>(200'000); });  // a run of its own
             CHECK(b.status() == batch_status::done);
             CHECK(outer.usage().bytes == 0);
@@ -1135,7 +1135,7 @@ TEST_SUITE("buffers that a store keeps") {
         batch_scope         outer(r, {.limits = {.hard = 5000}});
         buffer<int>         x, y;
         {
-            batch_scope b(outer, {.store = store});
+            batch_scope b(tenure::below(outer), {.store = store});
             x = make_filled(b, 1000, store);
             x.persist("one");
             y = b.open_buffer<int>("one");
@@ -1156,7 +1156,7 @@ TEST_SUITE("buffers that a store keeps") {
         auto const  store = make_library(), other = make_library("other");
         batch_scope outer(r, {.limits = {.hard = 5000}});
         {
-            batch_scope b(outer);
+            batch_scope b{tenure::below(outer)};
             auto const  x = make_filled(b, 1000, store);
             x.persist("one");
             auto const room = b.make_buffer<char>(3000);  // so that it is no longer charged

@@ -99,7 +99,7 @@ TEST_SUITE("cancelled, with its guard open") {
     TEST_CASE_FIXTURE(world, "all buffers go in one call of each store, and say why") {
         auto const  other = make_lab("other");
         batch_scope above(reg, {.limits = {.hard = 1 << 20}});
-        batch_scope b(above, {.name = "to go"});
+        batch_scope b(tenure::below(above), {.name = "to go"});
         auto const  here  = some(b, 1000);
         auto const  there = b.make_buffer<char>(10, any_store(other));
         check_throws(errc::not_addressable, {}, [&] { there.map(); });
@@ -180,7 +180,7 @@ TEST_SUITE("cancelled, with its guard open") {
 
     TEST_CASE_FIXTURE(world, "what has been freed, evicted or given away before is nobody's to drop") {
         batch_scope above(reg);
-        batch_scope b(above);
+        batch_scope b{tenure::below(above)};
         auto const  all = some(b, 6);
         b.free(all[5]);
         b.free(all[2]);
@@ -209,7 +209,7 @@ TEST_SUITE("cancelled, with its guard open") {
     TEST_CASE_FIXTURE(world, "what has no bytes any more goes to no other batch") {
         batch_owner other(reg, batch_options{});
         batch_scope above(reg);
-        batch_scope b(above);
+        batch_scope b{tenure::below(above)};
         auto const  all = some(b, 4);
         auto const  map = all[3].map();
         b.cancel();

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -81,7 +82,7 @@ TEST_SUITE("timeout") {
             CHECK(b.try_make<std::array<char, 100'000>>().error() == errc::expired);
             check_throws(errc::expired, {}, [&] { b.make_buffer<int>(3); });
             check_throws(errc::expired, {}, [&] { b.keep(h); });
-            check_throws(errc::expired, {}, [&] { batch_scope const below(b); });
+            check_throws(errc::expired, {}, [&] { batch_scope const below{tenure::below(b)}; });
             check_throws(errc::expired, {"enter"}, [&] { auto const e = reg.enter(id); });
             CHECK(*h == 1);  // the guard is open
             CHECK(reg.status(id) == batch_status::expired);
@@ -296,6 +297,86 @@ TEST_SUITE("timeout") {
             pass(left + std::chrono::nanoseconds(d.below(100'000)));
         }
         CHECK(all.size() > 100);
+    }
+}
+
+TEST_SUITE("in a batch that is over") {
+    /// Says so of whatever is tried in it, and names it.
+    void nothing_can_be_done(errc why, handle<int> of_another, batch_id another) {
+        check_throws(why, {"'request'"}, [&] { tenure::share(of_another, another); });
+        check_throws(why, {"'request'"}, [&] { tenure::broadcast(of_another, std::array{another}); });
+        check_throws(why, {"'request'"}, [&] { tenure::borrow(of_another); });
+        check_throws(why, {"'request'"}, [&] { (void)tenure::pin(of_another); });
+        check_throws(why, {"'request'"}, [&] { tenure::make<int>(1); });
+        check_throws(why, {"'request'"}, [&] { tenure::keep(of_another); });
+        check_throws(why, {"'request'"}, [&] { tenure::make_derived<int>(1, [](std::span<int>) {}); });
+        CHECK(tenure::try_share(of_another, another).error() == why);
+        CHECK(tenure::try_borrow(of_another).error() == why);
+        CHECK(tenure::try_pin(of_another).error() == why);
+    }
+
+    TEST_CASE_FIXTURE(world, "without a guard: share, borrow and pin say why, in whichever registry") {
+        for (registry* const r : {&reg, &registry::global()}) {
+            for (errc const why : {errc::expired, errc::cancelled, errc::batch_ended}) {
+                if (why == errc::expired && r != &reg) continue;  // whose clock is not the test's
+                batch_owner one(*r);
+                batch_owner two(*r);
+                auto const  h = one.make<int>(7);
+                batch_owner b(*r, {.name = "request", .timeout = 10ms});
+                bool        ran  = false;
+                auto const  work = tenure::bind_batch(
+                    [&] {
+                        nothing_can_be_done(why, h, two.id());
+                        ran = true;
+                    },
+                    b.id());
+                if (why == errc::cancelled) b.cancel();
+                else if (why == errc::batch_ended) b.end();
+                else {
+                    pass(11ms);
+                    reg.expire_overdue();
+                }
+                work();
+                CHECK(ran);
+                CHECK(*h == 7);
+                CHECK(h.owner() == one.id());
+            }
+        }
+    }
+
+    TEST_CASE_FIXTURE(world, "whose guard is open: likewise") {
+        batch_scope one(reg);
+        auto const  h = one.make<int>(7);
+        batch_scope two{tenure::below(one)};
+        batch_scope b{{.name = "request", .timeout = 10ms}};
+        auto const  own = b.make<int>(8);
+        pass(11ms);
+        check_throws(errc::expired, {"'request'"}, [&] { tenure::make<int>(1); });
+        nothing_can_be_done(errc::expired, h, two.id());
+        check_throws(errc::expired, {"'request'"}, [&] { b.share(h, two.id()); });
+        check_throws(errc::expired, {"'request'"}, [&] { b.share(own, two.id()); });
+        check_throws(errc::expired, {"'request'"}, [&] { b.broadcast(h, std::array{two.id()}); });
+        check_throws(errc::expired, {"'request'"}, [&] { b.borrow(h); });
+    }
+
+    TEST_CASE_FIXTURE(world, "is named as long as its record is no other's") {
+        batch_id const id = reg.new_batch({.name = "request", .timeout = 10ms});
+        pass(11ms);
+        reg.expire_overdue();
+        check_throws(errc::expired, {"'request'"}, [&] { auto const e = reg.enter(id); });
+        check_throws(errc::expired, {"'request'"}, [&] { reg.new_batch({}, id); });
+        check_throws(errc::expired, {"'request'"}, [&] { reg.set_current_batch(id); });
+        batch_scope other(reg, {.name = "other"});
+        auto const  h = other.make<int>(1);
+        for (int i = 0; i < 20; ++i) batch_scope again(reg, {.name = "other"});
+        try {
+            other.share(h, id);
+            FAIL_CHECK("shared with what is over");
+        } catch (tenure::error const& e) {
+            CHECK(e.code() == errc::expired);
+            CHECK(std::string(e.what()).find("#" + std::to_string(id.value)) != std::string::npos);
+            CHECK(std::string(e.what()).find("other") == std::string::npos);
+        }
     }
 }
 

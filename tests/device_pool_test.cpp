@@ -59,8 +59,8 @@ TEST_CASE_FIXTURE(lab, "a batch's buffers go where the scheduler says, and stay 
     auto const  x = first.make_buffer<char>(100);
     auto const  y = second.make_buffer<char>(200);
     {
-        batch_scope below(first);
-        batch_scope lowest(below);
+        batch_scope below{tenure::below(first)};
+        batch_scope lowest{tenure::below(below)};
         auto const  from = lowest.make_buffer<char>(100), to = below.make_buffer<char>(100);
         CHECK(a->usage().bytes == 300);
         CHECK(b->usage().bytes == 200);
@@ -100,14 +100,14 @@ TEST_CASE_FIXTURE(lab, "the peak of the whole tree is what its kind learns, when
     {
         batch_scope outer(r);
         {
-            batch_scope job(outer, {.store = pool.place({.kind = "train", .bytes = 100})});
+            batch_scope job(tenure::below(outer), {.store = pool.place({.kind = "train", .bytes = 100})});
             {
-                batch_scope below(job);
+                batch_scope below{tenure::below(job)};
                 below.make_buffer<char>(250);
                 CHECK(s->estimate("train") == 175);  // it is more than was declared, and shows at once
             }
             {
-                batch_scope below(job);
+                batch_scope below{tenure::below(job)};
                 below.make_buffer<char>(200);
                 kept = below.make_buffer<char>(100);
                 below.keep(kept);
@@ -256,7 +256,7 @@ TEST_CASE("jobs that share a store which knows batches do not end each other's")
         batch_scope  outer(r, {.store = pool.place({.kind = "train"})});
         buffer<char> kept;
         {
-            batch_scope inner(outer);
+            batch_scope inner{tenure::below(outer)};
             kept = inner.make_buffer<char>(100);
             inner.make_buffer<char>(10, pool.place({.kind = "train"}));
             CHECK(base->usage().bytes == 110);

@@ -509,7 +509,7 @@ TEST_SUITE("flow") {
                 opened = e.code() != errc::batch_ended;
             }
             {
-                batch_scope const elsewhere(stranger);
+                batch_scope const elsewhere{tenure::below(stranger)};
                 CHECK(tenure::current_batch() == elsewhere.id());
             }
             CHECK(tenure::current_batch() == batch_id{});
@@ -573,6 +573,28 @@ TEST_SUITE("flow") {
             CHECK(h.owner() == request.id());
         }
         CHECK(!h.alive());
+    }
+
+    TEST_CASE_FIXTURE(accounting, "co_with_batch keeps what with_batch would") {
+        using several = std::vector<std::tuple<int, std::optional<handle<note>>>>;
+        asio::io_context io;
+        batch_owner      request(tenure::batch_options{.name = "request"});
+        bool             ran = false;
+        auto const       job = [&]() -> awaitable<void> {
+            auto const made =
+                co_await tenure::co_with_batch({}, [](batch_owner&) -> awaitable<tenure::result<handle<note>>> {
+                    co_return tenure::try_make<note>(1u);
+                });
+            CHECK(made->owner() == request.id());
+            auto const all = co_await tenure::co_with_batch({}, [](batch_owner&) -> awaitable<several> {
+                co_return several{{1, tenure::make<note>(2u)}, {2, {}}, {3, handle<note>()}};
+            });
+            CHECK(std::get<1>(all[0])->owner() == request.id());
+            ran = true;
+        };
+        asio::co_spawn(tenure::bind_batch(io.get_executor(), request.id()), job(), asio::detached);
+        io.run();
+        CHECK(ran);
     }
 
     TEST_CASE_FIXTURE(accounting, "batches of a coroutine nest, keep, and unwind") {

@@ -214,7 +214,7 @@ TEST_SUITE("hard limit") {
     TEST_CASE_FIXTURE(accounting, "threads together do not pass it") {
         batch_scope outer{{.limits = {.hard = 4'000'000}}};
         auto const  work = [&] {
-            batch_scope mine{outer};
+            batch_scope mine{tenure::below(outer)};
             while (mine.try_make<std::array<char, 64>>()) {}
             CHECK(outer.usage().bytes + mine.usage().bytes <= 4'000'000);
         };

@@ -9,6 +9,8 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <random>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -90,9 +92,9 @@ TEST_SUITE("misuse") {
 
     TEST_CASE_FIXTURE(accounting, "keep by a stranger") {
         batch_scope outer;
-        batch_scope owner{outer, {.name = "owner"}};
+        batch_scope owner{tenure::below(outer), {.name = "owner"}};
         auto const  h = owner.make<int>(1);
-        batch_scope stranger{outer, {.name = "stranger"}};
+        batch_scope stranger{tenure::below(outer), {.name = "stranger"}};
         auto const  own = stranger.make<int>(2);
         check_throws(errc::not_owner, {"'stranger'", number(stranger), "owner()"}, [&] { stranger.keep(h); });
         check_throws(errc::not_owner, {"'stranger'"}, [&] { stranger.keep(own, h); });
@@ -191,7 +193,7 @@ TEST_SUITE("misuse") {
         check_throws(errc::batch_ended, {"'over'"}, [&] { (void)b.lane(); });
         check_throws(errc::batch_ended, {"'over'"}, [&] { (void)b.enter(); });
         check_throws(errc::batch_ended, {"'over'"}, [&] { (void)b.detach(); });
-        check_throws(errc::batch_ended, {"'over'"}, [&] { batch_scope below{b}; });
+        check_throws(errc::batch_ended, {"'over'"}, [&] { batch_scope below{tenure::below(b)}; });
         check_throws(errc::batch_ended, {"'over'"}, [&] { registry::global().new_batch({}, b.id()); });
         CHECK(b.usage().objects == 0);
         CHECK(tenure::current_batch() == registry::global().root());
@@ -274,7 +276,7 @@ TEST_SUITE("misuse") {
         check_throws(errc::batch_ended, {}, [&] { (void)b.resource()->allocate(8); });
         check_throws(errc::batch_ended, {}, [&] { (void)b.lane(); });
         check_throws(errc::batch_ended, {}, [&] { (void)b.enter(); });
-        check_throws(errc::batch_ended, {}, [&] { batch_scope below{b}; });
+        check_throws(errc::batch_ended, {}, [&] { batch_scope below{tenure::below(b)}; });
         CHECK(b.try_make<int>(1).error() == errc::batch_ended);
         b.end();  // not its to end
         b.discard();
@@ -296,23 +298,24 @@ TEST_SUITE("misuse") {
 }
 
 TEST_SUITE("re-entry from a destructor of the batch that is ending") {
-    TEST_CASE_FIXTURE(accounting, "make") {
+    TEST_CASE_FIXTURE(accounting, "make in what ends itself") {
         int         ran = 0;
+        batch_scope outer;
         batch_scope b{{.name = "ending"}};
         b.make<at_end>([&] {
             CHECK(b.try_make<int>(1).error() == errc::batch_ended);
             CHECK(b.try_make<std::string>("text").error() == errc::batch_ended);
             CHECK(b.try_make<char[]>(1'000'000).error() == errc::batch_ended);
-            CHECK(tenure::try_make<int>(1).error() == errc::batch_ended);
             check_throws(errc::batch_ended, {"'ending'", "still active"}, [&] { b.make<int>(1); });
             check_throws(errc::batch_ended, {"'ending'"}, [&] { b.defer([] {}); });
             check_throws(errc::batch_ended, {"'ending'"}, [&] { (void)b.resource()->allocate(8); });
-            check_throws(errc::batch_ended, {"'ending'"}, [&] { batch_scope inner; });
+            check_throws(errc::batch_ended, {"'ending'"}, [&] { batch_scope below{tenure::below(b)}; });
             ++ran;
         });
         b.end();
         CHECK(ran == 1);
         CHECK(b.usage().objects == 0);
+        CHECK(outer.usage().objects == 0);
     }
 
     TEST_CASE_FIXTURE(accounting, "free and keep") {
@@ -332,7 +335,7 @@ TEST_SUITE("re-entry from a destructor of the batch that is ending") {
                 check_throws(errc::batch_ended, {"'ending'"}, [&] { registry::global().free(plain); });
                 check_throws(errc::batch_ended, {"'ending'", "still active"}, [&] { b.keep(older); });
                 check_throws(errc::batch_ended, {"'ending'"}, [&] { b.keep(older, plain); });
-                check_throws(errc::batch_ended, {"'ending'"}, [&] { tenure::keep(plain); });
+                check_throws(errc::not_owner, {}, [&] { tenure::keep(plain); });
                 check_throws(errc::stale_handle, {}, [&] { registry::global().free(newer); });
                 CHECK(b.try_keep(older).error() == errc::batch_ended);
                 check_throws(errc::batch_ended, {}, [&] { tenure::transfer_ownership(older, outer.id()); });
@@ -394,7 +397,7 @@ TEST_SUITE("re-entry from a destructor of the batch that is ending") {
             b.make<at_end>([&] {
                 made = outer.make<int>(5);
                 outer.free(theirs);
-                batch_scope beside{outer};
+                batch_scope beside{tenure::below(outer)};
                 auto const  h = beside.make<std::string>("made while another ends");
                 beside.keep(h);
                 CHECK(tenure::current_batch() == beside.id());
@@ -469,6 +472,333 @@ TEST_SUITE("re-entry from a destructor of the batch that is ending") {
     }
 }
 
+/// What a destructor may do as any callee does: open scopes, make in what is current, keep, look at what is
+/// current. `where`: what has to be current there.
+void work_as_a_callee(batch_id where) {
+    CHECK(tenure::current_batch() == where);
+    {
+        batch_scope s{{.name = "inside a destructor"}};
+        auto const  text = s.make<std::string>(100, 's');
+        auto const  kept = tenure::make<std::string>(100, 'k');
+        s.keep(kept);
+        batch_scope deeper;
+        CHECK(*deeper.keep(deeper.make<std::string>(*text)) == *text);
+        CHECK(tenure::current_batch() == deeper.id());
+    }
+    CHECK(tenure::current_batch() == where);
+    tenure::batch_owner own{tenure::batch_options{}};
+    CHECK(*own.make<int>(3) == 3);
+    CHECK(*tenure::with_batch([](batch_scope& s) { return s.make<int>(5); }) == 5);
+    batch_id const before = registry::global().set_current_batch(own.id());
+    CHECK(before == where);
+    tenure::make<int>(4);
+    registry::global().set_current_batch(before);
+    CHECK(tenure::current_batch() == where);
+    tenure::bind_batch([&] { CHECK(tenure::current_batch() == where); })();
+    CHECK(tenure::try_make<int>(6).has_value());
+}
+constexpr std::size_t left_by_work = 3;  ///< objects, in the batch that is current: the kept text, the 5 and the 6
+
+TEST_SUITE("while a batch ends, its nearest active ancestor is current") {
+    TEST_CASE_FIXTURE(accounting, "at a brace, and by end()") {
+        for (bool const by_brace : {true, false}) {
+            batch_scope outer;
+            int         ran = 0;
+            {
+                batch_scope b;
+                b.make<at_end>([&] {
+                    work_as_a_callee(outer.id());
+                    ++ran;
+                });
+                b.defer([&] {
+                    work_as_a_callee(outer.id());
+                    ++ran;
+                });
+                b.adopt(new int(7), [&](int const* p) {
+                    work_as_a_callee(outer.id());
+                    delete p;
+                    ++ran;
+                });
+                if (!by_brace) b.end();
+                CHECK(tenure::current_batch() == (by_brace ? b.id() : outer.id()));
+            }
+            CHECK(ran == 3);
+            CHECK(outer.usage().objects == 3 * left_by_work);
+            CHECK(tenure::current_batch() == outer.id());
+        }
+    }
+
+    TEST_CASE_FIXTURE(accounting, "by discard(), of what was kept, too") {
+        batch_scope outer;
+        int         ran = 0;
+        batch_scope b;
+        auto const  work = [&] {
+            work_as_a_callee(outer.id());
+            ++ran;
+        };
+        b.keep(b.make<at_end>(work));
+        b.make<at_end>(work);
+        b.discard();
+        CHECK(ran == 2);
+        CHECK(outer.usage().objects == 2 * left_by_work);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "where those between end, too: children first, while their parents are active") {
+        batch_scope           outer;
+        std::vector<batch_id> seen;
+        auto const            note = [&] { seen.push_back(tenure::current_batch()); };
+        batch_scope           first;
+        first.make<at_end>(note);
+        batch_scope second;
+        second.make<at_end>(note);
+        batch_scope third;
+        third.make<at_end>(note);
+        first.end();
+        CHECK(seen == std::vector{second.id(), first.id(), outer.id()});
+        CHECK(tenure::current_batch() == outer.id());
+    }
+
+    TEST_CASE("below one that was cancelled, and one whose time is up") {
+        static std::uint64_t now = 0;
+        registry             r({.clock = []() noexcept { return now; }});
+        batch_scope          outer(r);
+        int                  ran = 0;
+        for (bool const in_time : {true, false}) {
+            batch_scope b{{.timeout = std::chrono::nanoseconds(1000)}};
+            {
+                batch_scope below;
+                batch_scope deeper;
+                deeper.make<at_end>([&] {
+                    CHECK(tenure::current_batch() == outer.id());
+                    batch_scope s;
+                    s.keep(s.make<int>(1));
+                    tenure::make<int>(2);
+                    ++ran;
+                });
+                if (in_time) b.cancel();
+                else now += 2000;
+            }
+            CHECK(ran == (in_time ? 1 : 2));
+        }
+        CHECK(outer.usage().objects == 2);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "by id, of batches without a guard: whichever is above, or the root") {
+        registry&  r   = registry::global();
+        int        ran = 0;
+        auto const top = r.new_batch({.name = "top"});
+        for (bool const destroy : {false, true}) {
+            auto const id = r.new_batch({.name = "ends"}, top);
+            {
+                auto const here = r.enter(id);
+                tenure::make<at_end>([&] {
+                    work_as_a_callee(top);
+                    ++ran;
+                });
+            }
+            batch_scope elsewhere;  // which is current, and has nothing to do with it
+            destroy ? r.destroy_batch(id) : r.end_batch(id);
+            CHECK(tenure::current_batch() == elsewhere.id());
+            CHECK(elsewhere.usage().objects == 0);
+        }
+        CHECK(r.usage(top).objects == 2 * left_by_work);
+        std::size_t const before = r.usage(r.root()).objects;
+        {
+            auto const here = r.enter(top);
+            tenure::make<at_end>([&] {
+                work_as_a_callee(r.root());
+                ++ran;
+            });
+        }
+        r.end_batch(top);
+        CHECK(ran == 3);
+        CHECK(r.usage(r.root()).objects == before + left_by_work);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "on another thread than the ancestor's") {
+        batch_scope outer;
+        int         ran = 0;
+        auto const  id  = registry::global().new_batch({}, outer.id());
+        {
+            auto const here = registry::global().enter(id);
+            tenure::make<at_end>([&] {
+                work_as_a_callee(outer.id());
+                ++ran;
+            });
+        }
+        std::thread([&] {
+            registry::global().end_batch(id);
+            CHECK(tenure::current_batch() == registry::global().root());
+        }).join();
+        CHECK(ran == 1);
+        CHECK(outer.usage().objects == left_by_work);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "at the end of a thread that left a batch current") {
+        registry&  r   = registry::global();
+        int        ran = 0;
+        auto const top = r.new_batch();
+        std::thread([&] {
+            auto const id = r.new_batch({}, top);
+            r.set_current_batch(id);
+            tenure::make<at_end>([&] {
+                work_as_a_callee(top);
+                ++ran;
+            });
+            r.end_batch(id);  // it is held until the thread leaves it, which it never does
+        }).join();
+        CHECK(ran == 1);
+        CHECK(r.usage(top).objects == left_by_work);
+        r.end_batch(top);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "of what several share: what is current where the last lets go") {
+        batch_scope outer;
+        int         ran = 0;
+        auto const  id  = registry::global().new_batch({}, outer.id());
+        {
+            batch_scope b;
+            auto const  h = b.make<at_end>([&] {
+                work_as_a_callee(outer.id());
+                ++ran;
+            });
+            b.share(h, id);
+        }
+        CHECK(ran == 0);
+        registry::global().end_batch(id);
+        CHECK(ran == 1);
+        CHECK(outer.usage().objects == left_by_work);
+        {
+            batch_scope one;
+            batch_scope two;
+            auto const  h = two.make<at_end>([&] {
+                work_as_a_callee(outer.id());
+                ++ran;
+            });
+            two.share(h, one.id());
+        }
+        CHECK(ran == 2);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "for what a stop_token calls") {
+        batch_scope outer;
+        int         ran = 0;
+        batch_scope b;
+        auto const  call = [&] {
+            work_as_a_callee(outer.id());
+            ++ran;
+        };
+        std::stop_callback const on_stop(b.stop_token(), call);
+        b.cancel();
+        CHECK(ran == 1);
+        CHECK(tenure::current_batch() == b.id());
+        b.end();
+        CHECK(outer.usage().objects == left_by_work);
+    }
+
+    TEST_CASE("in a registry of one's own: in its batches, and in its root at its end") {
+        int ran = 0;
+        {
+            auto       owned = std::make_unique<registry>(tenure::registry_options{.on_leak = {}});
+            registry&  r     = *owned;
+            auto const work  = [&] {
+                CHECK(tenure::current_batch() == r.root());
+                batch_scope here;  // below what is current, in whichever registry
+                batch_scope there(r);
+                CHECK(*there.keep(here.make<std::string>(100, 'x')) == std::string(100, 'x'));
+                CHECK(*tenure::make<int>(1) == 1);
+                ++ran;
+            };
+            {
+                batch_scope b(r);
+                b.make<at_end>(work);
+            }
+            CHECK(ran == 1);
+            auto const left  = r.new_batch({.name = "left", .cleanup = cleanup::manual});
+            auto const enter = [&](batch_id id) {
+                auto const here = r.enter(id);
+                tenure::make<at_end>(work);
+            };
+            enter(left);
+            enter(r.root());
+            {
+                auto const here = r.enter(r.root());
+                // A destructor of the root makes what has a destructor, which still finds a root to work in.
+                tenure::make<at_end>([&] { tenure::make<at_end>(work); });
+            }
+            r.end_batch(left);
+            owned.reset();
+        }
+        CHECK(ran == 4);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "and a scope that a destructor leaves open ends with what it is below") {
+        journal     log;
+        batch_scope outer;
+        {
+            std::unique_ptr<batch_scope> left;
+            batch_scope                  top;
+            {
+                batch_scope b;
+                b.make<at_end>([&] {
+                    left = std::make_unique<batch_scope>();
+                    left->make<traced>(log, 1);
+                });
+                top.end();
+            }
+            CHECK(log.ended == std::vector{1});
+            CHECK(left->status() == batch_status::done);
+        }
+        CHECK(tenure::current_batch() == outer.id());
+    }
+
+    TEST_CASE_FIXTURE(accounting, "at every depth, in a random order") {
+        std::mt19937 dice(11);
+        auto const   roll = [&](unsigned n) { return static_cast<unsigned>(dice()) % n; };
+        std::size_t  open = 0;
+        std::size_t  ran  = 0;
+        // Each destructor opens scopes, makes objects whose destructors do the same, keeps some, ends some early.
+        std::function<void(int)> callee = [&](int depth) {
+            ++ran;
+            if (depth == 0) return;
+            batch_id const before = tenure::current_batch();
+            {
+                batch_scope s{{.reclaim = tenure::reclamation::at_once}};
+                ++open;
+                for (unsigned i = roll(3); i > 0; --i) {
+                    auto const h = tenure::make<at_end>([&, depth] { callee(depth - 1); });
+                    switch (roll(4)) {
+                    case 0: s.keep(h); break;
+                    case 1: s.free(h); break;
+                    case 2: s.end(); break;
+                    default: break;
+                    }
+                    if (s.status() != batch_status::active) break;
+                }
+                tenure::make<std::string>(50, 'x');
+            }
+            --open;
+            CHECK(tenure::current_batch() == before);
+        };
+        {
+            registry r;  // whose root has what was kept up to there: it goes before what the destructors use
+            for (int round = 0; round < 200; ++round) {
+                batch_scope    outer(r);
+                batch_id const loose = r.new_batch({}, outer.id());
+                {
+                    auto const here = r.enter(loose);
+                    tenure::make<at_end>([&] { callee(5); });
+                }
+                batch_scope b;
+                for (int i = 0; i < 3; ++i) b.make<at_end>([&] { callee(5); });
+                if (roll(2)) r.end_batch(loose);
+            }
+        }
+        CHECK(open == 0);
+        CHECK(ran > 200 * 4);
+    }
+}
+
 TEST_SUITE("a guard on the wrong thread") {
     TEST_CASE_FIXTURE(accounting, "its calls say so") {
         batch_scope b{{.name = "elsewhere"}};
@@ -510,7 +840,7 @@ TEST_SUITE("a guard on the wrong thread") {
         if (r) CHECK(r->owner() == outer.id());
         else CHECK(r.error() == errc::batch_ended);
         {
-            batch_scope next{outer};
+            batch_scope next{tenure::below(outer)};
             CHECK(next.make<int>(1).owner() == next.id());
             CHECK(tenure::current_batch() == next.id());
         }
@@ -554,8 +884,8 @@ TEST_SUITE("the current batch is never one that is gone") {
     TEST_CASE_FIXTURE(accounting, "guards that are not destroyed newest first") {
         batch_scope top;
         auto        a = std::make_unique<batch_scope>();
-        auto        b = std::make_unique<batch_scope>(top);
-        auto        c = std::make_unique<batch_scope>(top);
+        auto        b = std::make_unique<batch_scope>(tenure::below(top));
+        auto        c = std::make_unique<batch_scope>(tenure::below(top));
         a.reset();
         CHECK(tenure::current_batch() == c->id());
         c.reset();
@@ -568,7 +898,7 @@ TEST_SUITE("the current batch is never one that is gone") {
         batch_scope top;
         batch_scope a;
         {
-            batch_scope b{top};
+            batch_scope b{tenure::below(top)};
             a.end();
             CHECK(tenure::current_batch() == b.id());
         }
@@ -581,7 +911,7 @@ TEST_SUITE("the current batch is never one that is gone") {
         batch_id    id;
         {
             batch_scope a;
-            batch_scope b{top};
+            batch_scope b{tenure::below(top)};
             id = a.detach();
             CHECK(tenure::current_batch() == b.id());
             b.end();

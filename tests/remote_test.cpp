@@ -571,7 +571,7 @@ TEST_CASE("the buffers of batches in a remote store") {
         std::iota(numbers.begin(), numbers.end(), 0);
         input.write(0, numbers);
         auto result = [&] {
-            tenure::batch_scope hop(request, {.name = "hop"});
+            tenure::batch_scope hop(tenure::below(request), {.name = "hop"});
             auto const          scratch = hop.make_buffer<int>(1000, s);
             input.copy_to(scratch);
             auto const best = hop.make_buffer<int>(1000, s);
@@ -601,7 +601,7 @@ TEST_CASE("a batch that is cancelled while somebody is inside has nothing in a r
         std::atomic<bool>                begun{false};
         for (int i = 0; i < 100; ++i) all.push_back(request.make_buffer<int>(1000, s));
         auto const kept = [&] {
-            tenure::batch_scope hop(request, {.name = "hop"});
+            tenure::batch_scope hop(tenure::below(request), {.name = "hop"});
             return hop.keep(hop.make_buffer<int>(1000, s));  // known there by another batch until then
         }();
         std::thread reader([&] {  // reads that are on their way when that happens end in either way

@@ -300,7 +300,7 @@ TEST_SUITE("rule") {
             first.make<traced>(log, 3);
             batch_scope grandchild;
             grandchild.make<traced>(log, 4);
-            batch_scope second{parent};
+            batch_scope second{tenure::below(parent)};
             second.make<traced>(log, 5);
             CHECK(parent.end().status == batch_status::done);
             CHECK(log.ended == std::vector{5, 4, 3, 2, 1});
@@ -315,7 +315,7 @@ TEST_SUITE("rule") {
             std::atomic<int> stage{0};
             batch_id         child_id;
             std::thread      worker([&] {
-                batch_scope child{*parent};
+                batch_scope child{tenure::below(*parent)};
                 child_id     = child.id();
                 auto const g = child.make<traced>(log, 2);
                 stage        = 1;

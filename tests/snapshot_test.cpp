@@ -99,7 +99,7 @@ TEST_SUITE("snapshot") {
         here(b.id(), __LINE__ - 1);
         batch_scope c{{.name = "c"}};
         here(c.id(), __LINE__ - 1);
-        batch_scope d{a};
+        batch_scope d{tenure::below(a)};
         here(d.id(), __LINE__ - 1);
         auto const id = r.new_batch();
         here(id, __LINE__ - 1);

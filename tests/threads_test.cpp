@@ -226,7 +226,7 @@ private:
         if (!stand.scope) return;
         bool const entered = done(
             [&] {
-                if (roll_.one_in(3)) s.guard = std::make_unique<batch_scope>(*stand.scope);
+                if (roll_.one_in(3)) s.guard = std::make_unique<batch_scope>(tenure::below(*stand.scope));
                 else if (roll_.one_in(2)) lanes_.push_back(std::make_unique<tenure::lane>(stand.scope->lane()));
                 else s.inside.reset(new tenure::entered(stand.scope->enter()));
             },

@@ -91,7 +91,7 @@ struct batch_options {
 
     /// For slow destructors. In the background they run some milliseconds later, on another thread, in the order of
     /// the ends: what they use of other batches must outlive theirs. Every handle into the batch is stale once the
-    /// end has returned.
+    /// end has returned. What they make is the registry's root's, unless the batch above waits for them, too.
     tenure::reclamation  reclaim      = reclamation::at_once;
     tenure::on_exception on_exception = tenure::on_exception::end;
 

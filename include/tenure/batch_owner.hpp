@@ -123,6 +123,8 @@ public:
 private:
     static batch_id open(batch_options const& options, source where) {
         detail::lane const* const current = detail::this_thread.current;
+        if (auto* const end = detail::this_thread.ending; end && end->is_current())
+            return {end->open(&options, false, where)->id.load(std::memory_order_relaxed)};
         if (!current) return registry::global().new_batch(options, {}, where);
         auto* const r = current->batch->registry.load(std::memory_order_relaxed);
         if (!r) throw error(current->batch->why_closed(), "open a batch below one that is over");
@@ -135,7 +137,7 @@ private:
     detail::batch_record& held(char const* call) const {
         auto* const b = detail::find_anywhere(id_.value);
         if (!b || !detail::hold(*b, id_.value))
-            throw error(detail::over_because(b, id_.value), call + ("#" + std::to_string(id_.value)));
+            throw error(detail::over_because(b, id_.value), call + detail::label_of(id_.value));
         return *b;
     }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <initializer_list>
 #include <memory>
@@ -21,9 +22,35 @@
 #include <tenure/detail/pinning.hpp>
 #include <tenure/handle.hpp>
 #include <tenure/lane.hpp>
+#include <tenure/reach.hpp>
 #include <tenure/registry.hpp>
 
 namespace tenure {
+
+class batch_scope;
+
+namespace detail {
+
+struct result_access;
+
+/// Where a call stands in the source, by default argument. Unlike a std::source_location it is not what `{}` means.
+struct call_site {
+    call_site(std::source_location l) : location(l) {}  // NOLINT(google-explicit-constructor)
+
+    std::source_location location;
+};
+
+}  // namespace detail
+
+/// Names the scope to open another one below: batch_scope child{tenure::below(parent)}.
+class below {
+public:
+    explicit below(batch_scope& parent) noexcept : scope_(&parent) {}
+
+private:
+    friend class batch_scope;
+    batch_scope* scope_;
+};
 
 /// The guard of a batch: opens it, makes it current on this thread, ends it at the closing brace. Like
 /// std::lock_guard it belongs to the thread and the block that opened it. Its calls are that thread's, but for
@@ -31,31 +58,44 @@ namespace tenure {
 ///
 /// The end frees all that the batch owns, newest first: what was not kept, transferred or freed before. It never
 /// throws, never allocates, and touches no object that has no destructor. Open batches below it end first.
+///
+/// While an end calls destructors, deleters and what was deferred, the nearest active batch above the ending one is
+/// current on the thread that calls: they may make objects, which live there, and open scopes, which they end
+/// before they return. If another thread ends or cancels that batch meanwhile, a scope is opened above it, and make
+/// throws.
 class [[nodiscard]] batch_scope {
     using source = std::source_location;
 
 public:
     /// Below this thread's current batch, else below the root of registry::global(). Throws std::bad_alloc,
     /// batch_ended.
-    batch_scope(source where = source::current())  // NOLINT(google-explicit-constructor): it is the default one
-        : batch_scope(nullptr, nullptr, nullptr, where) {}
+    batch_scope(
+        detail::call_site where = source::current())  // NOLINT(google-explicit-constructor): the default one
+        : batch_scope(nullptr, nullptr, nullptr, where.location) {}
     explicit batch_scope(batch_options const& options, source where = source::current())
         : batch_scope(nullptr, nullptr, &options, where) {}
 
+    /// With that name.
+    template <class S>
+        requires std::convertible_to<S const&, std::string_view>
+    explicit batch_scope(S const& name, source where = source::current())
+        : batch_scope(batch_options{.name = name}, where) {}
+
     /// Below the current batch if that is this registry's, else below the registry's root.
-    explicit batch_scope(registry& in, source where = source::current())
-        : batch_scope(in.core_, nullptr, nullptr, where) {}
+    explicit batch_scope(registry& in, detail::call_site where = source::current())
+        : batch_scope(in.core_, nullptr, nullptr, where.location) {}
     batch_scope(registry& in, batch_options const& options, source where = source::current())
         : batch_scope(in.core_, nullptr, &options, where) {}
 
-    /// Below `parent`, which may be another thread's.
-    explicit batch_scope(batch_scope& parent, source where = source::current())
-        : batch_scope(parent.core(), parent.batch_, nullptr, where) {}
-    batch_scope(batch_scope& parent, batch_options const& options, source where = source::current())
-        : batch_scope(parent.core(), parent.batch_, &options, where) {}
+    /// Below that scope's batch, which may be another thread's.
+    explicit batch_scope(below parent, detail::call_site where = source::current())
+        : batch_scope(parent.scope_->core(), parent.scope_->batch_, nullptr, where.location) {}
+    batch_scope(below parent, batch_options const& options, source where = source::current())
+        : batch_scope(parent.scope_->core(), parent.scope_->batch_, &options, where) {}
 
-    batch_scope(batch_scope const&)            = delete;
-    batch_scope& operator=(batch_scope const&) = delete;
+    batch_scope(batch_scope const&) = delete;  // a batch below it: batch_scope child{tenure::below(parent)}
+    batch_scope(batch_scope const&, batch_options const&) = delete;  // child{tenure::below(parent), {...}}
+    batch_scope& operator=(batch_scope const&)            = delete;
 
     ~batch_scope() {
         if (!detail::is_lapsed(batch_)) detail::close_guard(*batch_, id_);
@@ -128,7 +168,9 @@ public:
         require(try_keep_each(h...));
         return {h...};
     }
-    template <detail::handle_range R>
+    /// All that can be reached through ranges, tuples, optionals, results and variants, as with_batch says; or
+    /// none.
+    template <detail::holds_handles R>
     R&& keep(R&& handles) {
         require(try_keep_range(handles));
         return std::forward<R>(handles);
@@ -146,7 +188,7 @@ public:
         if (auto const why = try_keep_each(h...)) return make_error_code(why.code);
         return std::tuple(h...);
     }
-    template <detail::handle_range R>
+    template <detail::holds_handles R>
     result<void> try_keep(R&& handles) {
         if (auto const why = try_keep_range(handles)) return make_error_code(why.code);
         return {};
@@ -155,15 +197,13 @@ public:
     /// As registry::share and broadcast.
     template <detail::owned H>
     H share(H h, batch_id with) {
-        auto const why = core() ? detail::share_with(*core(), detail::handle_access::raw(h), with.value)
-                                : detail::failure{errc::batch_ended, batch()};
+        auto const why = detail::share_here(*batch(), detail::handle_access::raw(h), with.value);
         if (why) detail::throw_failure(why, "share ");
         return h;
     }
     template <detail::owned H, detail::id_range R>
     H broadcast(H h, R const& with) {
-        auto const why = core() ? detail::broadcast_to(*core(), detail::handle_access::raw(h), with)
-                                : detail::failure{errc::batch_ended, batch()};
+        auto const why = detail::broadcast_here(*batch(), detail::handle_access::raw(h), with);
         if (why) detail::throw_failure(why, "broadcast ");
         return h;
     }
@@ -241,11 +281,16 @@ public:
     batch_usage  usage() const noexcept { return detail::usage_of(*batch_); }
 
 private:
+    friend detail::result_access;
+
     batch_scope(detail::registry_core* core, detail::batch_record* parent, batch_options const* options,
                 source where);
 
+    bool open_in_end(detail::registry_core const* core, batch_options const* options, source where);
+
     detail::batch_record& undoable(char const* call) const {
-        if (!core()) throw error(errc::batch_ended, call + std::string(" a batch that was detached"));
+        if (!core())
+            throw error(errc::batch_ended, call + (" batch " + detail::label_of(id_)) + ", which was detached");
         return *batch_;
     }
     detail::batch_record*  batch() const { return batch_; }
@@ -268,11 +313,23 @@ private:
     detail::failure try_keep_each(H const&... h) {
         return detail::keep_all(*batch(), [&](auto f) { (f(detail::handle_access::raw(h)) && ...); });
     }
+    /// Of what with_batch returns: as keep, but for a handle that was never given an object.
     template <class R>
-    detail::failure try_keep_range(R&& handles) {
+    void keep_result(R& r) {
+        if constexpr (detail::may_hold_handles<R>())
+            require(detail::keep_all(*batch(), [&](auto f) {
+                auto one = [&](auto const& h) {
+                    detail::raw_handle const raw = detail::handle_access::raw(h);
+                    return !raw.word || f(raw);
+                };
+                detail::for_each_handle(r, one);
+            }));
+    }
+    template <class R>
+    detail::failure try_keep_range(R& handles) {
         return detail::keep_all(*batch(), [&](auto f) {
-            for (auto const& h : handles)
-                if (!f(detail::handle_access::raw(h))) return;
+            auto one = [&](auto const& h) { return f(detail::handle_access::raw(h)); };
+            detail::for_each_handle(handles, one);
         });
     }
 

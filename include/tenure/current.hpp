@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <source_location>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -16,25 +15,31 @@ namespace tenure {
 
 namespace detail {
 
-template <class T>
-void keep_result(batch_scope& b, T& r) {
-    if constexpr (owned<T> || handle_range<T>) b.keep(r);
-    else if constexpr (requires { std::tuple_size<T>::value; }) {
-        std::apply([&](auto&... part) { (keep_result(b, part), ...); }, r);
+struct result_access {
+    template <class R>
+    static void keep(batch_scope& b, R& r) {
+        b.keep_result(r);
     }
-}
+};
 
 /// Where the free functions act: this thread's current batch, else the root of the global registry.
 inline lane& current_lane() {
     if (lane* const l = this_thread.current) [[likely]]
         return *l;
+    if (this_thread.ending) return this_thread.ending->enter();
     return registry::global().root_lane();
 }
 
 }  // namespace detail
 
-/// Runs `f(batch_scope&)` in a batch of its own. Handles in what f returns, alone, in a tuple or in a range, are
-/// kept.
+/// Runs `f(batch_scope&)` in a batch of its own. Every handle in what f returns is kept that can be reached through
+/// ranges, tuples, optionals, results and variants, nested in any way, const or not; or none, if one cannot be.
+/// Handles inside of other types (a struct of yours, a pointer to a container, a std::function) are not seen, and
+/// are stale when the call returns: keep() these in f. Or say where a struct has them, in its namespace:
+///
+///     auto tenure_handles(answer const& a) { return std::tie(a.best, a.others); }
+///
+/// Throws what f throws, and as keep().
 template <class F>
 decltype(auto) with_batch(batch_options const& options, F&& f,
                           std::source_location where = std::source_location::current()) {
@@ -44,7 +49,7 @@ decltype(auto) with_batch(batch_options const& options, F&& f,
         std::forward<F>(f)(b);
     } else {
         R r = std::forward<F>(f)(b);
-        detail::keep_result(b, r);
+        detail::result_access::keep(b, r);
         return static_cast<R>(std::forward<R>(r));
     }
 }

@@ -156,6 +156,7 @@ inline raw_handle make_evicted_buffer(lane& l, std::size_t bytes, any_store cons
 
 template <class T, class F, class... In>
 buffer<T> make_derived_in(lane& l, std::size_t n, any_store const& store, F f, frozen_buffer<In> const&... in) {
+    if (l.batch->closed()) throw_failure({l.batch->why_closed(), l.batch}, "make a derived buffer in batch ");
     registry_core& r   = *l.batch->registry.load(std::memory_order_relaxed);
     auto           how = std::make_unique<recipe_of<T, F, In...>>(n, std::move(f), in...);
     (add_input(r, *how, handle_access::raw(in)), ...);

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <cstddef>
+#include <new>
 #include <string>
 #include <system_error>
 #include <type_traits>
@@ -175,10 +177,21 @@ public:
 
 }  // namespace detail
 
+namespace detail {
+
+/// The one object of its type, which is there for the destructors of static objects, too.
+template <class T>
+T const& immortal() noexcept {
+    alignas(T) static std::byte memory[sizeof(T)];
+    static T const&             made = *::new (memory) T;
+    return made;
+}
+
+}  // namespace detail
+
 /// The category of `errc`. Thread-safe.
 inline std::error_category const& error_category() noexcept {
-    static detail::error_category_type const category;
-    return category;
+    return detail::immortal<detail::error_category_type>();
 }
 
 inline std::error_code make_error_code(errc e) noexcept { return {static_cast<int>(e), error_category()}; }

@@ -78,7 +78,10 @@ public:
     registry(registry const&)            = delete;
     registry& operator=(registry const&) = delete;
 
-    /// Opened by the first use, closed at exit.
+    /// Opened by the first use, and never destroyed: static objects may use it in their destructors, and so may
+    /// threads that outlive main. At exit, where the destructor of a static object made by that first use would
+    /// run, it drains, reports what nobody ended and ends that, and what its root owns; but if another thread that
+    /// has used it still runs, it ends nothing. What is made later is freed by the end of its batch, or never.
     static registry& global();
 
     /// A batch without a guard, active until end_batch(id) or the end of its parent. Throws batch_ended,
@@ -309,6 +312,7 @@ private:
     friend detail::lane& detail::current_lane();
 
     static registry& open_global();
+    void             tell_leaks() const noexcept;
     void             watch_deadlines(std::shared_ptr<detail::deadline_watch> const& watch);
     detail::lane&    root_lane() { return *detail::lane_of_root(*core_); }
     detail::found    find(batch_id id, char const* call) const;

@@ -99,7 +99,7 @@ private:
 inline void save(batch_id id, std::filesystem::path const& directory) {
     detail::batch_record* const b    = detail::find_anywhere(id.value);
     auto const                  fail = [&](errc why) {
-        throw error(why, "save batch " + (b ? detail::label_of(*b) : "#" + std::to_string(id.value)));
+        throw error(why, "save batch " + (b ? detail::label_of(*b) : detail::label_of(id.value)));
     };
     if (!b) fail(errc::batch_ended);
     if (detail::is_root(*b)) fail(errc::batch_in_use);

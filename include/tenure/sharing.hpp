@@ -105,22 +105,19 @@ buffer<T> copy(buffer<T> const& b) {
 /// As registry::share and broadcast, in the registry of this thread's current batch.
 template <detail::owned H>
 H share(H h, batch_id with) {
-    auto&      r   = *detail::current_lane().batch->registry.load(std::memory_order_relaxed);
-    auto const why = detail::share_with(r, detail::handle_access::raw(h), with.value);
+    auto const why = detail::share_here(*detail::current_lane().batch, detail::handle_access::raw(h), with.value);
     if (why) detail::throw_failure(why, "share ");
     return h;
 }
 template <detail::owned H>
 result<H> try_share(H h, batch_id with) {
-    auto&      r   = *detail::current_lane().batch->registry.load(std::memory_order_relaxed);
-    auto const why = detail::share_with(r, detail::handle_access::raw(h), with.value);
+    auto const why = detail::share_here(*detail::current_lane().batch, detail::handle_access::raw(h), with.value);
     if (why) return make_error_code(why.code);
     return h;
 }
 template <detail::owned H, detail::id_range R>
 H broadcast(H h, R const& with) {
-    auto&      r   = *detail::current_lane().batch->registry.load(std::memory_order_relaxed);
-    auto const why = detail::broadcast_to(r, detail::handle_access::raw(h), with);
+    auto const why = detail::broadcast_here(*detail::current_lane().batch, detail::handle_access::raw(h), with);
     if (why) detail::throw_failure(why, "broadcast ");
     return h;
 }

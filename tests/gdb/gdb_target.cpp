@@ -42,7 +42,7 @@ int main() {
     tenure::handle<std::string> text;
     tenure::handle<int>         kept;
     {
-        tenure::batch_scope hop{request, {.name = "hop"}};
+        tenure::batch_scope hop{tenure::below(request), {.name = "hop"}};
         ended = hop.make<int>(1);
         kept  = hop.keep(hop.make<int>(7));
         text  = hop.keep(hop.make<std::string>("kept text"));
@@ -54,7 +54,7 @@ int main() {
     auto const                       adopted = request.adopt(std::make_unique<std::pair<int, int>>(3, 4));
     tenure::handle<other_base> const second  = request.make<derived>();
     tenure::handle<incomplete>       unknown;
-    tenure::batch_scope              over{request, {.name = "over"}};
+    tenure::batch_scope              over{tenure::below(request), {.name = "over"}};
     over.end();
     auto const  theirs    = nameless.make<int>(8);
     auto const& reference = number;

@@ -92,7 +92,7 @@ inline void machine::open(command const& c, model::batch& parent, open_scope* be
     }
     std::unique_ptr<tenure::batch_scope> guard;
     auto const                           got      = outcome([&] {
-        if (below) guard = std::make_unique<tenure::batch_scope>(*below->guard, options);
+        if (below) guard = std::make_unique<tenure::batch_scope>(tenure::below(*below->guard), options);
         else if (!here()) guard = std::make_unique<tenure::batch_scope>(registry_, options);
         else if (c.c % 2) guard = std::make_unique<tenure::batch_scope>(registry_, options);
         else guard = std::make_unique<tenure::batch_scope>(options);

@@ -16,19 +16,20 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <tenure/asio/batch_executor.hpp>
 #include <tenure/batch_owner.hpp>
+#include <tenure/reach.hpp>
 
 namespace tenure {
 
 namespace detail {
 
+/// One by one, as of any batch without a guard. A handle that was never given an object is nothing to keep.
 template <class T>
 void keep_awaited(batch_owner& b, T& r) {
-    if constexpr (owned<T>) b.keep(r);
-    else if constexpr (handle_range<T>) {
-        for (auto const& h : r) b.keep(h);
-    } else if constexpr (requires { std::tuple_size<T>::value; }) {
-        std::apply([&](auto&... part) { (keep_awaited(b, part), ...); }, r);
-    }
+    auto keep = [&](auto const& h) {
+        if (handle_access::raw(h).word) b.keep(h);
+        return true;
+    };
+    for_each_handle(r, keep);
 }
 
 template <class F>
@@ -38,7 +39,8 @@ using awaited = std::invoke_result_t<F&, batch_owner&>;
 
 /// As with_batch, for a coroutine: opens a batch below the current one and runs `f(batch_owner&)`, an awaitable,
 /// with that batch current from its first line to its last, whatever it awaits and wherever it resumes; then the
-/// batch ends. Handles in what `f` returns are kept: they go to the batch above. Cancelling the caller cancels `f`.
+/// batch ends. Handles in what `f` returns are kept: they go to the batch above. They are found as by with_batch.
+/// Cancelling the caller cancels `f`.
 ///
 ///     auto best = co_await tenure::co_with_batch({.name = "hop"}, [&](tenure::batch_owner&)
 ///         -> boost::asio::awaitable<tenure::handle<result>> { ... });

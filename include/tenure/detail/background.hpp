@@ -83,15 +83,12 @@ struct put_off_end {
     }
 };
 
-/// For the registry's thread: one of those that waited. Its destructors find it current, and over.
+/// For the registry's thread: one of those that waited.
 inline void finish_end(batch_record& b) noexcept {
     thread_context&     me = this_thread;
     batch_record* const up = b.holds_parent ? b.parent.load(std::memory_order_relaxed) : nullptr;
     me.reclaiming          = &b;
-    me.current             = &b.primary;
     release_memory(b);
-    former_current now = suspend_for(nullptr);
-    leave(now);  // what a destructor made current and left so
     me.reclaiming = nullptr;
     b.buried.store(false, std::memory_order_release);
     burials.fetch_sub(1, std::memory_order_release);
@@ -111,11 +108,15 @@ TENURE_COLD inline void run_left_over(registry_core& r) noexcept {
 }
 
 TENURE_COLD inline void run_background(registry_core& r) noexcept {
+    // It counts as none of the threads that go on at exit: see end_at_exit.
+    [[maybe_unused]] auto const* touched = &on_thread_exit;
+    process.threads.fetch_sub(1, std::memory_order_relaxed);
     while (batch_record* const b = r.background.next()) {
         std::size_t const bytes = b->waiting_bytes;
         finish_end(*b);
         r.background.finished(bytes);
     }
+    process.threads.fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace tenure::detail

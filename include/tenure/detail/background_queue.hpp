@@ -33,7 +33,7 @@ public:
     /// until a later call has more luck.
     template <class F>
     void start(F work) noexcept {
-        if (running_.load(std::memory_order_acquire)) return;
+        if (running_.load(std::memory_order_acquire) || retired_.load(std::memory_order_relaxed)) return;
         std::scoped_lock const guard(starting_);
         if (running_.load(std::memory_order_relaxed)) return;
         try {
@@ -50,7 +50,7 @@ public:
 
     /// Whether that many bytes may wait: then put() must follow.
     bool admit(std::size_t bytes) noexcept {
-        if (!running_.load(std::memory_order_acquire)) return false;
+        if (!running_.load(std::memory_order_acquire) || retired_.load(std::memory_order_relaxed)) return false;
         std::size_t const before = bytes_.fetch_add(bytes, std::memory_order_relaxed);
         if (before == 0 || (before <= limit_ && bytes <= limit_ - before)) return true;
         bytes_.fetch_sub(bytes, std::memory_order_relaxed);
@@ -108,6 +108,12 @@ public:
         bell_.notify_one();
         while (std::uint32_t const n = count_.load(std::memory_order_acquire))
             count_.wait(n, std::memory_order_acquire);
+    }
+
+    /// At the exit of the process, where other threads may go on: takes no more, and waits for what waits.
+    void retire() noexcept {
+        retired_.store(true, std::memory_order_relaxed);
+        drain();
     }
 
     /// What waits is done first.
@@ -180,6 +186,7 @@ private:
     std::atomic<std::size_t>   bytes_{0};
     std::atomic<std::uint32_t> count_{0};  ///< that wait, and the one that is just freed
     std::atomic<bool>          running_{false};
+    std::atomic<bool>          retired_{false};
     std::mutex                 starting_;
     std::thread                thread_;
 };

@@ -239,9 +239,9 @@ inline lane* listing_lane(raw_handle h, extent const& x, batch_record& owner) no
 inline failure transfer_to(registry_core& r, raw_handle h, std::uint64_t to_id) {
     found const to = find_batch(r, to_id);
     if (!to.known) return {errc::no_such_batch};
-    if (!to.record) return {over_because(nullptr, to_id)};
+    if (!to.record) return over_failure(to_id);
     held_batch const target(*to.record, to_id, batch_flags::closed);
-    if (!target) return {over_because(to.record, to_id), to.record};
+    if (!target) return over_failure(to_id);
     h                    = resolve(h);
     std::uint64_t common = 0;
     failure const why    = with_owner(r, h, nullptr, [&](batch_record& from, extent const& x) -> failure {

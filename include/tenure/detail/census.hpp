@@ -182,6 +182,42 @@ inline snapshot census(registry_core& r) {
     return s;
 }
 
+/// Ends what the root owns, newest first, and goes on with what destructors make there: for them the root is still
+/// active. Nobody else is at the registry.
+inline void end_objects_of_root(batch_record& root) noexcept {
+    ancestor_is_current const above(root);
+    auto const                any = [&] {
+        bool entries = root.inbox || root.first_buffer || root.memberships;
+        for_lanes(root, [&](lane const& l) { entries = entries || l.entries; });
+        return entries;
+    };
+    while (any()) {
+        for_lanes(root, [](lane& l) { close_window(l); });
+        guard_all(root);
+        run_inbox(root);
+        for_lanes(root, [&](lane& l) {
+            run_entries(root, l);
+            l.remote.store(nullptr, std::memory_order_relaxed);  // their entries were among these
+        });
+        run_buffers(root);
+        if (root.memberships) leave_commons(root);
+    }
+}
+
+/// What is left in the global registry at exit ends, which other static objects may use afterwards. Nothing where
+/// another thread that has used it goes on: it may be at any of that.
+TENURE_COLD inline void end_at_exit(registry_core& r) noexcept {
+    if (process.threads.load(std::memory_order_acquire) > 0) return;
+    r.background.stop();
+    for (batch_record* b = r.loose; b;) {
+        bool const alive = b != r.root && !(b->state.load(std::memory_order_acquire) & batch_flags::ended);
+        if (alive) end_record(*b, b->id.load(std::memory_order_relaxed), true);
+        b = alive ? r.loose : b->older;  // destructors may have opened or ended others
+    }
+    end_objects_of_root(*r.root);
+    free_gathered(*r.root);
+}
+
 /// Frees everything, whatever holds it, and returns the memory; what another thread is just looking at, as soon as
 /// it is through.
 inline void close_registry(registry_core* r) noexcept {
@@ -205,6 +241,7 @@ inline void close_registry(registry_core* r) noexcept {
     auto const close = [&](batch_record& b) {
         if (b.abandoned) return b.id.store(0, std::memory_order_release);  // what is left of it is nobody's
         b.state.fetch_or(batch_flags::ended, std::memory_order_acq_rel);
+        if (&b != r->root) b.parent.store(r->root, std::memory_order_release);  // what was above may be gone
         if (me.root_lane && me.root_lane->batch == &b) {
             if (me.current == me.root_lane) me.current = nullptr;
             me.root_lane = nullptr;
@@ -229,7 +266,10 @@ inline void close_registry(registry_core* r) noexcept {
         });
     };
     close_others(false);
-    while (r->loose) close(*r->loose);
+    while (batch_record* const b = r->loose) {
+        if (b == r->root) end_objects_of_root(*b);
+        if (b == r->loose) close(*b);  // else a destructor has opened one more
+    }
     close_others(true);  // those that were held, for the last member's end is theirs
     {
         std::scoped_lock const guard(process.mutex);

@@ -197,7 +197,8 @@ inline void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept
         let_go(&b);
         return;
     }
-    if (guard && b.children) end_local_children(b);
+    // Once more where a destructor has left a scope open, which it must not; and that is not waited for for ever.
+    for (int i = 0; guard && b.children && i < 64; ++i) end_local_children(b);
 
     bool const manual               = b.ends_as(end_flags::manual) && !destroy;
     auto const [mine, held, inside] = claim_end(b, id, manual, false);

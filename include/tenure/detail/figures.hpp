@@ -14,6 +14,7 @@
 
 #include <tenure/batch.hpp>
 #include <tenure/detail/batch_record.hpp>
+#include <tenure/detail/records.hpp>
 #include <tenure/detail/stored.hpp>
 #include <tenure/detail/window.hpp>
 
@@ -100,12 +101,24 @@ inline std::string name_of(batch_record const& b) {
     return out;
 }
 
+inline std::string label_of(std::string name, std::uint64_t id) {
+    std::string const number = std::to_string(id);
+    if (name.empty()) return name.append(1, '#').append(number);
+    return name.insert(0, 1, '\'').append("' (#").append(number).append(1, ')');
+}
+
+/// Of a batch that may be over. It has its name as long as no other has its record.
+TENURE_COLD inline std::string label_of(std::uint64_t id) {
+    batch_record const* const b    = record_of(id);
+    bool const                same = b && b->generation.load(std::memory_order_acquire) == id >> record_bits;
+    return label_of(same ? name_of(*b) : std::string(), id);
+}
+
 inline std::string label_of(batch_record const& b) {
-    if (!b.id.load(std::memory_order_relaxed)) return "that is over";
-    std::string const id  = std::to_string(b.id.load(std::memory_order_relaxed));
-    std::string       out = name_of(b);
-    if (out.empty()) return out.append(1, '#').append(id);
-    return out.insert(0, 1, '\'').append("' (#").append(id).append(1, ')');
+    if (std::uint64_t const id = b.id.load(std::memory_order_relaxed)) return label_of(name_of(b), id);
+    thread_context const& me    = this_thread;
+    bool const            known = me.over && me.current == &b.primary;
+    return known ? label_of(me.over) + " that is over" : "that is over";
 }
 
 std::string largest_holders(registry_core& r);
@@ -113,6 +126,7 @@ std::string largest_holders(registry_core& r);
 /// `call` says what was tried, up to the batch's name.
 [[noreturn]] TENURE_COLD inline void throw_failure(failure const& why, std::string call) {
     if (why.batch) call += label_of(*why.batch);
+    else if (why.id) call += label_of(why.id);
     else if (call.ends_with(' ')) call.pop_back();
     if (why.code == errc::limit_exceeded)
         call += ": " + std::to_string(why.in_use) + " bytes in use, " + std::to_string(why.wanted) +

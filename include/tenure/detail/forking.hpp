@@ -13,6 +13,7 @@
 #include <tenure/detail/entering.hpp>
 #include <tenure/detail/fork_list.hpp>
 #include <tenure/detail/hazard.hpp>
+#include <tenure/detail/lane_resources.hpp>
 #include <tenure/detail/opening.hpp>
 #include <tenure/detail/process.hpp>
 #include <tenure/detail/saved_area.hpp>
@@ -57,6 +58,7 @@ struct core_locks {
             s.refused.lock_for_fork();
         });
         cells.mutex.lock();
+        all_resources.lock_for_fork();
         stock<pinned_object>::lock_for_fork();
         stock<pin_record>::lock_for_fork();
         for_supplies([](supply& s) { s.slabs.for_units_in_use([](unit& u) { u.lock.lock(); }); });
@@ -68,6 +70,7 @@ struct core_locks {
         for_supplies([](supply& s) { s.slabs.for_units_in_use([](unit& u) { u.lock.unlock(); }); });
         stock<pin_record>::unlock_after_fork();
         stock<pinned_object>::unlock_after_fork();
+        all_resources.unlock_after_fork();
         cells.mutex.unlock();
         for_supplies([](supply& s) {
             s.refused.unlock_after_fork();

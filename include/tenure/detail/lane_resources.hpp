@@ -73,6 +73,9 @@ public:
                    -1, 0);  // where the system refuses, it stays as it is
     }
 
+    void lock_for_fork() noexcept { mutex_.lock(); }
+    void unlock_after_fork() noexcept { mutex_.unlock(); }
+
 private:
     std::mutex      mutex_;
     std::byte*      next_  = nullptr;

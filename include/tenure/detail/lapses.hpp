@@ -104,4 +104,8 @@ TENURE_COLD inline errc over_because(batch_record const* b, std::uint64_t id) no
     return cause == errc{} ? errc::batch_ended : cause;
 }
 
+TENURE_COLD inline failure over_failure(std::uint64_t id) noexcept {
+    return {.code = over_because(record_of(id), id), .id = id};
+}
+
 }  // namespace tenure::detail

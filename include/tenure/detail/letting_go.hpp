@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include <tenure/detail/background.hpp>
@@ -113,8 +114,12 @@ inline void close_windows(batch_record& b) noexcept {
 
 /// Asks whoever has the batch's stop_token to stop. The batch is held, or its end is the caller's.
 inline void fire_stop(batch_record& b) noexcept {
-    if (std::stop_source* const s = b.stop.load(std::memory_order_seq_cst)) [[unlikely]]
-        s->request_stop();
+    std::stop_source* const s = b.stop.load(std::memory_order_seq_cst);
+    if (!s) [[likely]]
+        return;
+    std::optional<ancestor_is_current> above;  // callbacks are callees, too
+    if (lane const* const l = this_thread.current; l && l->batch->closed()) above.emplace(*l->batch);
+    s->request_stop();
 }
 
 /// The batch's state says that it is over; from the return of this call on, every make finds out.

@@ -17,6 +17,7 @@ struct failure {
     batch_record const* batch  = nullptr;
     std::size_t         wanted = 0;
     std::size_t         in_use = 0;
+    std::uint64_t       id     = 0;  ///< where there is no `batch`: of one that is over
 
     explicit operator bool() const noexcept { return code != errc{}; }
 };

@@ -143,9 +143,9 @@ inline failure share_with(registry_core& r, raw_handle h, std::uint64_t to_id, b
                           std::uint64_t common = 0) {
     found const to = find_batch(r, to_id);
     if (!to.known || (to.record && is_common(*to.record))) return {errc::no_such_batch};
-    if (!to.record) return {over_because(nullptr, to_id)};
+    if (!to.record) return over_failure(to_id);
     kept_open const target(*to.record, to_id);
-    if (!target) return {over_because(to.record, to_id), to.record};
+    if (!target) return over_failure(to_id);
     batch_as_owner owner{*to.record};
     if (common) {
         joining const how = owner.join(*record_of(common), common);
@@ -157,13 +157,19 @@ inline failure share_with(registry_core& r, raw_handle h, std::uint64_t to_id, b
     return done.why;
 }
 
+/// As share_with, for who works in that batch: where that is over, nothing is shared.
+inline failure share_here(batch_record const& here, raw_handle h, std::uint64_t to_id) {
+    if (here.closed()) return {here.why_closed(), &here};
+    return share_with(*here.registry.load(std::memory_order_relaxed), h, to_id);
+}
+
 /// As batch_scope::free, for who knows the batch by its id.
 inline failure unshare_with(registry_core& r, raw_handle h, std::uint64_t id) {
     found const from = find_batch(r, id);
     if (!from.known) return {errc::no_such_batch};
-    if (!from.record) return {over_because(nullptr, id)};
+    if (!from.record) return over_failure(id);
     kept_open const batch(*from.record, id, unless_over);
-    if (!batch) return {over_because(from.record, id), from.record};
+    if (!batch) return over_failure(id);
     return free_one(r, h, from.record);
 }
 
@@ -210,6 +216,13 @@ failure broadcast_to(registry_core& r, raw_handle h, Ids const& ids) try {
     return {};
 } catch (std::bad_alloc const&) {
     return {errc::memory_full};
+}
+
+/// As share_here.
+template <id_range Ids>
+failure broadcast_here(batch_record const& here, raw_handle h, Ids const& ids) {
+    if (here.closed()) return {here.why_closed(), &here};
+    return broadcast_to(*here.registry.load(std::memory_order_relaxed), h, ids);
 }
 
 }  // namespace tenure::detail

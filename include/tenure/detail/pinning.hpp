@@ -57,6 +57,13 @@ inline pin_attempt pin_of(batch_record& user, batch_record& owner, std::uint64_t
     return done;
 }
 
+/// Why `user` has no pin of what `owner` owns. That of a batch that is over stands in another registry, perhaps.
+TENURE_COLD inline failure not_pinned(batch_record const& user, batch_record const& owner, bool ours) noexcept {
+    if (ours) return {owner.why_closed(), &owner};
+    if (user.closed()) return {user.why_closed(), &user};
+    return {errc::not_owner, &owner};
+}
+
 /// `user`, which cannot go meanwhile, uses the object from now on. Any thread.
 inline pin_attempt pin_for(batch_record& user, raw_handle h, bool borrowed, std::source_location where) noexcept {
     registry_core const* const r = user.registry.load(std::memory_order_relaxed);
@@ -81,7 +88,7 @@ inline pin_attempt pin_for(batch_record& user, raw_handle h, bool borrowed, std:
             continue;  // also if that was over before this thread came to look
         }
         if (is_alive(h) && owner_of(x) == owner && owner->id.load(std::memory_order_acquire) == id)
-            return {{ours ? owner->why_closed() : errc::not_owner, owner}};
+            return {not_pinned(user, *owner, ours)};
     }
 }
 
@@ -89,9 +96,9 @@ inline pin_attempt pin_for(batch_record& user, raw_handle h, bool borrowed, std:
 inline failure borrow_for(registry_core& r, std::uint64_t user, raw_handle h, std::source_location where) noexcept {
     found const by = find_batch(r, user);
     if (!by.known) return {errc::no_such_batch};
-    if (!by.record) return {over_because(nullptr, user)};
+    if (!by.record) return over_failure(user);
     held_batch const held(*by.record, user, batch_flags::closed);
-    return held ? pin_for(*by.record, h, true, where).why : failure{over_because(by.record, user), by.record};
+    return held ? pin_for(*by.record, h, true, where).why : over_failure(user);
 }
 
 /// Owns a pin; empty once that is released, and that is at the end of the batch that took it at the latest.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <utility>
@@ -41,6 +42,7 @@ struct registry_core {
     use_graph        uses;
 };
 
+class ancestor_is_current;
 struct hazard_slot;
 struct resource_chunk;
 void give_hazard_slots(hazard_slot* first) noexcept;
@@ -57,8 +59,12 @@ struct thread_context {
     bool          visiting     = false;    ///< `current` is held: it is there by set_current_batch
     bool          exiting      = false;
     std::uint32_t listed_ends  = 0;  ///< destructors that it runs, and that a rollback may wait for: freeing.hpp
+    std::uint64_t over         = 0;  ///< the batch that one of lapsed() is current for
     hazard_slot*  slots        = nullptr;  ///< free ones
     batch_record* reclaiming   = nullptr;  ///< what the registry's own thread is just freeing
+
+    ancestor_is_current* ending = nullptr;  ///< says which batch is current where `current` is null; null: the root
+                                            ///< of the global registry
 
     registry_core* letting_go = nullptr;  ///< this thread is just letting go what nobody uses any more there,
     bool           more_to_go = false;    ///< and has come upon more
@@ -93,6 +99,9 @@ struct process_state {
     lane*          free_lanes   = nullptr;
     hazard_slot*   free_slots   = nullptr;
     std::uint64_t  last_serial  = 0;
+
+    std::atomic<batch_record*> global_root{nullptr};  ///< once there is a global registry
+    std::atomic<std::size_t>   threads{0};            ///< that have opened a batch or made something, and live
 };
 inline constinit process_state process{};
 
@@ -105,6 +114,7 @@ public:
     };
     std::vector<known_cache> caches;
 
+    thread_exit() noexcept { process.threads.fetch_add(1, std::memory_order_relaxed); }
     ~thread_exit() {
         thread_context& me = this_thread;
         if (me.leave_visited) me.leave_visited();
@@ -141,6 +151,7 @@ public:
         me.cache        = nullptr;
         me.cache_uid    = 0;
         me.exiting      = true;  // from here on the thread works without stocks of its own
+        process.threads.fetch_sub(1, std::memory_order_release);
     }
 };
 inline thread_local thread_exit on_thread_exit;

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 
+#include <tenure/detail/ancestor.hpp>
 #include <tenure/detail/freeing.hpp>
 #include <tenure/detail/lane_resources.hpp>
 #include <tenure/detail/lapses.hpp>
@@ -292,11 +293,15 @@ inline void release_memory(batch_record& b) noexcept {
     if (ends) {
         end_paging(b);
         guard_all(b);
+        ancestor_is_current const above(b);
         run_inbox(b);
         for_lanes(b, [&](lane& l) { run_entries(b, l); });
         run_buffers(b);
     }
-    if (b.memberships) leave_commons(b);
+    if (b.memberships) {
+        ancestor_is_current const above(b);
+        leave_commons(b);
+    }
     free_gathered(b);
     if (b.paged) drop_pages_of(b);
     close_shares(b);

@@ -114,7 +114,10 @@ inline failure discard_kept(batch_record& b) noexcept {
 inline batch_report discard_with_report(batch_record& b, std::uint64_t id, failure& why) noexcept {
     batch_report pins;
     if (!b.closed() && b.uses_others.load(std::memory_order_relaxed)) report_pins(b, pins);
-    why = discard_kept(b);
+    {
+        ancestor_is_current const above(b);
+        why = discard_kept(b);
+    }
     if (why) return {};
     batch_report r = end_with_report(b, id);
     r.pins_held    = pins.pins_held;

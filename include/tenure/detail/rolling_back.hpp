@@ -129,7 +129,10 @@ inline void go_back(batch_record& b, undo_claim const& claim) {
     for_lanes(b, [](lane& l) { close_window(l); });
     guard_newer(b, c);
     if (has_newer_ends(b, c) || !c.buffers.empty()) claim.will_call_out();
-    run_newer(b, c);
+    {
+        ancestor_is_current const above(b);
+        run_newer(b, c);
+    }
     claim.await_others();
     forget_newer_ended(b, c);
     refund_use(b, free_gathered_so_far(b));

@@ -17,15 +17,10 @@ inline bool is_known(std::uint64_t id) noexcept {
     return b && n != 0 && n <= b->generation.load(std::memory_order_acquire);
 }
 
-/// The batch that is current here; 0 stands for the root of the global registry, where no other is.
-inline std::uint64_t current_id() noexcept {
-    lane const* const l = this_thread.current;
-    return l ? l->batch->id.load(std::memory_order_relaxed) : 0;
-}
-
-inline lane* lapsed_lane(batch_record const* b, std::uint64_t id) noexcept {
-    errc const why = over_because(b, id);
-    return &lapsed(why).primary;
+/// Where null does not stand for the root of the global registry, as in a destructor. Null: there is none yet.
+TENURE_COLD inline lane* global_root_lane() {
+    batch_record const* const root = process.global_root.load(std::memory_order_acquire);
+    return root ? lane_of_root(*root->registry.load(std::memory_order_relaxed)) : nullptr;
 }
 
 /// The lane to make current for the batch with that id, and whether it was entered for it. Throws std::bad_alloc.
@@ -33,18 +28,25 @@ struct visited_lane {
     lane* where;
     bool  entered;
     bool  stays = false;  ///< it is current already
+
+    bool          over        = false;  ///< it stands in for a batch that is over
+    std::uint64_t over_before = 0;      ///< thread_context::over till then
 };
+TENURE_COLD inline visited_lane stand_in(batch_record const* b, std::uint64_t id) noexcept {
+    errc const why = over_because(b, id);
+    return {&lapsed(why).primary, false, false, true, std::exchange(this_thread.over, id)};
+}
 inline visited_lane lane_to_visit(std::uint64_t id) {
     thread_context const& me = this_thread;
     if (current_id() == id && (id || !me.current) && !me.visiting) return {me.current, false, true};
     batch_record* const b = find_anywhere(id);
-    if (!b && !id) return {nullptr, false};
-    if (!b) return {lapsed_lane(b, id), false};
+    if (!b && !id) return {me.ending ? global_root_lane() : nullptr, false};
+    if (!b) return stand_in(b, id);
     if (b->guard.load(std::memory_order_acquire) == &this_thread)
-        return {b->closed() ? lapsed_lane(b, id) : &b->primary, false};
+        return b->closed() ? stand_in(b, id) : visited_lane{&b->primary, false};
     if (visit_primary(*b, id)) [[likely]]
         return {&b->primary, true};
-    if (!is_root(*b) && !hold(*b, id)) return {lapsed_lane(b, id), false};
+    if (!is_root(*b) && !hold(*b, id)) return stand_in(b, id);
     return {enter_held(*b), true};
 }
 
@@ -64,6 +66,7 @@ public:
             put_back();
         else if (!to_.stays) go_back(me);
         if (to_.entered) leave_visit(to_.where);
+        else if (to_.over) [[unlikely]] me.over = to_.over_before;
     }
     visit(visit const&)            = delete;
     visit& operator=(visit const&) = delete;

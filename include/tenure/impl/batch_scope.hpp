@@ -17,6 +17,7 @@ inline batch_scope::batch_scope(detail::registry_core* core, detail::batch_recor
     detail::close_wandered();
     if (!parent) {
         detail::lane* const current = detail::this_thread.current;
+        if (detail::this_thread.ending && open_in_end(core, options, where)) return;
         if (current && (!core || current->batch->registry.load(std::memory_order_relaxed) == core)) {
             parent = current->batch;
             core   = parent->registry.load(std::memory_order_relaxed);
@@ -30,6 +31,18 @@ inline batch_scope::batch_scope(detail::registry_core* core, detail::batch_recor
     detail::mind_the_clock(*parent);
     batch_ = detail::open_batch(*core, parent, options, true, where);
     id_    = batch_->id.load(std::memory_order_relaxed);
+}
+
+/// In a destructor that an end runs, or one that it calls: where what is current is the nearest active ancestor of
+/// what ends, and not what somebody made current since. False: it is that, or of another registry.
+TENURE_COLD inline bool batch_scope::open_in_end(detail::registry_core const* core, batch_options const* options,
+                                                 source where) {
+    detail::ancestor_is_current const& end = *detail::this_thread.ending;
+    if (!end.is_current()) return false;
+    if (core && end.above().registry.load(std::memory_order_relaxed) != core) return false;
+    batch_ = end.open(options, true, where);
+    id_    = batch_->id.load(std::memory_order_relaxed);
+    return true;
 }
 
 template <class T, class Deleter>
@@ -74,14 +87,14 @@ inline batch_report batch_scope::discard() {
 inline detail::lane* batch_scope::enter_as(bool exclusive) const {
     detail::look_at_the_clock(*batch(), id_);
     if (!detail::hold(*batch(), id_))
-        throw error(detail::over_because(batch_, id_), "enter batch " + detail::label_of(*batch_));
+        throw error(detail::over_because(batch_, id_), "enter batch " + detail::label_of(id_));
     return detail::enter_held(*batch_, exclusive);
 }
 
 inline batch_id batch_scope::detach() {
     require_this_thread("detach");
     if (batch_->state.load(std::memory_order_relaxed) & (detail::batch_flags::ended | detail::batch_flags::done))
-        throw error(errc::batch_ended, "detach batch " + detail::label_of(*batch_));
+        throw error(errc::batch_ended, "detach batch " + detail::label_of(id_));
     detail::detach_guard(*batch_);
     batch_ = &detail::lapsed();
     return {id_};

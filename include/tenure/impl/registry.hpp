@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -34,13 +35,17 @@ inline registry::registry(registry_options options) : options_(std::move(options
 inline registry::~registry() {
     detail::run_left_over(*core_);
     core_->background.stop();
+    tell_leaks();
+    detail::close_registry(core_);
+}
+
+inline void registry::tell_leaks() const noexcept {
     if (options_.on_leak) try {
             std::string const report = leak_report();
             if (!report.empty()) options_.on_leak(report);
         } catch (std::bad_alloc const&) {
             std::fputs("tenure: no memory left to tell which batches nobody ended\n", stderr);
         }
-    detail::close_registry(core_);
 }
 
 inline registry& registry::global() {
@@ -49,13 +54,24 @@ inline registry& registry::global() {
 }
 
 TENURE_COLD inline registry& registry::open_global() {
-    static registry instance;
-    return instance;
+    // Never destroyed: other static objects may use it in their destructors, and so may threads that outlive main.
+    alignas(registry) static std::byte memory[sizeof(registry)];
+    static registry* const             instance = ::new (memory) registry;
+    static struct exit_guard {
+        ~exit_guard() {
+            detail::registry_core& core = *instance->core_;
+            core.background.retire();
+            instance->tell_leaks();
+            detail::end_at_exit(core);
+        }
+    } const at_exit;
+    detail::process.global_root.store(instance->core_->root, std::memory_order_release);
+    return *instance;
 }
 
 inline detail::found registry::find(batch_id id, char const* call) const {
     detail::found const f = detail::find_batch(*core_, id.value);
-    if (!f.known) throw error(errc::no_such_batch, call + ("#" + std::to_string(id.value)));
+    if (!f.known) throw error(errc::no_such_batch, call + detail::label_of(id.value));
     return f;
 }
 
@@ -66,14 +82,14 @@ inline batch_id registry::new_batch(batch_options const& options, batch_id paren
         if (up) detail::look_at_the_clock(*up, parent.value);
         if (!up || up->id.load(std::memory_order_acquire) != parent.value)
             throw error(detail::over_because(up, parent.value),
-                        "open a batch below #" + std::to_string(parent.value));
+                        "open a batch below " + detail::label_of(parent.value));
     }
     return {detail::open_batch(*core_, up, &options, false, where)->id.load(std::memory_order_relaxed)};
 }
 
 inline batch_id registry::current_batch() noexcept {
-    detail::lane const* const l = detail::this_thread.current;
-    return l ? batch_id{l->batch->id.load(std::memory_order_relaxed)} : global().root();
+    detail::thread_context const& me = detail::this_thread;
+    return me.current || me.ending ? batch_id{detail::current_id()} : global().root();
 }
 
 inline batch_id registry::set_current_batch(batch_id id) {
@@ -81,21 +97,19 @@ inline batch_id registry::set_current_batch(batch_id id) {
     detail::batch_record* b        = detail::find_anywhere(id.value);
     if (!b) {
         find(id, "make current: batch ");
-        throw error(detail::over_because(b, id.value), "make current: batch #" + std::to_string(id.value));
+        throw error(detail::over_because(b, id.value), "make current: batch " + detail::label_of(id.value));
     }
     detail::lane* to      = nullptr;
     bool          visited = false;
     if (b == global().core_->root) {
-        // null stands for it
-    } else if (b == detail::this_thread.reclaiming) {
-        to = &b->primary;  // a destructor puts back what was current: there, too, nothing can be made
+        if (detail::this_thread.ending) to = &global().root_lane();  // else null stands for it
     } else if (b->guard.load(std::memory_order_acquire) == &detail::this_thread) {
         if (b->closed() && !b->in_chain.load(std::memory_order_relaxed))
-            throw error(b->why_closed(), "make current: batch #" + std::to_string(id.value));
+            throw error(b->why_closed(), "make current: batch " + detail::label_of(id.value));
         to = &b->primary;
     } else {
         if (!detail::is_root(*b) && !detail::hold(*b, id.value))
-            throw error(detail::over_because(b, id.value), "make current: batch #" + std::to_string(id.value));
+            throw error(detail::over_because(b, id.value), "make current: batch " + detail::label_of(id.value));
         to                                = detail::enter_held(*b);
         visited                           = true;
         detail::this_thread.leave_visited = &detail::leave_visited;
@@ -139,7 +153,7 @@ inline detail::found registry::find_to_end(batch_id id, char const* call) const 
 
 inline void registry::page_out(batch_id id) {
     auto* const           b     = find(id, "page out batch ").record;
-    std::string           label = b ? detail::label_of(*b) : "#" + std::to_string(id.value);
+    std::string           label = b ? detail::label_of(*b) : detail::label_of(id.value);
     std::error_code const why   = !b                    ? make_error_code(errc::batch_ended)
                                   : detail::is_root(*b) ? make_error_code(errc::not_pageable)
                                                         : detail::page_out_batch(*b, id.value, true);
@@ -149,17 +163,17 @@ inline void registry::page_out(batch_id id) {
 inline void registry::page_in(batch_id id) {
     auto* const b = find(id, "page in batch ").record;
     if (!b || (!detail::is_root(*b) && !detail::hold(*b, id.value, detail::unless_over)))
-        throw error(errc::batch_ended, "page in batch #" + std::to_string(id.value));
+        throw error(errc::batch_ended, "page in batch " + detail::label_of(id.value));
     bool const all = detail::is_root(*b) || detail::page_in_batch(*b);
     if (!detail::is_root(*b)) detail::let_go_in_place(b);
     if (!all)
         throw error(std::make_error_code(std::errc::io_error),
-                    "page in batch #" + std::to_string(id.value) + " from " + core_->pages.options.directory);
+                    "page in batch " + detail::label_of(id.value) + " from " + core_->pages.options.directory);
 }
 
 inline detail::batch_record& registry::live(batch_id id, char const* call) const {
     auto* const b = find(id, call).record;
-    if (!b) throw error(errc::batch_ended, call + ("#" + std::to_string(id.value)));
+    if (!b) throw error(errc::batch_ended, call + detail::label_of(id.value));
     return *b;
 }
 
@@ -178,7 +192,7 @@ inline entered registry::enter(batch_id id) {
     if (b) detail::look_at_the_clock(*b, id.value);
     if (b && detail::visit_primary(*b, id.value)) return entered(&b->primary);
     if (!b || (!detail::is_root(*b) && !detail::hold(*b, id.value)))
-        throw error(detail::over_because(b, id.value), "enter batch #" + std::to_string(id.value));
+        throw error(detail::over_because(b, id.value), "enter batch " + detail::label_of(id.value));
     return entered(detail::enter_held(*b));
 }
 

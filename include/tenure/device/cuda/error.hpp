@@ -28,8 +28,7 @@ public:
 
 /// The category of what the CUDA driver says: the values are CUresult's. Thread-safe.
 inline std::error_category const& cuda_category() noexcept {
-    static detail::cuda_category_type const category;
-    return category;
+    return detail::immortal<detail::cuda_category_type>();
 }
 
 namespace detail {

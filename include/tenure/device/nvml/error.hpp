@@ -5,6 +5,8 @@
 #include <string>
 #include <system_error>
 
+#include <tenure/error.hpp>
+
 namespace tenure {
 
 namespace detail {
@@ -46,8 +48,7 @@ public:
 
 /// Of the codes that NVML returns.
 inline std::error_category const& nvml_category() noexcept {
-    static detail::nvml_category_type const category;
-    return category;
+    return detail::immortal<detail::nvml_category_type>();
 }
 
 }  // namespace tenure

@@ -67,8 +67,7 @@ private:
 
 /// The category of what OpenCL says: the values are its own codes. Thread-safe.
 inline std::error_category const& opencl_category() noexcept {
-    static detail::opencl_category_type const category;
-    return category;
+    return detail::immortal<detail::opencl_category_type>();
 }
 
 namespace detail {

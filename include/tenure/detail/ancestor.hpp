@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <source_location>
+
+#include <tenure/detail/current.hpp>
+#include <tenure/detail/figures.hpp>
+#include <tenure/detail/membership.hpp>
+
+namespace tenure::detail {
+
+lane*         enter_held(batch_record& b, bool exclusive);
+batch_record* open_batch(registry_core& r, batch_record* parent, batch_options const* options, bool guarded,
+                         std::source_location where);
+
+/// The nearest batch above `b` in which something can be made, for a root the root itself; null: its registry
+/// closes. What is above a batch stays there as long as the batch does.
+inline batch_record* active_ancestor(batch_record const& b) noexcept {
+    batch_record* up =
+        is_root(b) ? b.registry.load(std::memory_order_relaxed)->root : b.parent.load(std::memory_order_acquire);
+    while (up && (up->closed() || (up->limited && is_overdue(*up))))
+        up = up->parent.load(std::memory_order_acquire);
+    return up;
+}
+
+/// Whether nothing can be made in what is current on this thread.
+inline bool current_is_over() noexcept {
+    lane const* const l = this_thread.current;
+    return l && l->batch->closed();
+}
+
+/// Makes the nearest active ancestor of a batch current on this thread, for as long as the end of that batch calls
+/// the user's code: a destructor is a callee like any other, and may make objects and open scopes.
+///
+/// An ancestor whose guard is this thread's becomes current at once: a handful of loads and stores. Any other is
+/// entered by the first call that needs a lane there, for an end must not allocate. Till then no lane is current,
+/// and thread_context::ending says which batch that stands for.
+class ancestor_is_current {
+public:
+    explicit ancestor_is_current(batch_record const& b) noexcept : over_(&b) {
+        thread_context& me = this_thread;
+        if (is_common(b) && (me.current || me.ending)) {  // it is below nothing: what is current stays so
+            if (!me.current || !me.current->batch->closed() || is_lapsed(me.current->batch)) return;
+            over_ = me.current->batch;
+        }
+        batch_record* const up = active_ancestor(*over_);
+        if (!up) return;
+        set_      = true;
+        outer_    = me.ending;
+        own_      = own_lane_of(*up);
+        before_   = suspend_for(own_);
+        me.ending = this;
+    }
+    ~ancestor_is_current() {
+        if (!set_) return;
+        former_current now = suspend_for(nullptr);
+        this_thread.ending = outer_;
+        resume(before_);
+        leave(now);  // what a destructor made current and left so
+        if (entered_) leave_lane(entered_);
+    }
+    ancestor_is_current(ancestor_is_current const&)            = delete;
+    ancestor_is_current& operator=(ancestor_is_current const&) = delete;
+
+    /// The lane that is current from here on, where none is. Throws std::bad_alloc; batch_ended: the registry
+    /// closes.
+    lane& enter() {
+        if (entered_ && !entered_->batch->closed()) return *(this_thread.current = entered_);
+        for (;;) {
+            batch_record& up = above();
+            if (!is_root(up) && !hold(up, up.id.load(std::memory_order_acquire))) continue;  // the next one, then
+            lane* const l = enter_held(up, false);
+            if (entered_) leave_lane(entered_);
+            entered_            = l;
+            this_thread.current = l;
+            return *l;
+        }
+    }
+
+    /// Whether what it made current is so, and not what a callee has made current since.
+    bool is_current() const noexcept {
+        lane const* const l = this_thread.current;
+        return !l || l == own_ || l == entered_;
+    }
+
+    /// Throws batch_ended: the registry closes.
+    batch_record& above() const {
+        batch_record* const up = active_ancestor(*over_);
+        if (!up) throw_failure({errc::batch_ended, over_}, "no batch is left above batch ");
+        return *up;
+    }
+
+    /// Its id; 0: the registry closes.
+    std::uint64_t id_above() const noexcept {
+        batch_record const* const up = active_ancestor(*over_);
+        return up ? up->id.load(std::memory_order_acquire) : 0;
+    }
+
+    /// A batch below the nearest active ancestor, whichever that is by now: another thread may end or cancel one
+    /// at any time. Throws what open_batch throws for other reasons.
+    batch_record* open(batch_options const* options, bool guarded, std::source_location where) const {
+        for (;;) {
+            batch_record& up = above();
+            try {
+                return open_batch(*up.registry.load(std::memory_order_relaxed), &up, options, guarded, where);
+            } catch (error const&) {
+                if (!up.closed()) throw;
+            }
+        }
+    }
+
+private:
+    static lane* own_lane_of(batch_record& b) noexcept {
+        bool const ours = b.guard.load(std::memory_order_relaxed) == &this_thread && b.in_chain;
+        return ours ? &b.primary : nullptr;
+    }
+
+    batch_record const*  over_;
+    ancestor_is_current* outer_   = nullptr;
+    lane*                own_     = nullptr;
+    lane*                entered_ = nullptr;
+    bool                 set_     = false;
+    former_current       before_;
+};
+
+/// The id of the batch that is current on this thread; 0 stands for the root of the global registry.
+inline std::uint64_t current_id() noexcept {
+    thread_context const& me = this_thread;
+    if (me.current) [[likely]]
+        return me.current->batch->id.load(std::memory_order_relaxed);
+    return me.ending ? me.ending->id_above() : 0;
+}
+
+}  // namespace tenure::detail
