@@ -131,6 +131,7 @@ inline void mend_after_fork() noexcept {
     transit::forget_others();
     page_saver::forget_others();
     forget_hazards_of_others();
+    process.threads.store(this_thread.counted, std::memory_order_relaxed);
     core_locks::for_registries([](registry_core& r) {
         batch_record const* const at_end = r.background.lose_thread();
         r.deadlines.lose_watch();

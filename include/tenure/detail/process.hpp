@@ -58,6 +58,7 @@ struct thread_context {
     lane*         root_lane    = nullptr;  ///< of the global registry's root, once this thread made something there
     bool          visiting     = false;    ///< `current` is held: it is there by set_current_batch
     bool          exiting      = false;
+    bool          counted      = false;  ///< among process.threads
     std::uint32_t listed_ends  = 0;  ///< destructors that it runs, and that a rollback may wait for: freeing.hpp
     std::uint64_t over         = 0;  ///< the batch that one of lapsed() is current for
     hazard_slot*  slots        = nullptr;  ///< free ones
@@ -114,7 +115,10 @@ public:
     };
     std::vector<known_cache> caches;
 
-    thread_exit() noexcept { process.threads.fetch_add(1, std::memory_order_relaxed); }
+    thread_exit() noexcept {
+        this_thread.counted = true;
+        process.threads.fetch_add(1, std::memory_order_relaxed);
+    }
     ~thread_exit() {
         thread_context& me = this_thread;
         if (me.leave_visited) me.leave_visited();
