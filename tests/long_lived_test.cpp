@@ -120,7 +120,7 @@ TEST_SUITE("a queue in a batch that stays") {
         accounting const books(r);
         batch_scope      server(r);
         auto const       make = [&](std::size_t i) {
-            batch_scope request(server);
+            batch_scope request{tenure::below(server)};
             for (int scratch = 0; scratch < 3; ++scratch) request.make<T>(sample<T>(i));
             return request.keep(request.make<T>(sample<T>(i)));
         };
