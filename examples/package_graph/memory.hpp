@@ -9,7 +9,7 @@
 namespace package_graph {
 
 /// Where a query's objects live. It speaks to each such place as to a tenure::batch_scope:
-///   batch{options}, batch{parent, options}   opens one
+///   batch{options}, batch{below(parent), options}   opens one
 ///   make<T>(args...) -> ref<T>               an object of this batch
 ///   keep(refs)                               from now on they are the parent's; a vector of refs, valid afterwards
 ///   end() -> report                          frees the rest; how many were made, how many freed

@@ -35,6 +35,7 @@ class listed_batch {
 public:
     explicit listed_batch(peer_options) {}
     listed_batch(listed_batch& parent, peer_options) : parent_{&parent} {}
+    friend listed_batch& below(listed_batch& parent) { return parent; }
     listed_batch(listed_batch const&)            = delete;
     listed_batch& operator=(listed_batch const&) = delete;
 
@@ -134,6 +135,7 @@ struct pmr_memory : heap_memory {
     public:
         explicit batch(peer_options) {}
         batch(batch& parent, peer_options) : parent_{&parent} {}
+        friend batch& below(batch& parent) { return parent; }
 
         template <class T, class... Args>
         T* make(Args&&... args) {

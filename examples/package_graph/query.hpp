@@ -55,7 +55,7 @@ public:
     answer operator()(batch& caller, node_id start) {
         scores_.clear();
         start_ = start;
-        batch      request{caller, {.name = "request"}};
+        batch      request{below(caller), {.name = "request"}};
         auto const origin = request.template make<path>(nullptr, start, 1.0F);
         answer     best   = expand(request, frontier{{std::to_address(origin)}, request.resource()}, 1);
         request.keep(best);
@@ -71,7 +71,7 @@ private:
     /// A batch a hop, each inside the one before it. The last one ranks; what it found is kept outward, hop by hop.
     answer expand(batch& outer, frontier const& from, unsigned hop) {
         if (hop > how_.hops) return rank(outer);
-        batch  inner{outer, {.name = "hop"}};
+        batch  inner{below(outer), {.name = "hop"}};
         answer best = expand(inner, visit(inner, from, hop), hop + 1);
         inner.keep(best);
         totals_.end(inner);
