@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <source_location>
+#include <utility>
 
 #include <tenure/detail/current.hpp>
 #include <tenure/detail/figures.hpp>
@@ -35,32 +36,27 @@ inline bool current_is_over() noexcept {
 /// Makes the nearest active ancestor of a batch current on this thread, for as long as the end of that batch calls
 /// the user's code: a destructor is a callee like any other, and may make objects and open scopes.
 ///
-/// An ancestor whose guard is this thread's becomes current at once: a handful of loads and stores. Any other is
-/// entered by the first call that needs a lane there, for an end must not allocate. Till then no lane is current,
-/// and thread_context::ending says which batch that stands for.
+/// Nothing is looked up before a callee asks: till then no lane is current, and thread_context::ending says which
+/// batch that stands for. The first call that needs a lane there finds it: this thread's own, or one that it
+/// enters, for an end must not allocate.
 class ancestor_is_current {
 public:
-    explicit ancestor_is_current(batch_record const& b) noexcept : over_(&b) {
-        thread_context& me = this_thread;
-        if (is_common(b) && (me.current || me.ending)) {  // it is below nothing: what is current stays so
-            if (!me.current || !me.current->batch->closed() || is_lapsed(me.current->batch)) return;
-            over_ = me.current->batch;
+    explicit ancestor_is_current(batch_record& b) noexcept
+        : over_(&b), outer_(this_thread.ending), usual_(is_usual(b)) {
+        if (usual_) [[likely]] {
+            this_thread.current = nullptr;
+            this_thread.ending  = this;
+        } else {
+            suspend_another(b);
         }
-        batch_record* const up = active_ancestor(*over_);
-        if (!up) return;
-        set_      = true;
-        outer_    = me.ending;
-        own_      = own_lane_of(*up);
-        before_   = suspend_for(own_);
-        me.ending = this;
     }
     ~ancestor_is_current() {
-        if (!set_) return;
-        former_current now = suspend_for(nullptr);
-        this_thread.ending = outer_;
-        resume(before_);
-        leave(now);  // what a destructor made current and left so
-        if (entered_) leave_lane(entered_);
+        if (!usual_ || this_thread.current || !over_->in_chain) [[unlikely]] {
+            put_back();
+        } else {
+            this_thread.current = &over_->primary;
+            this_thread.ending  = outer_;
+        }
     }
     ancestor_is_current(ancestor_is_current const&)            = delete;
     ancestor_is_current& operator=(ancestor_is_current const&) = delete;
@@ -68,9 +64,11 @@ public:
     /// The lane that is current from here on, where none is. Throws std::bad_alloc; batch_ended: the registry
     /// closes.
     lane& enter() {
+        note_what_was_current();
         if (entered_ && !entered_->batch->closed()) return *(this_thread.current = entered_);
         for (;;) {
             batch_record& up = above();
+            if (lane* const own = own_lane_of(up)) return *(this_thread.current = own_ = own);
             if (!is_root(up) && !hold(up, up.id.load(std::memory_order_acquire))) continue;  // the next one, then
             lane* const l = enter_held(up, false);
             if (entered_) leave_lane(entered_);
@@ -118,11 +116,46 @@ private:
         return ours ? &b.primary : nullptr;
     }
 
-    batch_record const*  over_;
-    ancestor_is_current* outer_   = nullptr;
-    lane*                own_     = nullptr;
-    lane*                entered_ = nullptr;
-    bool                 set_     = false;
+    /// The batch that ends is itself what is current, and is so again afterwards: its record stays till then.
+    static bool is_usual(batch_record const& b) noexcept {
+        return this_thread.current == &b.primary && !this_thread.visiting && !is_root(b);
+    }
+
+    TENURE_SLOW void suspend_another(batch_record const& b) noexcept {
+        thread_context& me = this_thread;
+        if (is_common(b) && (me.current || me.ending)) {  // it is below nothing: what is current stays so
+            if (!me.current || !me.current->batch->closed() || is_lapsed(me.current->batch)) return;
+            over_ = me.current->batch;
+        }
+        if (!active_ancestor(*over_)) return;
+        set_      = true;
+        before_   = suspend_for(nullptr);
+        me.ending = this;
+    }
+
+    TENURE_SLOW void put_back() noexcept {
+        note_what_was_current();
+        if (!set_) return;
+        former_current now = suspend_for(nullptr);
+        this_thread.ending = outer_;
+        resume(before_);
+        leave(now);  // what a destructor made current and left so
+        if (entered_) leave_lane(entered_);
+    }
+
+    void note_what_was_current() noexcept {
+        if (!std::exchange(usual_, false)) return;
+        lane* const l = &over_->primary;
+        before_       = {l, l->serial.load(std::memory_order_relaxed), false};
+        set_          = true;
+    }
+
+    batch_record*        over_;
+    ancestor_is_current* outer_;
+    lane*                own_     = nullptr;  ///< of an ancestor whose guard is this thread's,
+    lane*                entered_ = nullptr;  ///< or of another, which leave_lane() is owed for
+    bool                 usual_;              ///< and `before_` is not set yet
+    bool                 set_ = false;
     former_current       before_;
 };
 

@@ -16,6 +16,7 @@
 #include <tenure/detail/lane_resources.hpp>
 #include <tenure/detail/opening.hpp>
 #include <tenure/detail/process.hpp>
+#include <tenure/detail/read_section.hpp>
 #include <tenure/detail/saved_area.hpp>
 #include <tenure/detail/transit.hpp>
 
@@ -131,6 +132,7 @@ inline void mend_after_fork() noexcept {
     transit::forget_others();
     page_saver::forget_others();
     forget_hazards_of_others();
+    forget_readers_of_others();
     process.threads.store(this_thread.counted, std::memory_order_relaxed);
     core_locks::for_registries([](registry_core& r) {
         batch_record const* const at_end = r.background.lose_thread();

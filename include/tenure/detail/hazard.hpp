@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -18,10 +19,11 @@ namespace tenure::detail {
 /// says that it is gone, and then looks at what is announced. So one of the two sees the other. The barrier between
 /// the two steps costs the user nothing and the taker a microsecond or two: barrier.hpp.
 struct hazard_slot {
-    std::atomic<void const*> at{nullptr};
-    hazard_slot*             next_made = nullptr;  ///< of all there are, which are never given back
-    hazard_slot*             next_free = nullptr;
-    thread_context*          owner     = nullptr;  ///< changes under the process's lock
+    std::atomic<void const*>   at{nullptr};
+    std::atomic<std::uint32_t> sections{0};          ///< that the thread is in: read_section.hpp
+    hazard_slot*               next_made = nullptr;  ///< of all there are, which are never given back
+    hazard_slot*               next_free = nullptr;
+    thread_context*            owner     = nullptr;  ///< changes under the process's lock
 };
 inline constinit std::atomic<hazard_slot*> hazard_slots{nullptr};
 

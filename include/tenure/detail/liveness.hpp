@@ -103,7 +103,7 @@ inline bool alive_in_unit(raw_handle h, bool locked) noexcept {
 
 /// A section must not end under a lock, nor does it have to begin there: who has the lock of a unit has come to it
 /// in a section of their own, or holds the batch.
-TENURE_COLD inline bool alive_guarded(raw_handle h, bool locked) noexcept {
+TENURE_SLOW inline bool alive_guarded(raw_handle h, bool locked) noexcept {
     if (h.word == 0) return false;
     if (h.word & cell_flag) return adopted_alive(h.word);
     if (locked) return alive_in_unit(h, true);

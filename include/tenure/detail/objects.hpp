@@ -133,11 +133,14 @@ inline space allocate_large(lane& l, std::size_t before, std::size_t bytes, std:
     return s;
 }
 
+TENURE_SLOW inline bool is_resource_of_batch(batch_record const& b, std::pmr::memory_resource const* r) noexcept {
+    if (!r || typeid(*r) != typeid(lane_resource<lane>)) return false;
+    return static_cast<lane_resource<lane> const*>(r)->is_of(b);
+}
+
 /// Whether that is memory of the lane's batch, whichever lane gave it.
 inline bool is_resource_of(lane const& l, std::pmr::memory_resource const* r) noexcept {
-    if (r == l.resource) return r;
-    if (!r || typeid(*r) != typeid(lane_resource<lane>)) return false;
-    return static_cast<lane_resource<lane> const*>(r)->is_of(*l.batch);
+    return r == l.resource ? r != nullptr : is_resource_of_batch(*l.batch, r);
 }
 
 /// What a pmr container says of itself.
@@ -170,8 +173,8 @@ bool refers_to_batch(lane const& l, [[maybe_unused]] U const& made, Args const&.
 }
 
 /// Makes one U at a place of layout L. Null pointer: refused and reported. What the constructor throws passes, and
-/// nothing is registered.
-template <class U, class L, class Refusal, class... Args>
+/// nothing is registered. `Bound`: it is known to refer to memory of its batch.
+template <class U, class L, bool Bound, class Refusal, class... Args>
 [[gnu::always_inline]] inline std::pair<U*, word_t> make_laid_out(lane& l, Refusal refusal, Args&&... args) {
     space s;
     if constexpr (L::bytes + L::alignment <= largest_small) {
@@ -196,7 +199,9 @@ template <class U, class L, class Refusal, class... Args>
         undo.l = nullptr;
     }
     if constexpr (L::has_entry) register_entry(l, s, object_finalizer<U>);
-    if constexpr (knows_resource<U> || (names_resource<Args> || ...)) {
+    if constexpr (Bound) {
+        if (!s.large) s.word = bound_word(s.word, s.at.bytes);
+    } else if constexpr (knows_resource<U> || (names_resource<Args> || ...)) {
         if (!s.large && refers_to_batch(l, *object, args...)) s.word = bound_word(s.word, s.at.bytes);
     }
     return {object, s.word};
@@ -219,9 +224,9 @@ template <class T, class Refusal, class... Args>
     using U = std::remove_cv_t<T>;
     if constexpr (only_memory<U> && !std::is_trivially_destructible_v<U>) {
         if (takes_resource_of(l, args...))
-            return make_laid_out<U, layout<U, false>>(l, refusal, std::forward<Args>(args)...);
+            return make_laid_out<U, layout<U, false>, true>(l, refusal, std::forward<Args>(args)...);
     }
-    return make_laid_out<U, layout<U>>(l, refusal, std::forward<Args>(args)...);
+    return make_laid_out<U, layout<U>, false>(l, refusal, std::forward<Args>(args)...);
 }
 
 /// Makes `n` value-initialised elements. As make_object.

@@ -62,6 +62,8 @@ struct thread_context {
     std::uint32_t listed_ends  = 0;  ///< destructors that it runs, and that a rollback may wait for: freeing.hpp
     std::uint64_t over         = 0;  ///< the batch that one of lapsed() is current for
     hazard_slot*  slots        = nullptr;  ///< free ones
+    hazard_slot*  reader       = nullptr;  ///< counts its read_sections, once it has had one,
+    std::size_t   unannounced  = 0;        ///< but for these
     batch_record* reclaiming   = nullptr;  ///< what the registry's own thread is just freeing
 
     ancestor_is_current* ending = nullptr;  ///< says which batch is current where `current` is null; null: the root
@@ -137,6 +139,7 @@ public:
             process.free_records = b;
         }
         give_hazard_slots(std::exchange(me.slots, nullptr));
+        give_hazard_slots(std::exchange(me.reader, nullptr));
         // Guards that outlive their thread: whoever destroys them will find that they belong to none.
         while (batch_record* const b = me.newest) {
             me.newest = b->older;

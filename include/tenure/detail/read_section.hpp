@@ -18,12 +18,10 @@ namespace tenure::detail {
 /// list `departing`, and unmaps them once no section is open that may have begun before; else the last reader does.
 ///
 /// Sections nest, may be long, and run user code. They must not end under a lock: what departs then goes back to
-/// its store. Costs a few plain stores.
+/// its store. A thread counts those that it is in, in a slot of its own: that costs two plain stores, which a
+/// signal handler may interrupt, for it leaves the count as it found it.
 
-/// What a section announces; only its address counts.
-inline constinit char const reading = 0;
-
-/// Sections that there was no memory to announce.
+/// Sections of threads that have no slot: there was no memory for one, or they are ending.
 inline constinit std::atomic<std::size_t> unannounced{0};
 
 /// The memory of stores that no batch uses any more, and which is not unmapped yet.
@@ -32,39 +30,61 @@ inline constinit std::atomic<supply*> departing{nullptr};
 /// Unmaps what is departing, unless somebody may be looking at it.
 void end_departing() noexcept;
 
+/// A slot for this thread's sections; null: there is none, and the section is among the unannounced.
+TENURE_COLD inline hazard_slot* begin_first_section() noexcept {
+    thread_context& me = this_thread;
+    if (!me.exiting) me.reader = more_hazard_slots();
+    if (!me.reader) {
+        ++me.unannounced;
+        unannounced.fetch_add(1, std::memory_order_seq_cst);
+        return nullptr;
+    }
+    me.reader->next_free = nullptr;
+    return me.reader;
+}
+
+TENURE_COLD inline void end_unannounced_section() noexcept {
+    --this_thread.unannounced;
+    unannounced.fetch_sub(1, std::memory_order_seq_cst);
+}
+
 class read_section {
 public:
-    read_section() noexcept : hazard_(&reading) {
-        if (!hazard_) [[unlikely]]
-            unannounced.fetch_add(1, std::memory_order_seq_cst);
+    read_section() noexcept : slot_(this_thread.reader) {
+        if (!slot_ && !(slot_ = begin_first_section())) [[unlikely]]
+            return;
+        slot_->sections.store(slot_->sections.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        light_barrier();
+    }
+    ~read_section() {
+        if (slot_) [[likely]]
+            slot_->sections.store(slot_->sections.load(std::memory_order_relaxed) - 1, std::memory_order_release);
+        else end_unannounced_section();
+        light_barrier();
+        if (departing.load(std::memory_order_relaxed)) [[unlikely]]
+            end_departing();
     }
     read_section(read_section const&)            = delete;
     read_section& operator=(read_section const&) = delete;
 
 private:
-    struct last_look {
-        ~last_look() {
-            light_barrier();
-            if (departing.load(std::memory_order_relaxed)) [[unlikely]]
-                end_departing();
-        }
-    };
-    struct announcement : hazard_guard {
-        using hazard_guard::hazard_guard;
-        ~announcement() {
-            if (!*this) [[unlikely]]
-                unannounced.fetch_sub(1, std::memory_order_seq_cst);
-        }
-    };
-
-    last_look    after_;  // destroyed last: once this section is no longer announced
-    announcement hazard_;
+    hazard_slot* slot_;
 };
 
 /// Whether a section may be open that began before what the caller did last. A microsecond or two.
 inline bool is_read() noexcept {
     heavy_barrier();
-    return unannounced.load(std::memory_order_seq_cst) || is_announced(&reading);
+    if (unannounced.load(std::memory_order_seq_cst)) return true;
+    hazard_slot const* s = hazard_slots.load(std::memory_order_acquire);
+    while (s && s->sections.load(std::memory_order_acquire) == 0) s = s->next_made;
+    return s;
+}
+
+/// In the child of a fork(): threads that are not here read nothing.
+inline void forget_readers_of_others() noexcept {
+    for (hazard_slot* s = hazard_slots.load(std::memory_order_relaxed); s; s = s->next_made)
+        if (s->owner != &this_thread) s->sections.store(0, std::memory_order_relaxed);
+    unannounced.store(this_thread.unannounced, std::memory_order_relaxed);
 }
 
 }  // namespace tenure::detail

@@ -19,8 +19,9 @@ inline constexpr std::size_t largest_alignment = std::size_t{1} << 30;
 /// More bytes than any store has, and yet two of them can be added. Stands for every size above it.
 inline constexpr std::size_t absurd_bytes = std::size_t{1} << 62;
 
+/// `most` is a power of two. (One test and no call of popcount, which std::has_single_bit is without POPCNT.)
 constexpr bool is_alignment(std::size_t a, std::size_t most = largest_alignment) noexcept {
-    return a - 1 < most && (a & (a - 1)) == 0;  // no call of popcount, which std::has_single_bit is without POPCNT
+    return ((a - 1) & (a | ~(most - 1))) == 0;
 }
 
 /// The bytes of `n` elements of `each` bytes; absurd_bytes if there are as many or more.

@@ -244,8 +244,8 @@ TENURE_COLD inline void refuse_over(std::uint64_t serial) {
 
 /// What lane_resource does.
 [[gnu::always_inline]] inline void* allocate_from(lane& l, std::size_t bytes, std::size_t alignment) {
-    std::size_t const rounded = round_piece(bytes);
-    if (bytes <= largest_small - 64 && is_alignment(alignment, 64)) [[likely]] {
+    if (bytes - 1 < largest_small - 64 && is_alignment(alignment, 64)) [[likely]] {  // none are rounded up below
+        std::size_t const rounded = (bytes + 7) & ~std::size_t{7};
         if (bytes_at const b = bump<0>(l, 0, rounded, alignment); b.begin) [[likely]] {
             void* const p = to_pointer(object_at(b.begin, 0, alignment));
             unpoison(p, bytes);
@@ -265,27 +265,28 @@ inline void free_large_piece(batch_record& b, unit* u) noexcept {
     give_large(u);
 }
 
+TENURE_SLOW inline void deallocate_large(batch_record& b, std::uintptr_t at) {
+    read_section const here;
+    region* const      r = find_region(at);
+    unit* const        u = r ? r->at(at)->head.load(std::memory_order_relaxed) : nullptr;
+    if (!u || u->home.load(std::memory_order_relaxed) != &b) return;  // the batch was over before its container
+    if (b.buried.load(std::memory_order_acquire) && this_thread.reclaiming != &b) return;  // likewise
+    std::uint64_t const id      = b.id.load(std::memory_order_relaxed);
+    bool const          outside = !b.in_chain.load(std::memory_order_relaxed) && !is_root(b);
+    bool const          held    = outside && hold(b, id, unless_over);  // it may be just going out
+    if (held) be_in(b);
+    if (has_checkpoint(b) && is_under_checkpoint(b, u->address)) give_up_large(b, u);
+    else free_large_piece(b, u);
+    if (held) let_go(&b);
+}
+
 /// What was allocated last, and large pieces, go back at once; the rest with the batch.
 inline void deallocate_to(lane& l, void* p, std::size_t bytes, std::size_t alignment) {
     std::size_t const    rounded = round_piece(bytes);
     std::uint64_t const  cursor  = l.cursor.load(std::memory_order_relaxed);
     std::uintptr_t const at      = to_address(p);
-    if (is_large_piece(rounded, alignment)) {
-        batch_record&      b = *l.batch;
-        read_section const here;
-        region* const      r = find_region(at);
-        unit* const        u = r ? r->at(at)->head.load(std::memory_order_relaxed) : nullptr;
-        if (!u || u->home.load(std::memory_order_relaxed) != &b) return;  // the batch was over before its container
-        if (b.buried.load(std::memory_order_acquire) && this_thread.reclaiming != &b) return;  // likewise
-        std::uint64_t const id      = b.id.load(std::memory_order_relaxed);
-        bool const          outside = !b.in_chain.load(std::memory_order_relaxed) && !is_root(b);
-        bool const          held    = outside && hold(b, id, unless_over);  // it may be just going out
-        if (held) be_in(b);
-        if (has_checkpoint(b) && is_under_checkpoint(b, u->address)) give_up_large(b, u);
-        else free_large_piece(b, u);
-        if (held) let_go(&b);
-        return;
-    }
+    if (is_large_piece(rounded, alignment)) [[unlikely]]
+        return deallocate_large(*l.batch, at);
     if (!TENURE_ASAN || !is_under_checkpoint(*l.batch, at)) poison(p, bytes);
     if ((cursor & cursor_address) != at + rounded || l.window_begin.load(std::memory_order_relaxed) > at) return;
     note_peak(*l.batch);

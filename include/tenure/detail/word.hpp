@@ -56,18 +56,20 @@ constexpr word_t encode_extent(std::size_t rounded) noexcept {
 
 inline constexpr word_t      last_unbound  = 1024 | largest_small >> 7;
 inline constexpr std::size_t largest_bound = (extent_mask - last_unbound) << granule_shift;
+static_assert(largest_bound <= fine_extent);
 
 constexpr bool is_bound(word_t w) noexcept { return (w & extent_mask) > last_unbound && !(w & cell_flag); }
 
 /// The word of an object with that extent, were it bound; where it is too large for that, as it is.
 constexpr word_t bound_word(word_t w, std::size_t rounded) noexcept {
-    return rounded > largest_bound ? w : (w & ~extent_mask) | (last_unbound + (rounded >> granule_shift));
+    return rounded > largest_bound ? w : w + last_unbound;  // `w` counts granules, too
 }
 
 constexpr std::size_t decode_extent(word_t w) noexcept {
     word_t const e = w & extent_mask;
-    if (e > last_unbound) return (e - last_unbound) << granule_shift;
-    return e < 1024 ? e << granule_shift : (e & 1023) << 7;
+    if (e < 1024) [[likely]]
+        return e << granule_shift;
+    return e > last_unbound ? (e - last_unbound) << granule_shift : (e & 1023) << 7;
 }
 
 constexpr word_t encode_start(std::uintptr_t address) noexcept {

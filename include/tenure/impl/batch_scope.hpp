@@ -17,7 +17,13 @@ inline batch_scope::batch_scope(detail::registry_core* core, detail::batch_recor
     detail::close_wandered();
     if (!parent) {
         detail::lane* const current = detail::this_thread.current;
-        if (detail::this_thread.ending && open_in_end(core, options, where)) return;
+        if (detail::this_thread.ending) [[unlikely]] {
+            if (auto* const b = open_in_end(core, options, where)) {
+                batch_ = b;
+                id_    = b->id.load(std::memory_order_relaxed);
+                return;
+            }
+        }
         if (current && (!core || current->batch->registry.load(std::memory_order_relaxed) == core)) {
             parent = current->batch;
             core   = parent->registry.load(std::memory_order_relaxed);
@@ -34,15 +40,14 @@ inline batch_scope::batch_scope(detail::registry_core* core, detail::batch_recor
 }
 
 /// In a destructor that an end runs, or one that it calls: where what is current is the nearest active ancestor of
-/// what ends, and not what somebody made current since. False: it is that, or of another registry.
-TENURE_COLD inline bool batch_scope::open_in_end(detail::registry_core const* core, batch_options const* options,
-                                                 source where) {
+/// what ends, and not what somebody made current since. Null: it is that, or of another registry. (A call that took
+/// the scope itself would keep the compiler from holding its batch in a register.)
+TENURE_COLD inline detail::batch_record* batch_scope::open_in_end(detail::registry_core const* core,
+                                                                  batch_options const* options, source where) {
     detail::ancestor_is_current const& end = *detail::this_thread.ending;
-    if (!end.is_current()) return false;
-    if (core && end.above().registry.load(std::memory_order_relaxed) != core) return false;
-    batch_ = end.open(options, true, where);
-    id_    = batch_->id.load(std::memory_order_relaxed);
-    return true;
+    if (!end.is_current()) return nullptr;
+    if (core && end.above().registry.load(std::memory_order_relaxed) != core) return nullptr;
+    return end.open(options, true, where);
 }
 
 template <class T, class Deleter>
