@@ -1040,7 +1040,7 @@ private:
         }
         case 6: {  // received from a batch that ends, or goes on
             if (dice_() % 4 == 0) below_.reset();
-            if (!below_) below_.emplace(b_);
+            if (!below_) below_.emplace(tenure::below(b_));
             for (int i = 0; i < 50; ++i) {
                 thing const t = make(*below_, true);
                 if (dice_() % 8) continue;
