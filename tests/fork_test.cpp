@@ -36,6 +36,15 @@ using tenure::registry;
 
 namespace {
 
+bool in_child = false;
+
+/// It is killed after 20 s.
+void be_a_child() {
+    in_child = true;
+    ::signal(SIGALRM, SIG_DFL);
+    ::alarm(20);
+}
+
 /// A child's exit code: 0, or where it went wrong.
 int fate_of(::pid_t child) {
     int status = 0;
@@ -50,8 +59,7 @@ int in_a_child(F f) {
     ::pid_t const child = ::fork();
     REQUIRE(child >= 0);
     if (child == 0) {
-        ::signal(SIGALRM, SIG_DFL);
-        ::alarm(20);
+        be_a_child();
         try {
             f();
         } catch (tenure::error const& e) {
@@ -154,7 +162,52 @@ void use_all(registry& r, batch_scope& mine, handle<std::string> old, batch_id c
     mine.end();
 }
 
+/// Forks in its destructor. The child goes on with what its parent does after that.
+struct forks_at_end {
+    ::pid_t* child;
+    bool     in_a_child_only = false;
+    ~forks_at_end() {
+        if (!in_child && in_a_child_only) return;
+        *child = ::fork();
+        if (*child == 0) be_a_child();
+    }
+};
+
+struct counts_at_end {
+    int* ended;
+    ~counts_at_end() { ++*ended; }
+};
+
+/// Keeps the registry's thread busy until it is told to go on.
+struct waits_at_end {
+    std::atomic<bool>* reached;
+    std::atomic<bool>* go;
+    ~waits_at_end() {
+        *reached = true;
+        while (!*go) ::sched_yield();
+    }
+};
+
+/// What `f` makes and ends forks once, and sets `child`. The child then runs `after`, and its parent is told what
+/// came of that.
+template <class F, class G>
+int in_a_child_from_a_destructor(::pid_t const& child, F f, G after) {
+    std::fflush(nullptr);
+    f();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        after();
+        ::_exit(0);
+    }
+    return fate_of(child);
+}
+
 }  // namespace
+
+#if TENURE_ASAN
+/// At the exit of a child, what its parent's other threads had is known to nobody, and no leak.
+extern "C" int __lsan_is_turned_off() { return in_child; }  // NOLINT(bugprone-reserved-identifier)
+#endif
 
 // ThreadSanitizer ends children of processes with threads as soon as they start threads of their own.
 TEST_SUITE("a child of a process with threads" * doctest::skip(TENURE_TSAN != 0)) {
@@ -201,6 +254,29 @@ TEST_SUITE("a child of a process with threads" * doctest::skip(TENURE_TSAN != 0)
         }
         others.reset();
         r.end_batch(common);
+    }
+
+    TEST_CASE("exits at once, whatever waited for the global registry's thread") {
+        registry&         r = registry::global();
+        std::atomic<bool> reached{false}, go{false};
+        int               destroyed = 0;
+        {
+            batch_scope b{r, {.reclaim = tenure::reclamation::background}};
+            static_cast<void>(b.make<waits_at_end>(&reached, &go));
+        }
+        while (!reached) std::this_thread::yield();
+        {
+            batch_scope b{r, {.reclaim = tenure::reclamation::background}};
+            static_cast<void>(b.make<counts_at_end>(&destroyed));
+        }
+        int const how = in_a_child([] {
+            if (!std::freopen("/dev/null", "w", stderr)) ::_exit(2);
+            std::exit(0);
+        });
+        CHECK(how == 0);
+        go = true;
+        r.drain();
+        CHECK(destroyed == 1);
     }
 
     TEST_CASE("reads what another thread was in, and is told why it can do no more") {
@@ -285,6 +361,147 @@ TEST_SUITE("a child of a process with threads" * doctest::skip(TENURE_TSAN != 0)
         go = true;
         r.drain();
         CHECK(ended == 1);
+    }
+}
+
+// Which has no threads of its own, but those of the registries.
+TEST_SUITE("a child that a destructor forks" * doctest::skip(TENURE_TSAN != 0)) {
+    /// What is over in the parent is so in the child, and freed there, too.
+    void ends_well(registry & r, batch_id over, handle<int> gone, int const& destroyed, int all) {
+        if (destroyed != all) ::_exit(1);
+        if (gone.alive() || r.status(over) != tenure::batch_status::done) ::_exit(2);
+        batch_scope b{r};
+        for (int i = 0; i < 1000; ++i) static_cast<void>(b.make<std::string>(std::size_t{100}, 'z'));
+        b.end();
+        if (r.snapshot().batches.size() != 1) ::_exit(3);
+    }
+
+    TEST_CASE("ends what its parent was just ending: a scope") {
+        registry    r;
+        ::pid_t     child     = -1;
+        int         destroyed = 0;
+        batch_id    id;
+        handle<int> gone;
+        int const   how = in_a_child_from_a_destructor(
+            child,
+            [&] {
+                batch_scope b{r};
+                id   = b.id();
+                gone = b.make<int>(1);
+                static_cast<void>(b.make<counts_at_end>(&destroyed));
+                static_cast<void>(b.make<forks_at_end>(&child));
+                static_cast<void>(b.make<counts_at_end>(&destroyed));
+            },
+            [&] { ends_well(r, id, gone, destroyed, 2); });
+        CHECK(how == 0);
+        ends_well(r, id, gone, destroyed, 2);
+    }
+
+    TEST_CASE("ends what its parent was just ending: a batch without a guard, and one below it") {
+        registry    r;
+        ::pid_t     child     = -1;
+        int         destroyed = 0;
+        batch_id    id, below;
+        handle<int> gone;
+        int const   how = in_a_child_from_a_destructor(
+            child,
+            [&] {
+                id    = r.new_batch();
+                below = r.new_batch({}, id);
+                {
+                    auto const inside = r.enter(id);
+                    static_cast<void>(tenure::make<counts_at_end>(&destroyed));
+                }
+                {
+                    auto const inside = r.enter(below);
+                    gone              = tenure::make<int>(1);
+                    static_cast<void>(tenure::make<counts_at_end>(&destroyed));
+                    static_cast<void>(tenure::make<forks_at_end>(&child));
+                    static_cast<void>(tenure::make<counts_at_end>(&destroyed));
+                }
+                r.end_batch(id);
+            },
+            [&] {
+                if (r.status(below) != tenure::batch_status::done) ::_exit(4);
+                ends_well(r, id, gone, destroyed, 3);
+            });
+        CHECK(how == 0);
+        ends_well(r, id, gone, destroyed, 3);
+    }
+
+    TEST_CASE("goes back to the checkpoint that its parent was just going back to") {
+        registry    r;
+        ::pid_t     child = -1;
+        batch_scope b{r};
+        auto const  old       = b.make<int>(1);
+        int         destroyed = 0;
+        int const   how       = in_a_child_from_a_destructor(
+            child,
+            [&] {
+                b.checkpoint();
+                *old = 2;
+                static_cast<void>(b.make<counts_at_end>(&destroyed));
+                static_cast<void>(b.make<forks_at_end>(&child));
+                b.rollback();
+            },
+            [&] {
+                if (*old != 1 || destroyed != 1) ::_exit(1);
+                static_cast<void>(b.make<int>(3));
+                b.end();
+                if (old.alive()) ::_exit(2);
+            });
+        CHECK(how == 0);
+        CHECK(*old == 1);
+    }
+
+    TEST_CASE("is the registry's thread where that one forks, and exits there") {
+        struct makes_a_child {
+            registry* r;
+            int*      fate;
+            ~makes_a_child() {
+                *fate = in_a_child([this] {
+                    batch_scope b{*r};
+                    b.keep(b.make<std::string>(std::size_t{100}, 'z'));
+                    r->drain();
+                });
+            }
+        };
+        registry r;
+        int      how = -1;
+        {
+            batch_scope b{r, {.reclaim = tenure::reclamation::background}};
+            static_cast<void>(b.make<makes_a_child>(&r, &how));
+        }
+        r.drain();
+        CHECK(how == 0);
+    }
+
+    TEST_CASE("runs what the registry's thread had left, and one of that forks once more") {
+        registry          r;
+        ::pid_t           child     = -1;
+        int               destroyed = 0;
+        std::atomic<bool> reached{false}, go{false};
+        {
+            batch_scope b{r, {.reclaim = tenure::reclamation::background}};
+            static_cast<void>(b.make<waits_at_end>(&reached, &go));
+        }
+        while (!reached) ::sched_yield();
+        {
+            batch_scope b{r, {.reclaim = tenure::reclamation::background}};
+            static_cast<void>(b.make<counts_at_end>(&destroyed));
+            static_cast<void>(b.make<forks_at_end>(&child, true));
+        }
+        int const how = in_a_child([&] {
+            r.drain();
+            int const again = child > 0 ? fate_of(child) : 0;
+            if (child < 0 || again != 0) ::_exit(1);
+            r.drain();
+            if (destroyed != 1) ::_exit(2);
+        });
+        CHECK(how == 0);
+        go = true;
+        r.drain();
+        CHECK(destroyed == 1);
     }
 }
 

@@ -140,21 +140,23 @@ public:
     }
 
     /// In a forked child, which has no such thread: what waits is left for next_left_over(), or a thread that is
-    /// started later. Returns the batch that the thread was at, or null.
-    batch_record* lose_thread() noexcept {
+    /// started later. `own` is what the caller is freeing, as one of these two, or null. Returns the batch that
+    /// another thread was at, or null.
+    batch_record* lose_thread(batch_record const* own) noexcept {
         new (&thread_) std::thread;            // the old one cannot be joined,
         new (&bell_) std::condition_variable;  // and the end of this would wait for it
         running_.store(false, std::memory_order_relaxed);
         sleeps_                = false;
-        std::uint32_t batches  = 0;
-        std::size_t   in_these = 0;
+        std::uint32_t batches  = own ? 1 : 0;
+        std::size_t   in_these = own ? own->waiting_bytes : 0;
         for (batch_record const* b = first_; b; b = b->next_waiting) {
             ++batches;
             in_these += b->waiting_bytes;
         }
         count_.store(batches, std::memory_order_relaxed);
         bytes_.store(in_these, std::memory_order_relaxed);
-        return std::exchange(at_, nullptr);
+        batch_record* const at = std::exchange(at_, nullptr);
+        return at == own ? nullptr : at;
     }
 
     std::size_t batches() const noexcept { return count_.load(std::memory_order_relaxed); }

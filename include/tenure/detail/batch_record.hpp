@@ -311,7 +311,7 @@ struct batch_record {
     batch_record*                next_waiting  = nullptr;
     use_node                     uses;
     undo_point*                  undo = nullptr;   ///< the newest checkpoint; of who may make it `undoing`
-    std::atomic<thread_context*> undoer{nullptr};  ///< who made it so
+    std::atomic<thread_context*> undoer{nullptr};  ///< who made it so; or who calls destructors at its end
     std::atomic<bool> undo_calls_out{false};  ///< that thread runs code of the user's, or waits for others that do
     bool              abandoned = false;      ///< in a forked child: another thread was at it, see forking.hpp
     int               unwound   = no_unwinding;  ///< more exceptions than this, and its guard rolls back

@@ -14,6 +14,7 @@
 #include <tenure/detail/fork_list.hpp>
 #include <tenure/detail/hazard.hpp>
 #include <tenure/detail/lane_resources.hpp>
+#include <tenure/detail/lapses.hpp>
 #include <tenure/detail/opening.hpp>
 #include <tenure/detail/process.hpp>
 #include <tenure/detail/read_section.hpp>
@@ -64,9 +65,11 @@ struct core_locks {
         stock<pin_record>::lock_for_fork();
         for_supplies([](supply& s) { s.slabs.for_units_in_use([](unit& u) { u.lock.lock(); }); });
         for_records([](batch_record& b) { b.lock.lock(); });
+        lapses.lock_for_fork();
     }
 
     static void unlock() noexcept {
+        lapses.unlock_after_fork();
         for_records([](batch_record& b) { b.lock.unlock(); });
         for_supplies([](supply& s) { s.slabs.for_units_in_use([](unit& u) { u.lock.unlock(); }); });
         stock<pin_record>::unlock_after_fork();
@@ -95,7 +98,8 @@ inline bool is_anothers(lane const& l) noexcept {
     return t != &this_thread && t != &whoever_comes;
 }
 
-/// Whether another thread was at the batch. Its end is one of these as long as it is not through.
+/// Whether another thread was at the batch. An end is one of these as long as it is not through, unless it is this
+/// thread's, and a destructor there has forked.
 inline bool was_left(batch_record& b, batch_record const* at_end) noexcept {
     std::uint64_t const         s     = b.state.load(std::memory_order_relaxed);
     thread_context const* const guard = b.guard.load(std::memory_order_relaxed);
@@ -103,7 +107,9 @@ inline bool was_left(batch_record& b, batch_record const* at_end) noexcept {
     if (s & batch_flags::undoing && b.undoer.load(std::memory_order_relaxed) != &this_thread) return true;
     if (b.paging.load(std::memory_order_relaxed) == paging_state::moving) return true;
     if (&b == at_end && b.buried.load(std::memory_order_relaxed)) return true;
-    if (!guard && s & batch_flags::ended && !(s & batch_flags::holds) && !b.buried.load(std::memory_order_relaxed))
+    bool const ends = s & batch_flags::ended && !(s & batch_flags::holds);
+    if (ends && !b.buried.load(std::memory_order_relaxed) &&
+        b.undoer.load(std::memory_order_relaxed) != &this_thread)
         return true;
     bool left = b.primary.claimed || (s & batch_flags::taken && is_anothers(b.primary));
     for (lane const* l = b.lanes; l; l = l->next)
@@ -135,7 +141,9 @@ inline void mend_after_fork() noexcept {
     forget_readers_of_others();
     process.threads.store(this_thread.counted, std::memory_order_relaxed);
     core_locks::for_registries([](registry_core& r) {
-        batch_record const* const at_end = r.background.lose_thread();
+        batch_record const* const mine   = this_thread.reclaiming;
+        bool const                own    = mine && mine->registry.load(std::memory_order_relaxed) == &r;
+        batch_record const* const at_end = r.background.lose_thread(own ? mine : nullptr);
         r.deadlines.lose_watch();
         std::uint32_t departed = 0;
         for (supply const* s = departing.load(std::memory_order_relaxed); s; s = s->next)

@@ -91,10 +91,15 @@ private:
     hazard_slot* slot_;
 };
 
-/// In the child of a fork(): what threads announced that are not here holds nothing up.
+/// In the child of a fork(): what threads announced that are not here holds nothing up, and their slots are free. A
+/// new thread may be where one of them was.
 inline void forget_hazards_of_others() noexcept {
-    for (hazard_slot* s = hazard_slots.load(std::memory_order_relaxed); s; s = s->next_made)
-        if (s->owner != &this_thread) s->at.store(nullptr, std::memory_order_relaxed);
+    for (hazard_slot* s = hazard_slots.load(std::memory_order_relaxed); s; s = s->next_made) {
+        if (!s->owner || s->owner == &this_thread) continue;
+        s->at.store(nullptr, std::memory_order_relaxed);
+        s->next_free = nullptr;
+        give_hazard_slots(s);
+    }
 }
 
 /// Whether some thread has announced it; after a heavy_barrier().

@@ -58,6 +58,10 @@ public:
         return {};
     }
 
+    /// See fork_list.hpp.
+    void lock_for_fork() noexcept { lock_.lock(); }
+    void unlock_after_fork() noexcept { lock_.unlock(); }
+
 private:
     static constexpr std::size_t size = 1024;
     struct batch {

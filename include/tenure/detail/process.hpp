@@ -158,6 +158,7 @@ public:
         me.cache        = nullptr;
         me.cache_uid    = 0;
         me.exiting      = true;  // from here on the thread works without stocks of its own
+        me.counted      = false;
         process.threads.fetch_sub(1, std::memory_order_release);
     }
 };

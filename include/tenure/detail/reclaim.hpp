@@ -290,6 +290,8 @@ inline void release_memory(batch_record& b) noexcept {
         close_window(l);
         ends = ends || l.entries;
     });
+    bool const calls = ends || b.memberships;
+    if (calls) b.undoer.store(&this_thread, std::memory_order_relaxed);  // who may fork: forking.hpp
     if (ends) {
         end_paging(b);
         guard_all(b);
@@ -330,6 +332,7 @@ inline void release_memory(batch_record& b) noexcept {
     if (b.limited) refund(b.limited, nullptr, b.own_charge.exchange(0, std::memory_order_relaxed));
     leave_supplies(b);
     if (b.uses_others.load(std::memory_order_relaxed)) release_pins(b);
+    if (calls) b.undoer.store(nullptr, std::memory_order_relaxed);
 }
 
 }  // namespace tenure::detail

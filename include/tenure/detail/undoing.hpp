@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include <tenure/detail/calls.hpp>
+#include <tenure/detail/fork_list.hpp>
 
 namespace tenure::detail {
 
@@ -42,9 +43,9 @@ public:
     errc why() const noexcept { return why_; }
 
     /// Who freed something that was given away from here, and whose entry stands in a list here, is through with
-    /// it.
+    /// it. In a child that one of these destructors forked, nobody is.
     void await_others() const noexcept {
-        while ((batch_->state.load(std::memory_order_acquire) & batch_flags::holds) > mine_) {
+        while ((batch_->state.load(std::memory_order_acquire) & batch_flags::holds) > mine_ && !made_.in_child()) {
             will_call_out();  // the object's destructor is the user's, and may ask for this batch
             ::sched_yield();
         }
@@ -75,6 +76,7 @@ private:
     batch_record* batch_ = nullptr;
     std::uint64_t mine_  = 0;
     errc          why_{};
+    fork_mark     made_;
 };
 
 }  // namespace tenure::detail

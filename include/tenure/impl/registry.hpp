@@ -60,6 +60,7 @@ TENURE_COLD inline registry& registry::open_global() {
     static struct exit_guard {
         ~exit_guard() {
             detail::registry_core& core = *instance->core_;
+            detail::run_left_over(core);
             core.background.retire();
             instance->tell_leaks();
             detail::end_at_exit(core);
