@@ -876,11 +876,14 @@ TEST_CASE("all tenants together have limits, too") {
     auto const r = make(b, 2, 301);
     CHECK(r.status == status(errc::limit_exceeded));
     CHECK(r.body == pack("bytes: the server may have 1000"));
+    CHECK(two->own().used(resource::bytes) == 0);  // what was refused is not charged
     CHECK(make(b, 3, 300).status == 0);
     a.end();
     CHECK(make(b, 4, 700).status == 0);
     b.end();
     CHECK(together->used(resource::bytes) == 0);
+    CHECK(one->own().used(resource::bytes) == 0);
+    CHECK(two->own().used(resource::bytes) == 0);
 }
 
 TEST_CASE("a block that was freed counts until nobody is at it any more") {
@@ -1245,6 +1248,15 @@ TEST_CASE("who guesses tokens waits; who knows one gets in from elsewhere, and g
     CHECK(heard->count(tenure::server_event::kind::refused, true) >= static_cast<std::uint64_t>(looked));
 }
 
+TEST_CASE("who knows a token is not slowed, however often they come") {
+    tenure::server_options o;
+    o.tokens.add("ann", "open sesame");
+    o.wrong_tokens = {.at_once = 2, .a_second = 0.001, .all_at_once = 3, .all_a_second = 0.001};
+    running    s(o);
+    auto const at = s.unix_socket();
+    for (int i = 0; i < 10; ++i) CHECK(raw(at).greet({}, "open sesame").status == 0);
+}
+
 TEST_CASE("refusals are told a few times a second") {
     std::vector<tenure::server_event> told;
     tenure::detail::event_log         log([&](tenure::server_event const& e) { told.push_back(e); });
@@ -1360,7 +1372,7 @@ TEST_CASE("who does not take the answers holds no more than the tenant's queue, 
         auto const b = c.allocate(0, n);
         for (int k = 0; k < 100; ++k) c.put(frame(c.request++, 1, op::read, pack(b.first, b.bytes, u(0), u(n))));
     }
-    auto const queued = [&] { return s.server.status().figures[tenure::detail::index_of(resource::queued)].used; };
+    auto const queued  = [&] { return s.server.status().figures[tenure::detail::index_of(resource::queued)].used; };
     auto const bounded = [&] { return queued() <= (1 << 20) + 6 * (std::uint64_t{256} << 10); };
     for (int i = 0; i < 200; ++i) CHECK(bounded());
     for (auto const& c : all) {
@@ -1575,6 +1587,25 @@ TEST_CASE("who gets in") {
         check_throws(std::error_code(ENOENT, std::system_category()), {"/nowhere"},
                      [&] { tenure::tokens::from_file("/nowhere"); });
     }
+    SUBCASE("a file of tokens may be a link, as mounted secrets are, and nothing but a file at its end") {
+        std::ofstream(path) << "ann:secret\n";
+        ::chmod(path.c_str(), 0600);
+        auto const link = (dir.path() / "link").string(), pipe = (dir.path() / "pipe").string();
+        std::filesystem::create_symlink(path, link);
+        CHECK(tenure::tokens::from_file(link).first() == "secret");
+        ::chmod(path.c_str(), 0644);  // the file's permissions count, and not the link's
+        check_throws(errc::access_denied, {link, "chmod 600"}, [&] { tenure::tokens::from_file(link); });
+
+        // Nobody writes to the pipe: who waited for that would wait for ever.
+        REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+        std::filesystem::remove(link);
+        std::filesystem::create_symlink(pipe, link);
+        for (std::string const& other : {pipe, link, dir.path().string(), std::string("/dev/null")})
+            check_throws(errc::not_a_file, {"token file " + other}, [&] { tenure::tokens::from_file(other); });
+        if (std::filesystem::exists("/proc/self/mem"))  // opens, and cannot be read from its begin
+            check_throws(std::error_code(EIO, std::system_category()), {"/proc/self/mem"},
+                         [&] { tenure::tokens::from_file("/proc/self/mem"); });
+    }
     SUBCASE("a socket's file that a dead server left is replaced; a living one's is not") {
         auto const at = s.unix_socket();
         check_throws(std::error_code(EADDRINUSE, std::system_category()), {at},
@@ -1699,6 +1730,18 @@ TEST_CASE("TLS: who is who on both sides") {
     check_throws(errc::access_denied, {c.key("server"), "chmod 600"},
                  [&] { tenure::tls_client(tenure::tls_files{c.pem("server"), c.key("server"), {}}); });
     ::chmod(c.key("server").c_str(), 0600);
+
+    // A pipe that nobody writes to is refused, and not waited for.
+    auto const pipe = (dir.path() / "pipe").string();
+    REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+    auto const good = [&] { return tenure::tls_files{c.pem("server"), c.key("server"), c.pem("ca")}; };
+    for (auto const which :
+         {&tenure::tls_files::certificate, &tenure::tls_files::key, &tenure::tls_files::authorities}) {
+        auto files   = good();
+        files.*which = pipe;
+        check_throws(errc::not_a_file, {pipe}, [&] { tenure::tls_server{files}; });
+        check_throws(errc::not_a_file, {pipe}, [&] { tenure::tls_client{files}; });
+    }
     o.tls = server(true);
     running to(o);
     auto    there = to.server.listen(tenure::endpoint("tls:127.0.0.1:0"));

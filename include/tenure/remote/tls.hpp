@@ -5,7 +5,6 @@
 // Opt-in: needs OpenSSL (Debian: libssl-dev) at compile time and to link: OpenSSL::SSL.
 
 #include <array>
-#include <cerrno>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -14,18 +13,19 @@
 #include <utility>
 #include <vector>
 
-#include <sys/stat.h>
-
 #include <openssl/bio.h>
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 
+#include <boost/asio/buffer.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/host_name_verification.hpp>
 #include <boost/asio/ssl/stream.hpp>
 
 #include <tenure/error.hpp>
+#include <tenure/remote/named_file.hpp>
 #include <tenure/remote/security.hpp>
 #include <tenure/remote/transport.hpp>
 
@@ -107,17 +107,29 @@ protected:
         ::SSL_CTX_set_options(context_.native_handle(),
                               SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET);
         ::SSL_CTX_set_session_cache_mode(context_.native_handle(), SSL_SESS_CACHE_OFF);
+        auto const read = [](char const* what, std::string const& path, detail::readable_by whom) {
+            return detail::read_named_file(std::string("TLS: ") + what, path, whom);
+        };
+        using enum detail::readable_by;
         if (!files.certificate.empty() || server) {
-            with(files.certificate, [&](auto& p, auto& ec) { context_.use_certificate_chain_file(p, ec); });
-            check_key(files.key);
-            with(files.key,
-                 [&](auto& p, auto& ec) { context_.use_private_key_file(p, boost::asio::ssl::context::pem, ec); });
+            auto const chain = read("certificate", files.certificate, anybody);
+            with(files.certificate,
+                 [&](auto&, auto& ec) { context_.use_certificate_chain(boost::asio::buffer(chain), ec); });
+            // Who can read it can pretend to be its owner.
+            auto key = read("private key", files.key, owner);
+            with(files.key, [&](auto&, auto& ec) {
+                context_.use_private_key(boost::asio::buffer(key), boost::asio::ssl::context::pem, ec);
+                ::OPENSSL_cleanse(key.data(), key.size());
+            });
         }
         proves_ = !server || !files.authorities.empty();
-        if (!files.authorities.empty())
+        if (!files.authorities.empty()) {
+            // OpenSSL reads it by its name, for there may be more in it than certificates.
+            read("authorities", files.authorities, anybody);
             with(files.authorities, [&](auto& p, auto& ec) { context_.load_verify_file(p, ec); });
-        else if (!server)
+        } else if (!server) {
             with("the system's authorities", [&](auto&, auto& ec) { context_.set_default_verify_paths(ec); });
+        }
         context_.set_verify_mode(proves_
                                      ? boost::asio::ssl::verify_peer | boost::asio::ssl::verify_fail_if_no_peer_cert
                                      : boost::asio::ssl::verify_none);
@@ -149,15 +161,6 @@ private:
         return out;
     }
 
-    /// Who can read it can pretend to be its owner.
-    static void check_key(std::string const& path) {
-        struct ::stat about{};
-        if (::stat(path.c_str(), &about) != 0)
-            throw error(std::error_code(errno, std::system_category()), "TLS: " + path);
-        if ((about.st_mode & 077) != 0)
-            throw error(errc::access_denied, "TLS: private key " + path + " can be read by others; chmod 600 it");
-    }
-
     boost::asio::ssl::stream_base::handshake_type role_;
     boost::asio::ssl::context                     context_;
     bool                                          proves_ = false;
@@ -167,7 +170,7 @@ private:
 class tls_server final : public tls {
 public:
     /// Throws what OpenSSL says, with the file that it says it of; access_denied if others than the owner may read
-    /// or write the key's file.
+    /// or write the key's file; not_a_file for what is a pipe, a device or a directory.
     explicit tls_server(tls_files const& files) : tls(boost::asio::ssl::stream_base::server, files) {}
 };
 

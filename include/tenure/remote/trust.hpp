@@ -14,12 +14,10 @@
 #include <utility>
 #include <vector>
 
-#include <fcntl.h>
 #include <sys/random.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <tenure/error.hpp>
+#include <tenure/remote/named_file.hpp>
 #include <tenure/remote/protocol.hpp>
 
 namespace tenure {
@@ -53,22 +51,10 @@ public:
     tokens() = default;
 
     /// One a line, `name:token` or `token`; empty lines and those from # on do not count. Throws access_denied if
-    /// others than the owner may read or write the file, and what the system says if it cannot be read.
+    /// others than the owner may read or write the file, not_a_file if it is a pipe, a device or a directory, and
+    /// what the system says if it cannot be read.
     static tokens from_file(std::string const& path) {
-        int const fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-        if (fd < 0) throw error(std::error_code(errno, std::system_category()), "token file " + path);
-        std::string   text;
-        struct ::stat about{};
-        bool const    known = ::fstat(fd, &about) == 0;
-        if (known && (about.st_mode & 077) == 0) {
-            char part[4096];
-            for (::ssize_t n; (n = ::read(fd, part, sizeof part)) > 0;)
-                text.append(part, static_cast<std::size_t>(n));
-        }
-        ::close(fd);
-        if (!known || (about.st_mode & 077) != 0)
-            throw error(errc::access_denied, "token file " + path + " can be read by others; chmod 600 it");
-
+        std::string const text = detail::read_named_file("token file", path, detail::readable_by::owner);
         try {
             tokens out = from_text(text);
             if (out.empty()) throw error(errc::access_denied, "it has no token");

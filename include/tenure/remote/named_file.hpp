@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <tenure/detail/file.hpp>
+#include <tenure/error.hpp>
+
+namespace tenure::detail {
+
+enum class readable_by : bool { anybody, owner };
+
+/// What the file at `path` says, which somebody gave as a file of tokens, a key or a certificate. It is read
+/// through the descriptor that was looked at, so that no other file can take its place in between. `what` begins
+/// the message of an error. Throws not_a_file if it is a pipe, a device or a directory; access_denied if others
+/// than the owner may read or write what is the owner's; else what the system says.
+///
+/// Links are followed: secrets that a system mounts are links. O_NONBLOCK: the opening of a pipe would wait for its
+/// other end.
+inline std::string read_named_file(std::string_view what, std::string const& path, readable_by whom) {
+    auto const      name = std::string(what) + ' ' + path;
+    unique_fd const fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    if (!fd) throw error(errno == ENXIO ? make_error_code(errc::not_a_file) : system_code(errno), name);
+    struct ::stat about{};
+    if (::fstat(fd.get(), &about) != 0) throw error(system_code(errno), name);
+    if (!S_ISREG(about.st_mode)) throw error(errc::not_a_file, name);
+    if (whom == readable_by::owner && (about.st_mode & 077) != 0)
+        throw error(errc::access_denied, name + " can be read by others; chmod 600 it");
+    std::string            text;
+    std::array<char, 4096> part;
+    for (;;) {
+        ::ssize_t const n = ::read(fd.get(), part.data(), part.size());
+        if (n == 0) return text;
+        if (n > 0) text.append(part.data(), static_cast<std::size_t>(n));
+        else if (errno != EINTR) throw error(system_code(errno), name);
+    }
+}
+
+}  // namespace tenure::detail
