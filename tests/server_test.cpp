@@ -785,6 +785,22 @@ TEST_CASE("batches, pages of numbers and lists cost memory, too, and give it bac
     check_nothing_left(*s.whose);
 }
 
+TEST_CASE("a batch that is over leaves nothing of its list, and the next one counts again") {
+    script     s(limits({{resource::memory, 4 << 20}}));
+    auto const used = [&] { return s.whose->own().used(resource::memory); };
+    for (int round = 0; round < 4; ++round) {
+        for (std::uint64_t const n : {3000u, 17u, 1000u}) {
+            REQUIRE(s.say(op::allocate, pack(u(1), u(0), u(8), u(n))).status == 0);
+            CHECK(used() > n * (sizeof(std::uint64_t) + sizeof(tenure::block)));
+            CHECK(used() < 4 << 20);
+            CHECK(s.say(op::end_batch, pack(u(1))).status == 0);
+            CHECK(used() < 10'000);
+        }
+    }
+    s.logic.end();
+    check_nothing_left(*s.whose);
+}
+
 TEST_CASE("a small block with a large alignment takes up its alignment") {
     script     s(limits({{resource::bytes, 1 << 20}}));
     auto const b = s.say(op::allocate, pack(u(1), u(3), u(1 << 18), u(4)));

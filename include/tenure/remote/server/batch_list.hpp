@@ -85,9 +85,10 @@ public:
     void drop(batch_list& l) noexcept {
         entries_ -= l.ids.capacity();
         lesses_ -= l.smaller.capacity();
-        l.ids     = {};
-        l.blocks  = {};
-        l.smaller = {};
+        // `= {}` would assign an empty list of elements, and keep the memory.
+        l.ids     = std::vector<std::uint64_t>();
+        l.blocks  = std::vector<block>();
+        l.smaller = std::vector<std::uint32_t>();
     }
 
 private:
