@@ -19,6 +19,7 @@ struct tenure_memory {
     static constexpr std::string_view name = "tenure";
 
     using batch = tenure::batch_scope;
+    using below = tenure::below;
     template <class T>
     using ref = tenure::handle<T>;
 

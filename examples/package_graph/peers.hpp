@@ -35,7 +35,6 @@ class listed_batch {
 public:
     explicit listed_batch(peer_options) {}
     listed_batch(listed_batch& parent, peer_options) : parent_{&parent} {}
-    friend listed_batch& below(listed_batch& parent) { return parent; }
     listed_batch(listed_batch const&)            = delete;
     listed_batch& operator=(listed_batch const&) = delete;
 
@@ -90,6 +89,7 @@ struct new_delete_memory : heap_memory {
     static constexpr std::string_view name = "new-delete";
 
     using batch = listed_batch<new_delete_memory>;
+    using below = batch&;
     template <class T>
     using ref = T*;
     template <class T>
@@ -109,6 +109,7 @@ struct shared_ptr_memory : heap_memory {
     static constexpr std::string_view name = "shared_ptr";
 
     using batch = listed_batch<shared_ptr_memory>;
+    using below = batch&;
     template <class T>
     using ref = std::shared_ptr<T>;
     template <class T>
@@ -135,7 +136,6 @@ struct pmr_memory : heap_memory {
     public:
         explicit batch(peer_options) {}
         batch(batch& parent, peer_options) : parent_{&parent} {}
-        friend batch& below(batch& parent) { return parent; }
 
         template <class T, class... Args>
         T* make(Args&&... args) {
@@ -160,6 +160,7 @@ struct pmr_memory : heap_memory {
         std::size_t                         made_   = 0;
         std::pmr::monotonic_buffer_resource arena_{std::pmr::new_delete_resource()};
     };
+    using below = batch&;
 };
 
 }  // namespace package_graph

@@ -47,6 +47,7 @@ template <class Memory>
 class query {
 public:
     using batch  = typename Memory::batch;
+    using below  = typename Memory::below;
     using answer = std::vector<typename Memory::template ref<related>>;
 
     query(graph const& g, query_options const& how) : graph_{g}, how_{how}, scores_{g} {}
