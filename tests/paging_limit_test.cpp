@@ -289,12 +289,13 @@ TEST_SUITE("the memory limit") {
         accounting books(r);
         struct maker {
             ~maker() {
-                for (int i = 0; i < 1000; ++i) tenure::make<int>(i);
+                for (int i = 0; i < 1000; ++i)
+                    if (!tenure::try_make<int>(i)) return;  // what the batch has itself still counts
             }
         };
         for (int i = 0; i < (TENURE_SANITIZED ? 20 : 200); ++i) {
             batch_scope    here(r);
-            batch_id const id = r.new_batch({.residency = residency::automatic});
+            batch_id const id = r.new_batch({.residency = residency::automatic}, here.id());
             {
                 auto const inside = r.enter(id);
                 tenure::make<maker>();
@@ -305,7 +306,8 @@ TEST_SUITE("the memory limit") {
                 while (!tenure::try_make<std::array<char, 1000>>()) std::this_thread::yield();  // it is just ending
             other.join();
             auto const made = here.usage().objects;
-            CHECK((made == 3000 || made == 4000));
+            CHECK(made >= 3000);
+            CHECK(made <= 4000);
         }
     }
 }

@@ -118,7 +118,8 @@ inline void fire_stop(batch_record& b) noexcept {
     if (!s) [[likely]]
         return;
     std::optional<ancestor_is_current> above;  // callbacks are callees, too
-    if (lane const* const l = this_thread.current; l && l->batch->closed()) above.emplace(*l->batch);
+    lane const* const                  l = this_thread.current;
+    if (l && l->batch->closed() && !is_lapsed(l->batch)) above.emplace(*l->batch);
     s->request_stop();
 }
 

@@ -90,7 +90,6 @@ inline batch_report end_by_id(batch_record& b, std::uint64_t id) noexcept {
 /// the parent lets go of. object_pinned: another batch uses some of it, and nothing was done. The batch's own pins
 /// do not count, for it ends. What others pin in this very moment stays.
 inline failure discard_kept(batch_record& b) noexcept {
-    if (!b.kept_out) return {};
     registry_core& r = *b.registry.load(std::memory_order_relaxed);
     if (r.uses.any()) {
         for (kept_log const* k = b.kept_out; k; k = k->next)
@@ -114,7 +113,7 @@ inline failure discard_kept(batch_record& b) noexcept {
 inline batch_report discard_with_report(batch_record& b, std::uint64_t id, failure& why) noexcept {
     batch_report pins;
     if (!b.closed() && b.uses_others.load(std::memory_order_relaxed)) report_pins(b, pins);
-    {
+    if (b.kept_out) {
         ancestor_is_current const above(b);
         why = discard_kept(b);
     }
