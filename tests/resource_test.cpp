@@ -118,7 +118,6 @@ TEST_SUITE("what is kept") {
     TEST_CASE_FIXTURE(accounting, "has the memory of the batch that it is kept in") {
         batch_scope                        outer;
         handle<std::pmr::string>           s;
-        handle<std::pmr::vector<document>> none;
         handle<document>                   d;
         handle<std::pmr::string>           copy;
         {

@@ -79,7 +79,7 @@ TEST_SUITE("warm memory") {
         places   all;
         for (int i = 0; i < rounds; ++i) {
             batch_scope b(r);
-            for (std::size_t const bytes : {70'000, 100'000, 131'072, 200'000, 250'000})
+            for (std::size_t const bytes : {70'000u, 100'000u, 131'072u, 200'000u, 250'000u})
                 for (int k = 0; k < 2; ++k) all.touch(b.make<std::byte[]>(bytes).get());
         }
         CHECK(all.count() <= 20);
