@@ -116,10 +116,10 @@ TEST_SUITE("what was made with its batch's own resource()") {
 
 TEST_SUITE("what is kept") {
     TEST_CASE_FIXTURE(accounting, "has the memory of the batch that it is kept in") {
-        batch_scope                        outer;
-        handle<std::pmr::string>           s;
-        handle<document>                   d;
-        handle<std::pmr::string>           copy;
+        batch_scope              outer;
+        handle<std::pmr::string> s;
+        handle<document>         d;
+        handle<std::pmr::string> copy;
         {
             batch_scope b;
             s    = b.keep(b.make<std::pmr::string>(text, outer.resource()));
@@ -189,8 +189,8 @@ TEST_SUITE("a resource that outlives its batch") {
         }
         batch_owner owner{batch_options{}};
         {
-            auto in = owner.enter();
-            of_owner      = in.resource();
+            auto in  = owner.enter();
+            of_owner = in.resource();
         }
         {
             auto in = owner.enter();
