@@ -27,7 +27,3 @@ endfunction()
 
 explore(races explore/races_test.cpp 0)
 explore(mix explore/mix_test.cpp 600)
-explore(threads threads_test.cpp 600)
-explore(share share_test.cpp 0)
-explore(pins pins_test.cpp 0)
-explore(cancelled_buffers cancelled_buffers_test.cpp 0)
