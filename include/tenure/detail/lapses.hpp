@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <mutex>
 
+#include <tenure/detail/limits.hpp>
 #include <tenure/detail/liveness.hpp>
 #include <tenure/detail/records.hpp>
 #include <tenure/detail/spin_lock.hpp>
