@@ -12,9 +12,8 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <string>
 #include <thread>
+#include <utility>
 #include <variant>
 #include <vector>
 
