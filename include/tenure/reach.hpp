@@ -79,7 +79,7 @@ constexpr bool may_hold_handles() {
         return []<std::size_t... I>(std::index_sequence<I...>) {
             return (may_hold_handles<std::tuple_element_t<I, U>, U, Above...>() || ...);
         }(std::make_index_sequence<std::tuple_size_v<U>>{});
-    else return false;
+    return false;
 }
 
 /// Something that holds handles, or may, and is none itself.

@@ -47,6 +47,16 @@ bool is_gone(std::error_code e) {
     return e == errc::stale_handle || e == errc::batch_ended || e == errc::not_owner;
 }
 
+/// Has memory of a resource, and a destructor that gives it back.
+struct text {
+    explicit text(std::pmr::memory_resource* from) : letters(64, 'x', from) {}
+    ~text() { CHECK(letters.back() == 'x'); }
+    text(text const&)            = delete;
+    text& operator=(text const&) = delete;
+
+    std::pmr::string letters;
+};
+
 /// All that a thread can ask of a handle that may be stale.
 template <class T>
 void ask(registry& r, handle<T> h, unsigned how, batch_id mine) {
@@ -165,6 +175,27 @@ TEST_CASE("a large piece of a resource goes back after its batch") {
         whose = turn::over;
     }
     CHECK(store->usage().blocks == 0);
+}
+
+TEST_CASE("what has memory of its batch's resource is freed by others while the batch makes more") {
+    registry                  r;
+    board<handle<text>>       shown;
+    std::atomic<bool>         over = false;
+    std::jthread const        other([&] {
+        while (!over)
+            if (auto const done = r.try_free(shown.at(0)); !done) CHECK(is_gone(done.error()));
+    });
+    for (unsigned i = 0; i < 20; ++i) {
+        batch_scope              b(r);
+        std::vector<handle<int>> made;
+        for (int k = 0; k < 6; ++k) {
+            auto const h = b.make<text>(b.resource());
+            shown.show(0, h);
+            made.push_back(b.make<int>(k));
+        }
+        for (int k = 0; k < 6; ++k) CHECK(*made[static_cast<unsigned>(k)] == k);
+    }
+    over = true;
 }
 
 TEST_CASE("handles are asked while their registry closes") {

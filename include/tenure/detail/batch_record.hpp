@@ -39,7 +39,7 @@ struct batch_record;
 struct lane;
 
 void*             allocate_from(lane& l, std::size_t bytes, std::size_t alignment);
-void              deallocate_to(lane& l, void* p, std::size_t bytes, std::size_t alignment);
+void deallocate_to(lane& l, std::uint64_t serial, void* p, std::size_t bytes, std::size_t alignment);
 [[noreturn]] void refuse_over(std::uint64_t serial);
 
 /// The pmr face of a lane, for one batch: lanes are used again, and a container that outlives its batch must not
@@ -64,7 +64,7 @@ private:
         return allocate_from(lane_, bytes, alignment);
     }
     void do_deallocate(void* p, std::size_t bytes, std::size_t alignment) override {
-        if (!is_over()) deallocate_to(lane_, p, bytes, alignment);
+        if (!is_over()) deallocate_to(lane_, serial_, p, bytes, alignment);
     }
     bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override { return this == &other; }
 

@@ -265,30 +265,33 @@ inline void free_large_piece(batch_record& b, unit* u) noexcept {
     give_large(u);
 }
 
-TENURE_SLOW inline void deallocate_large(batch_record& b, std::uintptr_t at) {
+/// By whichever thread runs a destructor; `serial` is the lane's while its batch lives. Where that is just going, the
+/// piece goes along.
+TENURE_SLOW inline void deallocate_large(lane& l, std::uint64_t serial, std::uintptr_t at) {
+    batch_record&      b    = *l.batch;
+    bool const         ours = b.is_here() || b.undoer.load(std::memory_order_acquire) == &this_thread || is_root(b);
+    bool const         held = !ours && hold(b, b.id.load(std::memory_order_relaxed), unless_over);
     read_section const here;
-    region* const      r = find_region(at);
+    region* const      r = ours || held ? find_region(at) : nullptr;
     unit* const        u = r ? r->at(at)->head.load(std::memory_order_relaxed) : nullptr;
-    if (!u || u->home.load(std::memory_order_relaxed) != &b) return;  // the batch was over before its container
-    if (b.buried.load(std::memory_order_acquire) && this_thread.reclaiming != &b) return;  // likewise
-    std::uint64_t const id      = b.id.load(std::memory_order_relaxed);
-    bool const          outside = !b.in_chain.load(std::memory_order_relaxed) && !is_root(b);
-    bool const          held    = outside && hold(b, id, unless_over);  // it may be just going out
-    if (held) be_in(b);
-    if (has_checkpoint(b) && is_under_checkpoint(b, u->address)) give_up_large(b, u);
-    else free_large_piece(b, u);
+    if (u && l.serial.load(std::memory_order_relaxed) == serial && u->home.load(std::memory_order_relaxed) == &b) {
+        if (held) be_in(b);
+        if (has_checkpoint(b) && is_under_checkpoint(b, u->address)) give_up_large(b, u);
+        else free_large_piece(b, u);
+    }
     if (held) let_go(&b);
 }
 
-/// What was allocated last, and large pieces, go back at once; the rest with the batch.
-inline void deallocate_to(lane& l, void* p, std::size_t bytes, std::size_t alignment) {
+/// What the lane's thread allocated last, and large pieces, go back at once; the rest with the batch.
+inline void deallocate_to(lane& l, std::uint64_t serial, void* p, std::size_t bytes, std::size_t alignment) {
     std::size_t const    rounded = round_piece(bytes);
-    std::uint64_t const  cursor  = l.cursor.load(std::memory_order_relaxed);
     std::uintptr_t const at      = to_address(p);
     if (is_large_piece(rounded, alignment)) [[unlikely]]
-        return deallocate_large(*l.batch, at);
+        return deallocate_large(l, serial, at);
     if (!TENURE_ASAN || !is_under_checkpoint(*l.batch, at)) poison(p, bytes);
+    std::uint64_t const cursor = l.cursor.load(std::memory_order_relaxed);
     if ((cursor & cursor_address) != at + rounded || l.window_begin.load(std::memory_order_relaxed) > at) return;
+    if (l.thread.load(std::memory_order_relaxed) != &this_thread) return;  // who may be making there just now
     note_peak(*l.batch);
     l.cursor.store(cursor - rounded, std::memory_order_relaxed);
 }

@@ -223,6 +223,7 @@ private:
     }
 
     shelf* shelf_of_class(block_kind const& kind) noexcept {
+        if (!by_class_) return nullptr;
         auto const       c = size_class::of(kind.bytes);
         block_kind const rounded{kind.batch, c.bytes, kind.alignment};
         return by_class_->find_or_make(rounded, c.index, [this](shelf& old) { return empty(old); });
