@@ -193,13 +193,16 @@ failure with_owner(registry_core& r, raw_handle h, batch_record const* expected,
         if (!owner) continue;  // it is just ending
         std::uint64_t const id = owner->id.load(std::memory_order_acquire);
         bool const ours = expected ? owner == expected : owner->registry.load(std::memory_order_relaxed) == &r;
-        held_batch const held(*owner, id, unless_over);
-        if (held && ours) {
-            failure const why = f(*owner, x);
-            if (why.code != errc::stale_handle) return why;
-        } else if (is_alive(h) && owner_of(x) == owner && owner->id.load(std::memory_order_acquire) == id) {
-            return {ours ? owner->why_closed() : errc::not_owner, expected ? expected : owner};
+        if (ours) {  // of another registry nothing is held: that does not keep it from closing
+            held_batch const held(*owner, id, unless_over);
+            if (held) {
+                failure const why = f(*owner, x);
+                if (why.code != errc::stale_handle) return why;
+                continue;
+            }
         }
+        if (is_alive(h) && owner_of(x) == owner && owner->id.load(std::memory_order_acquire) == id)
+            return {ours ? owner->why_closed() : errc::not_owner, expected ? expected : owner};
     }
 }
 
