@@ -3,8 +3,8 @@
 
 // Runs the test cases of a program once for each of many schedules, each in a process of its own.
 //
-//   TENURE_SCHEDULES=100    how many (20)
-//   TENURE_SECONDS=60       go on for so long instead
+//   TENURE_SECONDS=60       begin new ones for so long (20)
+//   TENURE_SCHEDULES=100    so many instead
 //   TENURE_SEED=1           the first (1); TENURE_STEPS and the like reach the tests as ever
 //   TENURE_SCHEDULE=17      this one alone, in this process: what a failure says to run, for a debugger
 
@@ -99,11 +99,11 @@ int main(int argc, char** argv) {
 
     using clock                   = std::chrono::steady_clock;
     std::uint64_t const first     = number("TENURE_SEED", 1);
-    std::uint64_t const seconds   = number("TENURE_SECONDS", 0);
-    std::uint64_t const schedules = number("TENURE_SCHEDULES", 20);
+    std::uint64_t const schedules = number("TENURE_SCHEDULES", 0);
+    std::uint64_t const seconds   = number("TENURE_SECONDS", 20);
     auto const          until     = clock::now() + std::chrono::seconds(seconds);
     std::uint64_t       done      = 0;
-    for (; seconds ? clock::now() < until : done < schedules; ++done)
+    for (; schedules ? done < schedules : clock::now() < until; ++done)
         if (!run_in_child(argc, argv, first + done)) return 1;
     std::printf("explore: %llu schedules from seed %llu, none failed\n", static_cast<unsigned long long>(done),
                 static_cast<unsigned long long>(first));
