@@ -183,6 +183,14 @@ TEST_CASE("child" * doctest::skip()) {
     } else if (what == "background") {
         batch_scope b{{.reclaim = tenure::reclamation::background}};
         b.make<works_at_its_end>("in the background");
+    } else if (what == "exit in the background") {
+        struct last {
+            ~last() { std::exit(0); }
+        };
+        batch_scope b{{.reclaim = tenure::reclamation::background}};
+        b.make<last>();
+        b.end();
+        registry::global().drain();
     }
     CHECK_FALSE(what.empty());  // "first use": there is nothing to do before the exit
 }
@@ -229,6 +237,10 @@ TEST_SUITE("the end of a process") {
         for (std::size_t at = 0; (at = out.output.find("of thread works", at)) != std::string::npos; ++at) ++n;
         CHECK(n == 21);
         CHECK(out.has("early works"));
+    }
+
+    TEST_CASE("exit() in a destructor that runs in the background does not wait for itself") {
+        CHECK(run_child("exit in the background").has("early works"));
     }
 
     TEST_CASE("what waits for the background is done before the registry's end") {

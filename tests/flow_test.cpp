@@ -597,6 +597,27 @@ TEST_SUITE("flow") {
         CHECK(ran);
     }
 
+    TEST_CASE_FIXTURE(accounting, "a batch_owner keeps what is its own, or shared with it, and nothing else") {
+        batch_owner       server(tenure::batch_options{.name = "server"}), other(tenure::batch_options{});
+        batch_owner const request(registry::global(), {}, server.id());
+        batch_owner       hop(registry::global(), {}, request.id());
+        auto const        above   = server.make<note>(1u);
+        auto const        strange = other.make<note>(2u);
+        CHECK(hop.keep(above).owner() == server.id());
+        CHECK_THROWS_WITH_AS(hop.keep(strange), doctest::Contains("not the owner"), tenure::error);
+        CHECK(strange.owner() == other.id());
+
+        auto const own = hop.make<note>(3u);
+        CHECK(hop.keep(own).owner() == request.id());
+        CHECK(hop.keep(own).owner() == request.id());
+        auto const shared = hop.make<note>(4u);
+        registry::global().share(shared, other.id());
+        hop.keep(shared);
+        hop.end();
+        registry::global().unshare(shared, other.id());
+        CHECK(shared.alive());  // it has the parent's share
+    }
+
     TEST_CASE_FIXTURE(accounting, "batches of a coroutine nest, keep, and unwind") {
         asio::io_context          io;
         batch_owner               request(tenure::batch_options{.name = "request"});

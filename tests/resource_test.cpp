@@ -88,6 +88,22 @@ TEST_SUITE("what was made with its batch's own resource()") {
         }
     }
 
+    TEST_CASE_FIXTURE(accounting, "is known by what it was made from, before that is moved from") {
+        struct source {
+            std::unique_ptr<std::pmr::memory_resource*> memory;
+            std::pmr::memory_resource*                  resource() const noexcept { return *memory; }
+        };
+        struct taking {
+            explicit taking(source&& s) : from(std::move(s)) {}
+            source from;
+        };
+        batch_scope outer;
+        batch_scope b(batch_options{.name = "inner"});
+        check_stays(b, outer, b.make<taking>(source{std::make_unique<std::pmr::memory_resource*>(b.resource())}));
+        b.keep(
+            b.make<taking>(source{std::make_unique<std::pmr::memory_resource*>(std::pmr::new_delete_resource())}));
+    }
+
     TEST_CASE_FIXTURE(accounting, "is an object like others in its batch") {
         batch_scope b;
         auto const  s = b.make<std::pmr::string>(text, b.resource());

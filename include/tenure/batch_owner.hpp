@@ -103,8 +103,7 @@ public:
         return in.make_buffer<T>(n, store);
     }
 
-    /// As batch_scope::keep, from whichever thread, of what this batch owns. Throws as
-    /// registry::transfer_ownership.
+    /// As batch_scope::keep, from whichever thread. Throws as registry::transfer_ownership, and not_owner.
     template <detail::owned H>
     H keep(H h) {
         auto& b = held("keep from batch ");
@@ -112,10 +111,7 @@ public:
             detail::batch_record& b;
             ~guard() { detail::let_go(&b); }
         } const undo{b};
-        auto* const up = b.parent.load(std::memory_order_acquire);
-        auto&       r  = *b.registry.load(std::memory_order_relaxed);
-        if (auto const why =
-                detail::transfer_to(r, detail::handle_access::raw(h), up->id.load(std::memory_order_relaxed)))
+        if (auto const why = detail::keep_from(b, detail::handle_access::raw(h)))
             detail::throw_failure(why, "keep from batch ");
         return h;
     }

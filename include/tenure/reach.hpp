@@ -94,6 +94,8 @@ bool for_each_handle(T& v, F& f) {
     else if constexpr (owned<U>) return f(v);
     else if constexpr (names_handles<T>) {
         auto&& named = tenure_handles(v);
+        static_assert(may_hold_handles<std::remove_reference_t<decltype(named)>>(),
+                      "tenure_handles() gives handles, or a range, tuple, optional, result or variant of some");
         return for_each_handle(named, f);
     } else if constexpr (maybe_value<T>) {
         return !v.has_value() || for_each_handle(*v, f);

@@ -281,3 +281,47 @@ TEST_CASE("a stranger would free what is shared, given to one owner and shared a
     }
     for (auto const& b : r.snapshot().batches) CHECK(b.id == r.root());
 }
+
+TEST_CASE("guards close while the batch above them is ended, and asks them to stop") {
+    registry r;
+    {
+        std::atomic<std::uint64_t> above{0};
+        std::atomic<bool>          over = false;
+        std::jthread const         below([&] {
+            while (!over) {
+                batch_id const id{above};
+                try {
+                    auto const  in = r.enter(id);
+                    batch_scope b;
+                    auto const  token = b.stop_token();
+                    for (int i = 0; i < 3 && !token.stop_requested(); ++i) b.make<std::string>(30, 'x');
+                } catch (tenure::error const& e) {
+                    CHECK((is_gone(e.code()) || e.code() == errc::no_such_batch));
+                }
+            }
+        });
+        until_left const           going(over);
+        for (unsigned i = 0; i < 40; ++i) {
+            batch_id const id = r.new_batch();
+            above             = id.value;
+            std::this_thread::yield();
+            r.end_batch(id);
+        }
+    }
+    for (auto const& b : r.snapshot().batches) CHECK(b.id == r.root());
+}
+
+TEST_CASE("registries close while others open batches with the records that they had") {
+    auto const open_and_close = [] {
+        for (unsigned i = 0; i < 12; ++i) {
+            registry          r;
+            batch_scope       b(r);
+            auto const        text = b.make<std::string>(30, 'x');
+            batch_scope const below(r);
+            CHECK(text.owner() == b.id());
+            CHECK(*text == std::string(30, 'x'));
+        }
+    };
+    std::jthread const one(open_and_close), two(open_and_close);
+    open_and_close();
+}

@@ -39,7 +39,7 @@ struct batch_record;
 struct lane;
 
 void*             allocate_from(lane& l, std::size_t bytes, std::size_t alignment);
-void deallocate_to(lane& l, std::uint64_t serial, void* p, std::size_t bytes, std::size_t alignment);
+void              deallocate_to(lane& l, std::uint64_t id, void* p, std::size_t bytes, std::size_t alignment);
 [[noreturn]] void refuse_over(std::uint64_t serial);
 
 /// The pmr face of a lane, for one batch: lanes are used again, and a container that outlives its batch must not
@@ -50,7 +50,7 @@ void deallocate_to(lane& l, std::uint64_t serial, void* p, std::size_t bytes, st
 template <class Lane>
 class lane_resource final : public std::pmr::memory_resource {
 public:
-    lane_resource(Lane& l, std::uint64_t serial) noexcept : lane_(l), serial_(serial) {}
+    lane_resource(Lane& l, std::uint64_t serial, std::uint64_t id) noexcept : lane_(l), serial_(serial), id_(id) {}
 
     /// Whether it is that batch's, which lives.
     bool is_of(batch_record const& b) const noexcept { return !is_over() && lane_.batch == &b; }
@@ -64,12 +64,13 @@ private:
         return allocate_from(lane_, bytes, alignment);
     }
     void do_deallocate(void* p, std::size_t bytes, std::size_t alignment) override {
-        if (!is_over()) deallocate_to(lane_, serial_, p, bytes, alignment);
+        if (!is_over()) deallocate_to(lane_, id_, p, bytes, alignment);
     }
     bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override { return this == &other; }
 
     Lane&               lane_;
     std::uint64_t const serial_;  ///< the lane's then
+    std::uint64_t const id_;      ///< of the batch
 };
 
 inline constexpr std::uint64_t cursor_address = (std::uint64_t{1} << 48) - 1;

@@ -67,7 +67,7 @@ inline batch_status status_of(batch_record const& b, std::uint64_t id) noexcept 
 class held_batch {
 public:
     held_batch(batch_record& b, std::uint64_t id, std::uint64_t unless) noexcept
-        : batch_(is_root(b) || hold(b, id, unless) ? &b : nullptr) {
+        : batch_(hold_or_root(b, id, unless) ? &b : nullptr) {
         if (batch_) be_in(b);
     }
     ~held_batch() {
@@ -237,8 +237,9 @@ inline lane* listing_lane(raw_handle h, extent const& x, batch_record& owner) no
     return still_owned(h, x, owner) ? lane_of(x, &owner) : nullptr;
 }
 
-/// To any batch of the registry, from any thread.
-inline failure transfer_to(registry_core& r, raw_handle h, std::uint64_t to_id) {
+/// To any batch of the registry, from any thread; `expected`: only if it is that one's.
+inline failure transfer_to(registry_core& r, raw_handle h, std::uint64_t to_id,
+                           batch_record const* expected = nullptr) {
     found const to = find_batch(r, to_id);
     if (!to.known) return {errc::no_such_batch};
     if (!to.record) return over_failure(to_id);
@@ -246,7 +247,7 @@ inline failure transfer_to(registry_core& r, raw_handle h, std::uint64_t to_id) 
     if (!target) return over_failure(to_id);
     h                    = resolve(h);
     std::uint64_t common = 0;
-    failure const why    = with_owner(r, h, nullptr, [&](batch_record& from, extent const& x) -> failure {
+    failure const why    = with_owner(r, h, expected, [&](batch_record& from, extent const& x) -> failure {
         if (&from == to.record) return {};
         telling          stores(from, *to.record);
         lane_claim const list(listing_lane(h, x, from));
@@ -258,6 +259,23 @@ inline failure transfer_to(registry_core& r, raw_handle h, std::uint64_t to_id) 
         return {};
     });
     if (common) end_if_empty(common);
+    return why;
+}
+
+/// As keep_all, of one handle of a batch that is held, from any thread.
+inline failure keep_from(batch_record& from, raw_handle h) {
+    batch_record&  up  = *from.parent.load(std::memory_order_acquire);
+    registry_core& r   = *from.registry.load(std::memory_order_relaxed);
+    failure const  own = transfer_to(r, h, up.id.load(std::memory_order_relaxed), &from);
+    if (own.code != errc::not_owner) return own;
+    read_section const here;
+    h                      = resolve(h);
+    auto const [owner, id] = find_owner(h);
+    if (!owner) return {stale_because(h), &from};
+    if (!is_common(*owner)) return is_or_above(owner, &up) ? failure{} : own;
+    passing_on    shared(from, up);
+    failure const why = shared.prepare(id, h);
+    if (!why) shared.commit([](raw_handle) {});
     return why;
 }
 

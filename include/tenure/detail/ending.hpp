@@ -91,9 +91,10 @@ TENURE_COLD inline void end_descendants(batch_record& top) noexcept {
         std::uint64_t const s = b.state.load(std::memory_order_acquire);
         std::uint64_t const n = b.id.load(std::memory_order_acquire);
         if (n == 0 || s & (batch_flags::closed & ~batch_flags::undoing) || !same_batch(s, n) || &b == &top) return;
-        if (b.guard.load(std::memory_order_relaxed) && governs(top, &b) &&
-            set_flag(b, n, batch_flags::stopping, batch_flags::closed & ~batch_flags::undoing).done)
-            stop_lanes(b);
+        if (!b.guard.load(std::memory_order_relaxed) || !governs(top, &b)) return;
+        if (!hold(b, n, batch_flags::closed & ~batch_flags::undoing)) return;  // its guard may be closing just now
+        if (set_flag(b, n, batch_flags::stopping, batch_flags::closed & ~batch_flags::undoing).done) stop_lanes(b);
+        let_go(&b);
     });
 }
 

@@ -32,7 +32,10 @@ public:
 
     /// Under the object's lock, while the lane's batch has not ended. A rollback of that batch waits for hand_in();
     /// so until then this thread waits for no rollback.
-    listed_entry(entry* e, lane* l) noexcept : entry_(e), lane_(l), held_(hold_until_freed(*l->batch)) {
+    listed_entry(entry* e, lane* l) noexcept
+        : entry_(e),
+          lane_(l),
+          held_(is_root(*l->batch) || hold_until_freed(*l->batch, l->batch->id.load(std::memory_order_relaxed))) {
         if (held_) ++this_thread.listed_ends;
     }
 

@@ -54,12 +54,20 @@ inline bool is_root(batch_record const& b) noexcept {
     return b.registry.load(std::memory_order_relaxed)->root == &b;
 }
 
-/// As hold, of a batch that is there for sure: whoever ended it, as long as its end has not begun to free it.
-inline bool hold_until_freed(batch_record& b) noexcept {
-    if (is_root(b)) return true;
+/// As hold, for callers of the batch's registry: its root is there as long as that, and is not held. Which of the
+/// two the record is can be asked only once it is known to be that batch's.
+inline bool hold_or_root(batch_record& b, std::uint64_t id, std::uint64_t unless = batch_flags::closed) noexcept {
+    if (!hold(b, id, unless)) return false;
+    if (is_root(b)) b.state.fetch_sub(1, std::memory_order_acq_rel);
+    return true;
+}
+
+/// As hold, whoever ended it, as long as its end has not begun to free it.
+inline bool hold_until_freed(batch_record& b, std::uint64_t id) noexcept {
     std::uint64_t s = b.state.load(std::memory_order_acquire);
     do {
-        if (s & batch_flags::done || (s & batch_flags::ended && !(s & batch_flags::holds))) return false;
+        bool const freed = s & batch_flags::done || (s & batch_flags::ended && !(s & batch_flags::holds));
+        if (!same_batch(s, id) || freed) return false;
     } while (!b.state.compare_exchange_weak(s, s + 1, std::memory_order_acq_rel));
     return true;
 }

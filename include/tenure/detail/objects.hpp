@@ -155,7 +155,7 @@ inline constexpr bool is_resource_pointer =
     std::is_pointer_v<std::remove_cvref_t<Arg>> && std::is_convertible_v<Arg, std::pmr::memory_resource*>;
 template <class Arg>
 concept names_resource = is_resource_pointer<Arg> || requires(std::remove_cvref_t<Arg> const& a) {
-    { a.resource() } -> std::same_as<std::pmr::memory_resource*>;
+    { a.resource() } noexcept -> std::same_as<std::pmr::memory_resource*>;
 };
 
 template <class Arg>
@@ -163,13 +163,6 @@ bool names_resource_of(lane const& l, Arg const& arg) noexcept {
     if constexpr (is_resource_pointer<Arg const&>) return is_resource_of(l, arg);
     else if constexpr (names_resource<Arg>) return is_resource_of(l, arg.resource());
     else return false;
-}
-
-/// Whether what was just made refers to memory of its batch, as far as it or what it was made from says so.
-template <class U, class... Args>
-bool refers_to_batch(lane const& l, [[maybe_unused]] U const& made, Args const&... args) noexcept {
-    if constexpr (knows_resource<U>) return is_resource_of(l, made.get_allocator().resource());
-    else return (names_resource_of(l, args) || ...);
 }
 
 /// Makes one U at a place of layout L. Null pointer: refused and reported. What the constructor throws passes, and
@@ -184,6 +177,9 @@ template <class U, class L, bool Bound, class Refusal, class... Args>
     }
     if (!s.pointer) [[unlikely]]
         return {};
+    [[maybe_unused]] bool bound = Bound;  // to memory of its batch, as far as it or what it is made from says so
+    if constexpr (!Bound && !knows_resource<U> && (names_resource<Args> || ...))
+        bound = (names_resource_of(l, args) || ...);  // asked before it moves from them
     U* object = nullptr;
     if constexpr (std::is_nothrow_constructible_v<U, Args...>) {
         object = ::new (s.pointer) U(std::forward<Args>(args)...);
@@ -199,11 +195,9 @@ template <class U, class L, bool Bound, class Refusal, class... Args>
         undo.l = nullptr;
     }
     if constexpr (L::has_entry) register_entry(l, s, object_finalizer<U>);
-    if constexpr (Bound) {
-        if (!s.large) s.word = bound_word(s.word, s.at.bytes);
-    } else if constexpr (knows_resource<U> || (names_resource<Args> || ...)) {
-        if (!s.large && refers_to_batch(l, *object, args...)) s.word = bound_word(s.word, s.at.bytes);
-    }
+    if constexpr (!Bound && knows_resource<U>) bound = is_resource_of(l, object->get_allocator().resource());
+    if constexpr (Bound || knows_resource<U> || (names_resource<Args> || ...))
+        if (bound && !s.large) s.word = bound_word(s.word, s.at.bytes);
     return {object, s.word};
 }
 

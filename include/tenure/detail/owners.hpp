@@ -18,7 +18,7 @@ namespace tenure::detail {
 class kept_open {
 public:
     kept_open(batch_record& b, std::uint64_t id, std::uint64_t unless = batch_flags::closed) noexcept
-        : batch_(is_root(b) || hold(b, id, unless) ? &b : nullptr) {}
+        : batch_(hold_or_root(b, id, unless) ? &b : nullptr) {}
     ~kept_open() {
         if (batch_ && !is_root(*batch_)) let_go_in_place(batch_);
     }

@@ -140,7 +140,8 @@ TENURE_COLD inline void release_guarded(unit* first, std::size_t n) noexcept {
         unit* const u = first + begin;
         u->address    = base + (begin << unit_shift);
         u->length     = static_cast<std::uint32_t>(end - begin);
-        for (std::size_t i = begin; i < end; ++i) first[i].head.store(u, std::memory_order_relaxed);
+        u->home.store(nullptr, std::memory_order_relaxed);  // it may name whose head it was long ago
+        for (std::size_t i = begin; i < end; ++i) first[i].head.store(u, std::memory_order_release);
         u->guarded.store(0, std::memory_order_relaxed);
         give_part(u, end - begin, generation_of(table_word(u->address).load(std::memory_order_relaxed)) + 1);
     };
@@ -324,7 +325,6 @@ inline void release_memory(batch_record& b) noexcept {
         lane* const l = b.lanes;
         b.lanes       = l->next;
         b.lock.unlock();
-        l->batch = nullptr;
         give_lane(l);
     }
     b.has_lanes.store(false, std::memory_order_relaxed);

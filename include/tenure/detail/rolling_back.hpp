@@ -122,7 +122,17 @@ inline void pop(batch_record& b) noexcept {
     if (!b.undo) b.state.fetch_and(~batch_flags::checkpointed, std::memory_order_release);
 }
 
-/// The batch is as it was at its newest checkpoint, which is over. Throws what restore_buffers() throws.
+/// The batch goes on with what is newer, and no end to run: handles to it are whole again.
+inline void unguard_newer_large(batch_record const& b, undo_point const& c) noexcept {
+    for (unit const* u = b.large; u != c.large; u = u->next) {
+        std::atomic<word_t>* const words = &table_word(u->address);
+        for (std::size_t i = 0; i < u->length; ++i)
+            words[i].store(words[i].load(std::memory_order_relaxed) | whole_flag, std::memory_order_release);
+    }
+}
+
+/// The batch is as it was at its newest checkpoint, which is over. Throws what restore_buffers() throws; then it
+/// goes on as it is, without what had an end to run.
 inline void go_back(batch_record& b, undo_claim const& claim) {
     undo_point& c = *b.undo;
     note_peak(b);
@@ -136,7 +146,12 @@ inline void go_back(batch_record& b, undo_claim const& claim) {
     claim.await_others();
     forget_newer_ended(b, c);
     refund_use(b, free_gathered_so_far(b));
-    restore_buffers(c);
+    try {
+        restore_buffers(c);
+    } catch (...) {
+        unguard_newer_large(b, c);
+        throw;
+    }
     claim.has_called_out();
 
     bool const        own   = b.is_here();

@@ -265,16 +265,15 @@ inline void free_large_piece(batch_record& b, unit* u) noexcept {
     give_large(u);
 }
 
-/// By whichever thread runs a destructor; `serial` is the lane's while its batch lives. Where that is just going, the
-/// piece goes along.
-TENURE_SLOW inline void deallocate_large(lane& l, std::uint64_t serial, std::uintptr_t at) {
-    batch_record&      b    = *l.batch;
-    bool const         ours = b.is_here() || b.undoer.load(std::memory_order_acquire) == &this_thread || is_root(b);
-    bool const         held = !ours && hold(b, b.id.load(std::memory_order_relaxed), unless_over);
+/// By whichever thread runs a destructor. Where the batch is just going, the piece goes along.
+TENURE_SLOW inline void deallocate_large(std::uint64_t id, std::uintptr_t at) {
+    batch_record&      b    = *record_of(id);
+    bool const         ours = b.is_here() || b.undoer.load(std::memory_order_acquire) == &this_thread;
+    bool const         held = !ours && hold(b, id, unless_over);
     read_section const here;
     region* const      r = ours || held ? find_region(at) : nullptr;
     unit* const        u = r ? r->at(at)->head.load(std::memory_order_relaxed) : nullptr;
-    if (u && l.serial.load(std::memory_order_relaxed) == serial && u->home.load(std::memory_order_relaxed) == &b) {
+    if (u && b.id.load(std::memory_order_relaxed) == id && u->home.load(std::memory_order_relaxed) == &b) {
         if (held) be_in(b);
         if (has_checkpoint(b) && is_under_checkpoint(b, u->address)) give_up_large(b, u);
         else free_large_piece(b, u);
@@ -283,11 +282,11 @@ TENURE_SLOW inline void deallocate_large(lane& l, std::uint64_t serial, std::uin
 }
 
 /// What the lane's thread allocated last, and large pieces, go back at once; the rest with the batch.
-inline void deallocate_to(lane& l, std::uint64_t serial, void* p, std::size_t bytes, std::size_t alignment) {
+inline void deallocate_to(lane& l, std::uint64_t id, void* p, std::size_t bytes, std::size_t alignment) {
     std::size_t const    rounded = round_piece(bytes);
     std::uintptr_t const at      = to_address(p);
     if (is_large_piece(rounded, alignment)) [[unlikely]]
-        return deallocate_large(l, serial, at);
+        return deallocate_large(id, at);
     if (!TENURE_ASAN || !is_under_checkpoint(*l.batch, at)) poison(p, bytes);
     std::uint64_t const cursor = l.cursor.load(std::memory_order_relaxed);
     if ((cursor & cursor_address) != at + rounded || l.window_begin.load(std::memory_order_relaxed) > at) return;

@@ -57,9 +57,9 @@ TENURE_COLD inline void drop_buffers_below(batch_record& top, errc cause, droppe
         std::uint64_t const s = b.state.load(std::memory_order_acquire);
         std::uint64_t const n = b.id.load(std::memory_order_acquire);
         if (n == 0 || !(s & over) || !same_batch(s, n) || !b.stores.load(std::memory_order_acquire) ||
-            b.cause.load(std::memory_order_acquire) != cause || !is_below(b, top) || !hold_until_freed(b))
+            b.cause.load(std::memory_order_acquire) != cause || !is_below(b, top) || !hold_until_freed(b, n))
             return;
-        if (same_batch(b.state.load(std::memory_order_acquire), n)) drop_buffers(b, to);
+        drop_buffers(b, to);
         let_go(&b);
     });
 }
@@ -89,7 +89,7 @@ TENURE_COLD inline void stop_descendants(batch_record& top, errc cause, dropped_
 
 /// False: it was over.
 inline bool stop_batch(batch_record& b, std::uint64_t id, errc cause) noexcept {
-    if (is_root(b) || !hold(b, id)) return false;
+    if (!hold_or_root(b, id) || is_root(b)) return false;
     dropped_blocks dropped;
     bool const     first = give_cause(b, cause);
     stopped const  how   = stop_making(b, id);  // from here on nobody comes in, and no batch below is opened

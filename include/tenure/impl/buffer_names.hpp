@@ -40,6 +40,7 @@ inline void name_buffer(lane& l, raw_handle what, std::size_t bytes, std::string
 /// batch.
 inline std::vector<buffer_name const*> names_in(batch_record& b) {
     std::vector<buffer_name const*> out;
+    read_section const              here;
     for_lanes(b, [&](lane& l) {
         for (entry* e = l.entries; e; e = e->next) {
             std::uintptr_t const state = e->state.load(std::memory_order_acquire);
@@ -48,7 +49,7 @@ inline std::vector<buffer_name const*> names_in(batch_record& b) {
             auto const* const n     = object_after<buffer_name>(e);
             auto const        is_it = [&](buffer_name const* other) { return other->text == n->text; };
             if (std::any_of(out.begin(), out.end(), is_it)) continue;  // that is newer
-            if (is_alive(n->what) && owner_of(extent_of(n->what)) == &b) out.push_back(n);
+            if (find_owner(n->what).record == &b) out.push_back(n);
         }
     });
     return out;

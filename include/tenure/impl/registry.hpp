@@ -59,11 +59,14 @@ TENURE_COLD inline registry& registry::open_global() {
     static registry* const             instance = ::new (memory) registry;
     static struct exit_guard {
         ~exit_guard() {
-            detail::registry_core& core = *instance->core_;
-            detail::run_left_over(core);
-            core.background.retire();
+            detail::registry_core& core    = *instance->core_;
+            bool const             waiting = !detail::this_thread.reclaiming;  // its own thread cannot, for itself
+            if (waiting) {
+                detail::run_left_over(core);
+                core.background.retire();
+            }
             instance->tell_leaks();
-            detail::end_at_exit(core);
+            if (waiting) detail::end_at_exit(core);
         }
     } const at_exit;
     detail::process.global_root.store(instance->core_->root, std::memory_order_release);
@@ -109,7 +112,7 @@ inline batch_id registry::set_current_batch(batch_id id) {
             throw error(b->why_closed(), "make current: batch " + detail::label_of(id.value));
         to = &b->primary;
     } else {
-        if (!detail::is_root(*b) && !detail::hold(*b, id.value))
+        if (!detail::hold_or_root(*b, id.value))
             throw error(detail::over_because(b, id.value), "make current: batch " + detail::label_of(id.value));
         to                                = detail::enter_held(*b);
         visited                           = true;
@@ -163,7 +166,7 @@ inline void registry::page_out(batch_id id) {
 
 inline void registry::page_in(batch_id id) {
     auto* const b = find(id, "page in batch ").record;
-    if (!b || (!detail::is_root(*b) && !detail::hold(*b, id.value, detail::unless_over)))
+    if (!b || !detail::hold_or_root(*b, id.value, detail::unless_over))
         throw error(errc::batch_ended, "page in batch " + detail::label_of(id.value));
     bool const all = detail::is_root(*b) || detail::page_in_batch(*b);
     if (!detail::is_root(*b)) detail::let_go_in_place(b);
@@ -192,7 +195,7 @@ inline entered registry::enter(batch_id id) {
     auto* const b = find(id, "enter batch ").record;
     if (b) detail::look_at_the_clock(*b, id.value);
     if (b && detail::visit_primary(*b, id.value)) return entered(&b->primary);
-    if (!b || (!detail::is_root(*b) && !detail::hold(*b, id.value)))
+    if (!b || !detail::hold_or_root(*b, id.value))
         throw error(detail::over_because(b, id.value), "enter batch " + detail::label_of(id.value));
     return entered(detail::enter_held(*b));
 }
