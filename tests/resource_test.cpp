@@ -88,6 +88,15 @@ TEST_SUITE("what was made with its batch's own resource()") {
         }
     }
 
+    TEST_CASE_FIXTURE(accounting, "is not returned from with_batch") {
+        batch_scope outer;
+        auto const  numbers = [](std::pmr::memory_resource* from) { return std::pmr::vector<int>(100, 7, from); };
+        check_throws(errc::not_self_contained, {"'inner'", "resource()"}, [&] {
+            static_cast<void>(with_batch({.name = "inner"}, [&](batch_scope& b) { return numbers(b.resource()); }));
+        });
+        CHECK(with_batch([&](batch_scope&) { return numbers(outer.resource()); }).back() == 7);
+    }
+
     TEST_CASE_FIXTURE(accounting, "is known by what it was made from, before that is moved from") {
         struct source {
             std::unique_ptr<std::pmr::memory_resource*> memory;

@@ -317,6 +317,9 @@ private:
     /// Of what with_batch returns: as keep, but for a handle that was never given an object.
     template <class R>
     void keep_result(R& r) {
+        if constexpr (detail::knows_resource<R>)
+            if (detail::is_resource_of_batch(*batch(), r.get_allocator().resource()))
+                require({errc::not_self_contained, batch()}, "return a container from batch ");
         if constexpr (detail::may_hold_handles<R>())
             require(detail::keep_all(*batch(), [&](auto f) {
                 auto one = [&](auto const& h) {

@@ -39,7 +39,7 @@ inline lane& current_lane() {
 ///
 ///     auto tenure_handles(answer const& a) { return std::tie(a.best, a.others); }
 ///
-/// Throws what f throws, and as keep().
+/// Throws what f throws, and as keep(): not_self_contained also for a container on the batch's own resource().
 template <class F>
 decltype(auto) with_batch(batch_options const& options, F&& f,
                           std::source_location where = std::source_location::current()) {

@@ -14,7 +14,7 @@
 namespace tenure::detail {
 
 /// The handles that can be reached from a value through ranges, tuples, optionals, results and variants, nested in
-/// any way. A type is known by its members, so that Boost's and others' serve as well as the standard library's,
+/// any way. A type is known by its members, so that boost::variant2's and others' serve as well as the standard's,
 /// and none of their headers is needed here.
 
 /// A type of the user's that says where its handles are.

@@ -41,7 +41,7 @@ constexpr word_t whole_word(word_t generation) noexcept { return whole_flag | ge
 
 /// Extents up to 8184 bytes count granules of 8; above, steps of 128 bytes, up to a whole unit. 0 is a large
 /// object. What is left above that is for bound objects: they refer to memory from their batch's resource(), and so
-/// cannot leave it. Those count granules, too, up to 4080 bytes.
+/// cannot leave it. Those count granules, too, up to 4088 bytes.
 inline constexpr std::size_t fine_extent   = 1023 * 8;
 inline constexpr std::size_t largest_small = unit_bytes;
 
