@@ -152,14 +152,13 @@ failure keep_all(batch_record& from, ForEach for_each) {
             ++moved;
             return true;
         }
-        h                      = resolve(h);
-        auto const [owner, id] = find_owner(h);
-        if (!owner) {
-            why = {errc::stale_handle, &from};
-        } else if (owner == &from) {
+        h = resolve(h);
+        if (is_alive(h) && owner_of(extent_of(h)) == &from) {
             why = g.prepare(h);
             if (why.code == errc::stale_handle && is_alive(h)) why.code = errc::not_owner;  // this very moment
             ++moved;
+        } else if (auto const [owner, id] = find_owner(h); !owner) {
+            why = {errc::stale_handle, &from};
         } else if (is_common(*owner)) {
             why = shared.prepare(id, h);
             ++moved;
