@@ -73,7 +73,7 @@ bool run_in_child(int argc, char** argv, std::uint64_t seed) {
     }
     int status = 0;
     for (int ms = 0; waitpid(child, &status, WNOHANG) == 0; ++ms) {
-        if (ms == 300'000) kill(child, SIGABRT);
+        if (ms == 120'000) kill(child, SIGABRT);
         poll(nullptr, 0, 1);
     }
     bool const good = WIFEXITED(status) && WEXITSTATUS(status) == 0;

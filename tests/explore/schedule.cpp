@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::uint64_t second       = 1'000'000'000;
 constexpr std::uint64_t step_ns      = 100;          ///< of virtual time
-constexpr std::uint64_t too_many     = 400'000'000;  ///< steps: nothing gets anywhere
+constexpr std::uint64_t too_many     = 100'000'000;  ///< steps: nothing gets anywhere
 constexpr unsigned      most_threads = 256;
 
 enum class state : unsigned char { none, runnable, blocked, finished };
