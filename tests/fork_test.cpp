@@ -4,11 +4,13 @@
 // Children of fork(): what the one thread of a child may do while the parent's other threads were at work, and what
 // is refused. None of it hangs.
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
+#include <span>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -361,6 +363,44 @@ TEST_SUITE("a child of a process with threads" * doctest::skip(TENURE_TSAN != 0)
         go = true;
         r.drain();
         CHECK(ended == 1);
+    }
+
+    TEST_CASE("runs a recipe anew that another thread was at, and is not run twice where it forks itself") {
+        registry          r;
+        batch_scope       b{r};
+        std::atomic<bool> reached{false}, go{false};
+        auto const        seven       = tenure::make_derived<int>(10, [&](std::span<int> out) {
+            reached = true;
+            while (!go) ::sched_yield();
+            std::ranges::fill(out, 7);
+        });
+        auto const        reads_seven = [&] {
+            int one[1]{};
+            seven.read(0, one);
+            return one[0] == 7;
+        };
+        std::thread other([&] { CHECK(reads_seven()); });
+        while (!reached) std::this_thread::yield();
+        int const how = in_a_child([&] {
+            go = true;
+            if (!reads_seven()) ::_exit(1);
+            tenure::evict(seven);
+            if (!reads_seven()) ::_exit(2);
+        });
+        CHECK(how == 0);
+        go = true;
+        other.join();
+
+        ::pid_t    child  = -1;
+        auto const forked = tenure::make_derived<int>(10, [&](std::span<int> out) {
+            child = ::fork();
+            if (child == 0) be_a_child();
+            std::ranges::fill(out, 8);
+        });
+        int        one[1]{};
+        CHECK(in_a_child_from_a_destructor(
+                  child, [&] { forked.read(0, one); }, [&] { ::_exit(one[0] == 8 ? 0 : 1); }) == 0);
+        CHECK(one[0] == 8);
     }
 }
 

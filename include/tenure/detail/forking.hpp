@@ -18,6 +18,7 @@
 #include <tenure/detail/opening.hpp>
 #include <tenure/detail/process.hpp>
 #include <tenure/detail/read_section.hpp>
+#include <tenure/detail/recipe_runs.hpp>
 #include <tenure/detail/saved_area.hpp>
 #include <tenure/detail/transit.hpp>
 
@@ -66,9 +67,11 @@ struct core_locks {
         for_supplies([](supply& s) { s.slabs.for_units_in_use([](unit& u) { u.lock.lock(); }); });
         for_records([](batch_record& b) { b.lock.lock(); });
         lapses.lock_for_fork();
+        running_recipes.mutex.lock();
     }
 
     static void unlock() noexcept {
+        running_recipes.mutex.unlock();
         lapses.unlock_after_fork();
         for_records([](batch_record& b) { b.lock.unlock(); });
         for_supplies([](supply& s) { s.slabs.for_units_in_use([](unit& u) { u.lock.unlock(); }); });
@@ -139,6 +142,7 @@ inline void mend_after_fork() noexcept {
     page_saver::forget_others();
     forget_hazards_of_others();
     forget_readers_of_others();
+    running_recipes.forget_others();
     process.threads.store(this_thread.counted, std::memory_order_relaxed);
     core_locks::for_registries([](registry_core& r) {
         batch_record const* const mine   = this_thread.reclaiming;
