@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,8 +26,12 @@
 
 #include <doctest/doctest.h>
 
+#include <tenure/store/dedup.hpp>
 #include <tenure/store/durable_mmap.hpp>
+#include <tenure/store/heap.hpp>
+#include <tenure/store/limited.hpp>
 #include <tenure/store/mmap.hpp>
+#include <tenure/store/tiered.hpp>
 #include <tenure/tenure.hpp>
 
 #include "temporary.hpp"
@@ -202,6 +208,50 @@ int in_a_child_from_a_destructor(::pid_t const& child, F f, G after) {
         ::_exit(0);
     }
     return fate_of(child);
+}
+
+/// Holds up who comes while it is closed.
+struct gate {
+    std::atomic<bool> closed{false}, reached{false};
+
+    void pass() noexcept {
+        if (!closed) return;
+        reached = true;
+        while (closed) ::sched_yield();
+    }
+    void await() const {
+        while (!reached) std::this_thread::yield();
+    }
+};
+
+/// With a gate before each call that makes or frees blocks.
+class gated_store : public tenure::store_adaptor<tenure::heap_store> {
+public:
+    gated_store() : store_adaptor(std::make_shared<tenure::heap_store>()) {}
+
+    tenure::result<tenure::block> allocate(std::size_t bytes, std::size_t alignment) {
+        at_allocate.pass();
+        return store_adaptor::allocate(bytes, alignment);
+    }
+    tenure::result<void> deallocate(std::span<tenure::block const> many) noexcept {
+        at_deallocate.pass();
+        return store_adaptor::deallocate(many);
+    }
+
+    gate at_allocate, at_deallocate;
+};
+
+/// Makes, writes, reads and frees a few blocks.
+template <class Store>
+bool use_store(Store& s) {
+    std::array<tenure::block, 3> many;
+    for (tenure::block& b : many) {
+        auto const               made = s.allocate(300, 8);
+        std::array<std::byte, 1> one{std::byte{7}};
+        if (!made || !s.write(b = *made, 0, one) || !s.read(b, 0, one) || one[0] != std::byte{7}) return false;
+    }
+    static_cast<void>(s.usage());
+    return s.deallocate(many).has_value();
 }
 
 }  // namespace
@@ -401,6 +451,80 @@ TEST_SUITE("a child of a process with threads" * doctest::skip(TENURE_TSAN != 0)
         CHECK(in_a_child_from_a_destructor(
                   child, [&] { forked.read(0, one); }, [&] { ::_exit(one[0] == 8 ? 0 : 1); }) == 0);
         CHECK(one[0] == 8);
+    }
+
+    TEST_CASE("uses adaptors of stores in memory, whatever the others were at there") {
+        using tenure::heap_store;
+        auto const                                   heap = std::make_shared<heap_store>();
+        tenure::limited_store<heap_store>            limited(heap, {1'000'000, 1'000});
+        tenure::dedup_store<heap_store>              dedup(heap);
+        tenure::tiered_store<heap_store, heap_store> tiered(heap, heap, {.fast_bytes = 2'000});
+        std::atomic<bool>                            over{false};
+        auto const                                   use_them = [&] {
+            while (!over) {
+                CHECK(use_store(limited));
+                CHECK(use_store(dedup));
+                CHECK(use_store(tiered));
+            }
+        };
+        std::thread first(use_them), second(use_them);
+        for (int i = 0; i < (TENURE_SANITIZED ? 40 : 250); ++i) {
+            int const how = in_a_child([&] {
+                for (int k = 0; k < 3; ++k)
+                    if (!use_store(limited) || !use_store(dedup) || !use_store(tiered)) ::_exit(1);
+            });
+            CAPTURE(i);
+            CHECK(how == 0);
+        }
+        over = true;
+        first.join();
+        second.join();
+    }
+
+    TEST_CASE("is told of a block that another thread was moving from tier to tier, and goes on with others") {
+        auto const                                     fast = std::make_shared<gated_store>();
+        auto const                                     slow = std::make_shared<gated_store>();
+        tenure::tiered_store<gated_store, gated_store> store(fast, slow, {.fast_bytes = 1'000});
+        tenure::block const                            moved = store.allocate(600, 8).value();
+        std::array<std::byte, 1>                       one{std::byte{7}};
+        REQUIRE(store.write(moved, 0, one).has_value());
+        slow->at_allocate.closed = true;
+        std::thread other([&] { CHECK(store.allocate(600, 8).has_value()); });
+        slow->at_allocate.await();
+        int const how = in_a_child([&] {
+            slow->at_allocate.closed = false;
+            auto const read          = store.read(moved, 0, one);
+            if (read || read.error() != errc::forked) ::_exit(1);
+            if (!use_store(store) || !store.deallocate({&moved, 1})) ::_exit(2);
+        });
+        CHECK(how == 0);
+        slow->at_allocate.closed = false;
+        other.join();
+        one = {};
+        CHECK(store.read(moved, 0, one).has_value());
+        CHECK(one[0] == std::byte{7});
+    }
+
+    TEST_CASE("frees blocks where another thread was just gathering its own, on a stack that is used anew") {
+        auto const                                            fast = std::make_shared<gated_store>();
+        auto const                                            slow = std::make_shared<tenure::heap_store>();
+        tenure::tiered_store<gated_store, tenure::heap_store> store(fast, slow);
+        tenure::block const                                   b = store.allocate(100, 8).value();
+        fast->at_deallocate.closed                              = true;
+        std::thread other([&] { CHECK(store.deallocate({&b, 1}).has_value()); });
+        fast->at_deallocate.await();
+        int const how = in_a_child([&] {
+            fast->at_deallocate.closed = false;
+            std::thread([&] {
+                std::array<char volatile, 30'000> stack;
+                for (auto& c : stack) c = '!';
+                if (!use_store(store)) ::_exit(1);
+            }).join();
+            if (!use_store(store)) ::_exit(2);
+        });
+        CHECK(how == 0);
+        fast->at_deallocate.closed = false;
+        other.join();
     }
 }
 
