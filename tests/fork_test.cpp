@@ -453,6 +453,34 @@ TEST_SUITE("a child of a process with threads" * doctest::skip(TENURE_TSAN != 0)
         CHECK(one[0] == 8);
     }
 
+    TEST_CASE("writes under a checkpoint where another thread was just writing, and goes back to it") {
+        using bytes = std::array<char, std::size_t{4} << 20>;
+        registry    r;
+        batch_scope b{r};
+        bytes&      all = *b.make<bytes>();
+        all.fill('a');
+        constexpr std::size_t page = 4096;
+        for (int i = 0; i < 20; ++i) {
+            b.checkpoint();
+            std::atomic<bool> started{false};
+            std::thread       other([&] {
+                started = true;
+                for (std::size_t k = 0; k < all.size(); k += page) all[k] = 'b';
+            });
+            while (!started) std::this_thread::yield();
+            int const how = in_a_child([&] {
+                for (std::size_t k = 0; k < all.size(); k += page) all[k] = 'c';
+                b.rollback();
+                if (std::ranges::count(all, 'a') != std::ranges::ssize(all)) ::_exit(1);
+            });
+            other.join();
+            b.rollback();
+            CAPTURE(i);
+            REQUIRE(how == 0);
+            REQUIRE(std::ranges::count(all, 'a') == std::ranges::ssize(all));
+        }
+    }
+
     TEST_CASE("uses adaptors of stores in memory, whatever the others were at there") {
         using tenure::heap_store;
         auto const                                   heap = std::make_shared<heap_store>();

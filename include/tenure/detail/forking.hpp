@@ -21,6 +21,7 @@
 #include <tenure/detail/recipe_runs.hpp>
 #include <tenure/detail/saved_area.hpp>
 #include <tenure/detail/transit.hpp>
+#include <tenure/detail/undo_point.hpp>
 
 namespace tenure::detail {
 
@@ -136,15 +137,21 @@ inline void abandon(batch_record& b) noexcept {
     b.guard.store(b.guard.load(std::memory_order_relaxed) ? &gone_thread : nullptr, std::memory_order_relaxed);
 }
 
+/// What a thread was noting that wrote to memory under a checkpoint.
+inline void finish_saving(batch_record& b) noexcept {
+    for (undo_point* c = b.undo; c; c = c->below)
+        for (saved_area& x : c->areas) page_saver::finish(x);
+}
+
 /// In the child, whose locks are free: nothing waits for threads that are gone.
 inline void mend_after_fork() noexcept {
     transit::forget_others();
-    page_saver::forget_others();
+    bool const saved = page_saver::forget_others();
     forget_hazards_of_others();
     forget_readers_of_others();
     running_recipes.forget_others();
     process.threads.store(this_thread.counted, std::memory_order_relaxed);
-    core_locks::for_registries([](registry_core& r) {
+    core_locks::for_registries([&](registry_core& r) {
         batch_record const* const mine   = this_thread.reclaiming;
         bool const                own    = mine && mine->registry.load(std::memory_order_relaxed) == &r;
         batch_record const* const at_end = r.background.lose_thread(own ? mine : nullptr);
@@ -156,7 +163,10 @@ inline void mend_after_fork() noexcept {
         for_records([&](batch_record& b) {
             if (b.registry.load(std::memory_order_relaxed) != &r || !b.id.load(std::memory_order_relaxed)) return;
             bool const over = b.state.load(std::memory_order_relaxed) & batch_flags::done;
-            if (!over && !is_root(b) && was_left(b, at_end)) abandon(b);
+            if (!over && !is_root(b)) {
+                if (was_left(b, at_end)) abandon(b);
+                else if (saved) finish_saving(b);
+            }
             auto const leave = [](lane& l) {
                 if (l.moving.load(std::memory_order_relaxed) & 1) l.moving.fetch_add(1, std::memory_order_relaxed);
                 thread_context const* const t = l.thread.load(std::memory_order_relaxed);
