@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -34,6 +35,7 @@
 #include <tenure/store/tiered.hpp>
 #include <tenure/tenure.hpp>
 
+#include "stores/plain_store.hpp"
 #include "temporary.hpp"
 
 using tenure::batch_id;
@@ -239,6 +241,17 @@ public:
     }
 
     gate at_allocate, at_deallocate;
+};
+
+/// Which knows batches, with a gate before it hears whose a block is now.
+class gated_batched_store : public plain_store<{.batched = true}> {
+public:
+    tenure::result<void> transfer(std::span<tenure::block const> many, std::uint64_t batch) {
+        at_transfer.pass();
+        return plain_store::transfer(many, batch);
+    }
+
+    gate at_transfer;
 };
 
 /// Makes, writes, reads and frees a few blocks.
@@ -479,6 +492,41 @@ TEST_SUITE("a child of a process with threads" * doctest::skip(TENURE_TSAN != 0)
             REQUIRE(how == 0);
             REQUIRE(std::ranges::count(all, 'a') == std::ranges::ssize(all));
         }
+    }
+
+    TEST_CASE(
+        "evicts and gives on a buffer that another thread was just giving it, in a store that knows batches") {
+        registry       r;
+        auto const     store = std::make_shared<gated_batched_store>();
+        batch_id const from  = r.new_batch();
+        batch_scope    mine{r};
+        auto const     make = [&] {
+            auto const inside = r.enter(from);
+            return tenure::make_buffer<int>(10, store);
+        };
+        auto const one = make(), two = make();
+        store->at_transfer.closed = true;
+        std::thread first([&] { r.transfer_ownership(one, mine.id()); });
+        store->at_transfer.await();
+        store->at_transfer.reached = false;
+        std::thread second([&] { r.transfer_ownership(two, mine.id()); });
+        store->at_transfer.await();
+        int const how = in_a_child([&] {
+            store->at_transfer.closed = false;
+            tenure::evict(one);
+            batch_id const other = r.new_batch();
+            r.transfer_ownership(two, other);
+            r.end_batch(other);
+            if (r.status(other) != tenure::batch_status::done || two.alive()) ::_exit(1);
+        });
+        CHECK(how == 0);
+        store->at_transfer.closed = false;
+        first.join();
+        second.join();
+        mine.end();
+        CHECK(!one.alive());
+        CHECK(store->usage().blocks == 0);
+        r.end_batch(from);
     }
 
     TEST_CASE("uses adaptors of stores in memory, whatever the others were at there") {

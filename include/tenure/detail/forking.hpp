@@ -20,6 +20,7 @@
 #include <tenure/detail/read_section.hpp>
 #include <tenure/detail/recipe_runs.hpp>
 #include <tenure/detail/saved_area.hpp>
+#include <tenure/detail/telling.hpp>
 #include <tenure/detail/transit.hpp>
 #include <tenure/detail/undo_point.hpp>
 
@@ -146,7 +147,7 @@ inline void finish_saving(batch_record& b) noexcept {
 /// In the child, whose locks are free: nothing waits for threads that are gone.
 inline void mend_after_fork() noexcept {
     transit::forget_others();
-    bool const saved = page_saver::forget_others();
+    bool const saved = page_saver::forget_others(), in_transit = telling::left_some();
     forget_hazards_of_others();
     forget_readers_of_others();
     running_recipes.forget_others();
@@ -167,6 +168,7 @@ inline void mend_after_fork() noexcept {
                 if (was_left(b, at_end)) abandon(b);
                 else if (saved) finish_saving(b);
             }
+            if (!over && in_transit) telling::forget_transits(b);
             auto const leave = [](lane& l) {
                 if (l.moving.load(std::memory_order_relaxed) & 1) l.moving.fetch_add(1, std::memory_order_relaxed);
                 thread_context const* const t = l.thread.load(std::memory_order_relaxed);
