@@ -392,6 +392,59 @@ TEST_SUITE("a child of a process with threads" * doctest::skip(TENURE_TSAN != 0)
         r.end_batch(idle);
     }
 
+    TEST_CASE("ends what is above batches of other threads: at once, unless something between them goes on") {
+        registry       r;
+        int            destroyed = 0;
+        batch_scope    above{r, {.limits = {.soft = 1'000'000}}};
+        batch_id const id    = above.id();
+        batch_id const inner = r.new_batch({}, id), between = r.new_batch({}, inner), common = r.new_batch();
+        static_cast<void>(above.make<counts_at_end>(&destroyed));
+        std::atomic<int> stage{0};
+        handle<int>      left;
+        std::thread      other([&] {
+            batch_scope job(tenure::below{above});
+            batch_scope nested;
+            left              = nested.make<int>(1);
+            auto const inside = r.enter(common);
+            stage             = 1;
+            while (stage == 1) std::this_thread::yield();
+        });
+        while (stage == 0) std::this_thread::yield();
+        int const how = in_a_child([&] {
+            above.end();
+            if (destroyed != 1 || r.status(id) != tenure::batch_status::done) ::_exit(1);
+            for (int i = 0; i < 100; ++i) {
+                batch_scope b{r, {.limits = {.soft = 1'000'000}}};
+                static_cast<void>(b.make<std::string>(std::size_t{50}, 'x'));
+            }
+            if (*left != 1) ::_exit(2);
+            static_cast<void>(r.snapshot());
+        });
+        CHECK(how == 0);
+        std::atomic<int> entered{0};
+        std::thread      within([&] {
+            auto const inside = r.enter(inner);
+            entered           = 1;
+            while (entered == 1) std::this_thread::yield();
+        });
+        while (entered == 0) std::this_thread::yield();
+        int const kept = in_a_child([&] {
+            {
+                auto const inside = r.enter(between);
+                if (*tenure::make<int>(2) != 2) ::_exit(1);
+            }
+            above.end();  // and so what is below it, but not `inner`, which that thread is in
+            if (destroyed != 0 || r.status(id) != tenure::batch_status::ending) ::_exit(2);
+        });
+        CHECK(kept == 0);
+        entered = stage = 2;
+        within.join();
+        other.join();
+        above.end();
+        CHECK(destroyed == 1);
+        r.end_batch(common);
+    }
+
     TEST_CASE("runs what waited for the registry's thread, which it has not") {
         struct slow {
             std::atomic<int>*  at;

@@ -138,6 +138,30 @@ inline void abandon(batch_record& b) noexcept {
     b.guard.store(b.guard.load(std::memory_order_relaxed) ? &gone_thread : nullptr, std::memory_order_relaxed);
 }
 
+/// Those above what is over here can end without it, unless something between goes on: that is charged to them, and
+/// ends with them. What the abandoned are charged stays so. Who had ended before stays as it is, too, for to free
+/// it now would be to run destructors in fork().
+inline void let_parents_go(registry_core& r) noexcept {
+    auto const is_of = [&](batch_record const& b) {
+        return b.registry.load(std::memory_order_relaxed) == &r && b.id.load(std::memory_order_relaxed);
+    };
+    for_records([&](batch_record& b) {
+        if (!is_of(b) || b.abandoned || b.state.load(std::memory_order_relaxed) & batch_flags::done) return;
+        batch_record* up = b.parent.load(std::memory_order_relaxed);
+        for (; up && up->abandoned; up = up->parent.load(std::memory_order_relaxed)) up->needed = true;
+    });
+    for_records([&](batch_record& b) {
+        if (!is_of(b) || !b.abandoned || b.needed) return;
+        if (b.limited != &b) b.limited = nullptr;
+        constexpr std::uint64_t stays = batch_flags::ended | batch_flags::done | batch_flags::retained;
+        batch_record* const     up    = b.holds_parent ? b.parent.load(std::memory_order_relaxed) : nullptr;
+        if (!up || up->abandoned || up->state.load(std::memory_order_relaxed) & stays) return;
+        up->state.fetch_sub(1, std::memory_order_relaxed);
+        b.holds_parent = false;
+        b.parent.store(r.root, std::memory_order_relaxed);
+    });
+}
+
 /// What a thread was noting that wrote to memory under a checkpoint.
 inline void finish_saving(batch_record& b) noexcept {
     for (undo_point* c = b.undo; c; c = c->below)
@@ -178,6 +202,7 @@ inline void mend_after_fork() noexcept {
             leave(b.primary);
             for (lane* l = b.lanes; l; l = l->next) leave(*l);
         });
+        let_parents_go(r);
     });
 }
 
