@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -14,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -27,6 +29,7 @@
 
 #include <doctest/doctest.h>
 
+#include <tenure/asio/supervisor.hpp>
 #include <tenure/store/dedup.hpp>
 #include <tenure/store/durable_mmap.hpp>
 #include <tenure/store/heap.hpp>
@@ -580,6 +583,28 @@ TEST_SUITE("a child of a process with threads" * doctest::skip(TENURE_TSAN != 0)
         CHECK(!one.alive());
         CHECK(store->usage().blocks == 0);
         r.end_batch(from);
+    }
+
+    TEST_CASE("ends a supervisor whose thread was just at a batch, and has one of its own") {
+        registry                          r;
+        std::optional<tenure::supervisor> watch(std::in_place, r);
+        gate                              at_stop;
+        at_stop.closed = true;
+        batch_scope              b{r, {.timeout = std::chrono::milliseconds(1)}};
+        std::stop_callback const stops(b.stop_token(), [&] { at_stop.pass(); });
+        at_stop.await();
+        int const how = in_a_child([&] {
+            watch.reset();
+            std::atomic<bool>        stopped{false};
+            registry                 fresh;
+            tenure::supervisor const own(fresh);
+            batch_scope              late{fresh, {.timeout = std::chrono::milliseconds(1)}};
+            std::stop_callback const tells(late.stop_token(), [&] { stopped = true; });
+            while (!stopped) std::this_thread::yield();
+        });
+        CHECK(how == 0);
+        at_stop.closed = false;
+        watch.reset();
     }
 
     TEST_CASE("uses adaptors of stores in memory, whatever the others were at there") {
