@@ -24,6 +24,7 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,9 +54,12 @@ bool in_child = false;
 
 /// It is killed after 20 s, or 60 where a sanitizer slows it down.
 void be_a_child() {
-    in_child = true;
+    in_child                   = true;
+    constexpr unsigned seconds = TENURE_SANITIZED ? 60 : 20;
     ::signal(SIGALRM, SIG_DFL);
-    ::alarm(TENURE_SANITIZED ? 60 : 20);
+    ::alarm(seconds);
+    ::rlimit const most{seconds, seconds};  // in a handler that blocks that signal
+    ::setrlimit(RLIMIT_CPU, &most);
 }
 
 /// A child's exit code: 0, or where it went wrong.
