@@ -666,7 +666,7 @@ TEST_SUITE("threads at one derived buffer") {
             // Who else has it: the recipe, and who runs it.
             auto const made_by = how_made(d);
             others_wait        = [&] {
-                std::scoped_lock const guard(made_by->mutex);
+                std::scoped_lock const guard(tenure::detail::running_recipes.mutex);
                 return made_by->running.use_count() == 2 + (n - 1);
             };
             // Nobody's is the last to go: ThreadSanitizer does not see how an exception counts who has it.

@@ -4,11 +4,18 @@
 // Children of fork(): what the one thread of a child may do while the parent's other threads were at work, and what
 // is refused. None of it hangs.
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <optional>
+#include <span>
+#include <stop_token>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -17,15 +24,22 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <doctest/doctest.h>
 
+#include <tenure/asio/supervisor.hpp>
+#include <tenure/store/dedup.hpp>
 #include <tenure/store/durable_mmap.hpp>
+#include <tenure/store/heap.hpp>
+#include <tenure/store/limited.hpp>
 #include <tenure/store/mmap.hpp>
+#include <tenure/store/tiered.hpp>
 #include <tenure/tenure.hpp>
 
+#include "stores/plain_store.hpp"
 #include "temporary.hpp"
 
 using tenure::batch_id;
@@ -40,9 +54,12 @@ bool in_child = false;
 
 /// It is killed after 20 s, or 60 where a sanitizer slows it down.
 void be_a_child() {
-    in_child = true;
+    in_child                   = true;
+    constexpr unsigned seconds = TENURE_SANITIZED ? 60 : 20;
     ::signal(SIGALRM, SIG_DFL);
-    ::alarm(TENURE_SANITIZED ? 60 : 20);
+    ::alarm(seconds);
+    ::rlimit const most{seconds, seconds};  // in a handler that blocks that signal
+    ::setrlimit(RLIMIT_CPU, &most);
 }
 
 /// A child's exit code: 0, or where it went wrong.
@@ -202,6 +219,61 @@ int in_a_child_from_a_destructor(::pid_t const& child, F f, G after) {
     return fate_of(child);
 }
 
+/// Holds up who comes while it is closed.
+struct gate {
+    std::atomic<bool> closed{false}, reached{false};
+
+    void pass() noexcept {
+        if (!closed) return;
+        reached = true;
+        while (closed) ::sched_yield();
+    }
+    void await() const {
+        while (!reached) std::this_thread::yield();
+    }
+};
+
+/// With a gate before each call that makes or frees blocks.
+class gated_store : public tenure::store_adaptor<tenure::heap_store> {
+public:
+    gated_store() : store_adaptor(std::make_shared<tenure::heap_store>()) {}
+
+    tenure::result<tenure::block> allocate(std::size_t bytes, std::size_t alignment) {
+        at_allocate.pass();
+        return store_adaptor::allocate(bytes, alignment);
+    }
+    tenure::result<void> deallocate(std::span<tenure::block const> many) noexcept {
+        at_deallocate.pass();
+        return store_adaptor::deallocate(many);
+    }
+
+    gate at_allocate, at_deallocate;
+};
+
+/// Which knows batches, with a gate before it hears whose a block is now.
+class gated_batched_store : public plain_store<{.batched = true}> {
+public:
+    tenure::result<void> transfer(std::span<tenure::block const> many, std::uint64_t batch) {
+        at_transfer.pass();
+        return plain_store::transfer(many, batch);
+    }
+
+    gate at_transfer;
+};
+
+/// Makes, writes, reads and frees a few blocks.
+template <class Store>
+bool use_store(Store& s) {
+    std::array<tenure::block, 3> many;
+    for (tenure::block& b : many) {
+        auto const               made = s.allocate(300, 8);
+        std::array<std::byte, 1> one{std::byte{7}};
+        if (!made || !s.write(b = *made, 0, one) || !s.read(b, 0, one) || one[0] != std::byte{7}) return false;
+    }
+    static_cast<void>(s.usage());
+    return s.deallocate(many).has_value();
+}
+
 }  // namespace
 
 #if TENURE_ASAN
@@ -327,6 +399,59 @@ TEST_SUITE("a child of a process with threads" * doctest::skip(TENURE_TSAN != 0)
         r.end_batch(idle);
     }
 
+    TEST_CASE("ends what is above batches of other threads: at once, unless something between them goes on") {
+        registry       r;
+        int            destroyed = 0;
+        batch_scope    above{r, {.limits = {.soft = 1'000'000}}};
+        batch_id const id    = above.id();
+        batch_id const inner = r.new_batch({}, id), between = r.new_batch({}, inner), common = r.new_batch();
+        static_cast<void>(above.make<counts_at_end>(&destroyed));
+        std::atomic<int> stage{0};
+        handle<int>      left;
+        std::thread      other([&] {
+            batch_scope job(tenure::below{above});
+            batch_scope nested;
+            left              = nested.make<int>(1);
+            auto const inside = r.enter(common);
+            stage             = 1;
+            while (stage == 1) std::this_thread::yield();
+        });
+        while (stage == 0) std::this_thread::yield();
+        int const how = in_a_child([&] {
+            above.end();
+            if (destroyed != 1 || r.status(id) != tenure::batch_status::done) ::_exit(1);
+            for (int i = 0; i < 100; ++i) {
+                batch_scope b{r, {.limits = {.soft = 1'000'000}}};
+                static_cast<void>(b.make<std::string>(std::size_t{50}, 'x'));
+            }
+            if (*left != 1) ::_exit(2);
+            static_cast<void>(r.snapshot());
+        });
+        CHECK(how == 0);
+        std::atomic<int> entered{0};
+        std::thread      within([&] {
+            auto const inside = r.enter(inner);
+            entered           = 1;
+            while (entered == 1) std::this_thread::yield();
+        });
+        while (entered == 0) std::this_thread::yield();
+        int const kept = in_a_child([&] {
+            {
+                auto const inside = r.enter(between);
+                if (*tenure::make<int>(2) != 2) ::_exit(1);
+            }
+            above.end();  // and so what is below it, but not `inner`, which that thread is in
+            if (destroyed != 0 || r.status(id) != tenure::batch_status::ending) ::_exit(2);
+        });
+        CHECK(kept == 0);
+        entered = stage = 2;
+        within.join();
+        other.join();
+        above.end();
+        CHECK(destroyed == 1);
+        r.end_batch(common);
+    }
+
     TEST_CASE("runs what waited for the registry's thread, which it has not") {
         struct slow {
             std::atomic<int>*  at;
@@ -361,6 +486,203 @@ TEST_SUITE("a child of a process with threads" * doctest::skip(TENURE_TSAN != 0)
         go = true;
         r.drain();
         CHECK(ended == 1);
+    }
+
+    TEST_CASE("runs a recipe anew that another thread was at, and is not run twice where it forks itself") {
+        registry          r;
+        batch_scope       b{r};
+        std::atomic<bool> reached{false}, go{false};
+        auto const        seven       = tenure::make_derived<int>(10, [&](std::span<int> out) {
+            reached = true;
+            while (!go) ::sched_yield();
+            std::ranges::fill(out, 7);
+        });
+        auto const        reads_seven = [&] {
+            int one[1]{};
+            seven.read(0, one);
+            return one[0] == 7;
+        };
+        std::thread other([&] { CHECK(reads_seven()); });
+        while (!reached) std::this_thread::yield();
+        int const how = in_a_child([&] {
+            go = true;
+            if (!reads_seven()) ::_exit(1);
+            tenure::evict(seven);
+            if (!reads_seven()) ::_exit(2);
+        });
+        CHECK(how == 0);
+        go = true;
+        other.join();
+
+        ::pid_t    child  = -1;
+        auto const forked = tenure::make_derived<int>(10, [&](std::span<int> out) {
+            child = ::fork();
+            if (child == 0) be_a_child();
+            std::ranges::fill(out, 8);
+        });
+        int        one[1]{};
+        CHECK(in_a_child_from_a_destructor(
+                  child, [&] { forked.read(0, one); }, [&] { ::_exit(one[0] == 8 ? 0 : 1); }) == 0);
+        CHECK(one[0] == 8);
+    }
+
+    TEST_CASE("writes under a checkpoint where another thread was just writing, and goes back to it") {
+        using bytes = std::array<char, std::size_t{4} << 20>;
+        registry    r;
+        batch_scope b{r};
+        bytes&      all = *b.make<bytes>();
+        all.fill('a');
+        constexpr std::size_t page = 4096;
+        for (int i = 0; i < 20; ++i) {
+            b.checkpoint();
+            std::atomic<bool> started{false};
+            std::thread       other([&] {
+                started = true;
+                for (std::size_t k = 0; k < all.size(); k += page) all[k] = 'b';
+            });
+            while (!started) std::this_thread::yield();
+            int const how = in_a_child([&] {
+                for (std::size_t k = 0; k < all.size(); k += page) all[k] = 'c';
+                b.rollback();
+                if (std::ranges::count(all, 'a') != std::ranges::ssize(all)) ::_exit(1);
+            });
+            other.join();
+            b.rollback();
+            CAPTURE(i);
+            REQUIRE(how == 0);
+            REQUIRE(std::ranges::count(all, 'a') == std::ranges::ssize(all));
+        }
+    }
+
+    TEST_CASE(
+        "evicts and gives on a buffer that another thread was just giving it, in a store that knows batches") {
+        registry       r;
+        auto const     store = std::make_shared<gated_batched_store>();
+        batch_id const from  = r.new_batch();
+        batch_scope    mine{r};
+        auto const     make = [&] {
+            auto const inside = r.enter(from);
+            return tenure::make_buffer<int>(10, store);
+        };
+        auto const one = make(), two = make();
+        store->at_transfer.closed = true;
+        std::thread first([&] { r.transfer_ownership(one, mine.id()); });
+        store->at_transfer.await();
+        store->at_transfer.reached = false;
+        std::thread second([&] { r.transfer_ownership(two, mine.id()); });
+        store->at_transfer.await();
+        int const how = in_a_child([&] {
+            store->at_transfer.closed = false;
+            tenure::evict(one);
+            batch_id const other = r.new_batch();
+            r.transfer_ownership(two, other);
+            r.end_batch(other);
+            if (r.status(other) != tenure::batch_status::done || two.alive()) ::_exit(1);
+        });
+        CHECK(how == 0);
+        store->at_transfer.closed = false;
+        first.join();
+        second.join();
+        mine.end();
+        CHECK(!one.alive());
+        CHECK(store->usage().blocks == 0);
+        r.end_batch(from);
+    }
+
+    TEST_CASE("ends a supervisor whose thread was just at a batch, and has one of its own") {
+        registry                          r;
+        std::optional<tenure::supervisor> watch(std::in_place, r);
+        gate                              at_stop;
+        at_stop.closed = true;
+        batch_scope              b{r, {.timeout = std::chrono::milliseconds(1)}};
+        std::stop_callback const stops(b.stop_token(), [&] { at_stop.pass(); });
+        at_stop.await();
+        int const how = in_a_child([&] {
+            watch.reset();
+            std::atomic<bool>        stopped{false};
+            registry                 fresh;
+            tenure::supervisor const own(fresh);
+            batch_scope              late{fresh, {.timeout = std::chrono::milliseconds(1)}};
+            std::stop_callback const tells(late.stop_token(), [&] { stopped = true; });
+            while (!stopped) std::this_thread::yield();
+        });
+        CHECK(how == 0);
+        at_stop.closed = false;
+        watch.reset();
+    }
+
+    TEST_CASE("uses adaptors of stores in memory, whatever the others were at there") {
+        using tenure::heap_store;
+        auto const                                   heap = std::make_shared<heap_store>();
+        tenure::limited_store<heap_store>            limited(heap, {1'000'000, 1'000});
+        tenure::dedup_store<heap_store>              dedup(heap);
+        tenure::tiered_store<heap_store, heap_store> tiered(heap, heap, {.fast_bytes = 2'000});
+        std::atomic<bool>                            over{false};
+        auto const                                   use_them = [&] {
+            while (!over) {
+                CHECK(use_store(limited));
+                CHECK(use_store(dedup));
+                CHECK(use_store(tiered));
+            }
+        };
+        std::thread first(use_them), second(use_them);
+        for (int i = 0; i < (TENURE_SANITIZED ? 40 : 250); ++i) {
+            int const how = in_a_child([&] {
+                for (int k = 0; k < 3; ++k)
+                    if (!use_store(limited) || !use_store(dedup) || !use_store(tiered)) ::_exit(1);
+            });
+            CAPTURE(i);
+            CHECK(how == 0);
+        }
+        over = true;
+        first.join();
+        second.join();
+    }
+
+    TEST_CASE("is told of a block that another thread was moving from tier to tier, and goes on with others") {
+        auto const                                     fast = std::make_shared<gated_store>();
+        auto const                                     slow = std::make_shared<gated_store>();
+        tenure::tiered_store<gated_store, gated_store> store(fast, slow, {.fast_bytes = 1'000});
+        tenure::block const                            moved = store.allocate(600, 8).value();
+        std::array<std::byte, 1>                       one{std::byte{7}};
+        REQUIRE(store.write(moved, 0, one).has_value());
+        slow->at_allocate.closed = true;
+        std::thread other([&] { CHECK(store.allocate(600, 8).has_value()); });
+        slow->at_allocate.await();
+        int const how = in_a_child([&] {
+            slow->at_allocate.closed = false;
+            auto const read          = store.read(moved, 0, one);
+            if (read || read.error() != errc::forked) ::_exit(1);
+            if (!use_store(store) || !store.deallocate({&moved, 1})) ::_exit(2);
+        });
+        CHECK(how == 0);
+        slow->at_allocate.closed = false;
+        other.join();
+        one = {};
+        CHECK(store.read(moved, 0, one).has_value());
+        CHECK(one[0] == std::byte{7});
+    }
+
+    TEST_CASE("frees blocks where another thread was just gathering its own, on a stack that is used anew") {
+        auto const                                            fast = std::make_shared<gated_store>();
+        auto const                                            slow = std::make_shared<tenure::heap_store>();
+        tenure::tiered_store<gated_store, tenure::heap_store> store(fast, slow);
+        tenure::block const                                   b = store.allocate(100, 8).value();
+        fast->at_deallocate.closed                              = true;
+        std::thread other([&] { CHECK(store.deallocate({&b, 1}).has_value()); });
+        fast->at_deallocate.await();
+        int const how = in_a_child([&] {
+            fast->at_deallocate.closed = false;
+            std::thread([&] {
+                std::array<char volatile, 30'000> stack;
+                for (auto& c : stack) c = '!';
+                if (!use_store(store)) ::_exit(1);
+            }).join();
+            if (!use_store(store)) ::_exit(2);
+        });
+        CHECK(how == 0);
+        fast->at_deallocate.closed = false;
+        other.join();
     }
 }
 

@@ -14,6 +14,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <tenure/detail/fork_list.hpp>
 #include <tenure/registry.hpp>
 
 namespace tenure {
@@ -41,6 +42,9 @@ public:
         timer_.cancel();
     }
 
+    /// For ever: in a forked child, where a thread of the parent may have been at it.
+    void stay() noexcept { self_ = shared_from_this(); }
+
 private:
     void act(bool by_post) {
         std::scoped_lock const guard(acting_);
@@ -63,6 +67,8 @@ private:
     bool                      stopped_ = false;
     std::mutex                posting_;  ///< of `posted_`, for a moment
     bool                      posted_ = false;
+
+    std::shared_ptr<deadline_timer> self_;
 };
 
 }  // namespace detail
@@ -86,8 +92,14 @@ public:
         of.watch_deadlines(timer_);
     }
 
-    /// From then on expiry is noticed as without one. Returns when nothing of it runs any more.
+    /// From then on expiry is noticed as without one. Returns when nothing of it runs any more: at once in a child
+    /// of the process that made it, which leaves all of it as it is.
     ~supervisor() {
+        if (made_.in_child()) {
+            timer_->stay();
+            [[maybe_unused]] auto* const parents = own_.release();
+            return;
+        }
         registry_.watch_deadlines(nullptr);
         timer_->stop();
     }
@@ -110,6 +122,7 @@ private:
     };
 
     registry&                               registry_;
+    detail::fork_mark const                 made_;
     std::unique_ptr<own_thread>             own_;
     std::shared_ptr<detail::deadline_timer> timer_;
 };

@@ -315,6 +315,7 @@ struct batch_record {
     std::atomic<thread_context*> undoer{nullptr};  ///< who made it so; or who calls destructors at its end
     std::atomic<bool> undo_calls_out{false};  ///< that thread runs code of the user's, or waits for others that do
     bool              abandoned = false;      ///< in a forked child: another thread was at it, see forking.hpp
+    bool              needed    = false;      ///< and something below it goes on
     int               unwound   = no_unwinding;  ///< more exceptions than this, and its guard rolls back
     // Of one that is `limited` by itself, which a timeout makes it.
     std::atomic<std::uint64_t> deadline{0};  ///< its own or that of one above, whichever is first; 0: none

@@ -122,12 +122,12 @@ inline void run_recipe(registry_core& r, raw_handle h, recipe& how) {
     std::shared_ptr<recipe_run> run;
     bool                        mine = false;
     {
-        std::scoped_lock const guard(how.mutex);
+        std::scoped_lock const guard(running_recipes.mutex);
         if (is_alive(h) && static_cast<buffer_record const*>(h.pointer)->is_here()) return;
         if (how.running && how.running->by == &this_thread)
             throw error(errc::evicted, "a recipe that reads what it makes");
         mine = !how.running;
-        if (mine) how.running = std::make_shared<recipe_run>();
+        if (mine) running_recipes.begin(how.running);
         run = how.running;
     }
     if (mine) {
@@ -137,8 +137,8 @@ inline void run_recipe(registry_core& r, raw_handle h, recipe& how) {
         } catch (...) {
             run->failure = std::current_exception();
         }
-        std::scoped_lock const guard(how.mutex);
-        how.running.reset();
+        std::scoped_lock const guard(running_recipes.mutex);
+        running_recipes.end(*run);
         run->done.store(1, std::memory_order_release);
         run->done.notify_all();
     } else {

@@ -22,7 +22,9 @@ namespace tenure::detail {
 struct fork_node {
     void (*lock)(void*) noexcept;
     void (*unlock)(void*) noexcept;
-    void*      self;
+    void* self;
+    void (*mend)(void*) noexcept;  ///< or null
+    void*      owner;
     fork_node* newer = nullptr;
     fork_node* older = nullptr;
 };
@@ -56,6 +58,8 @@ inline void after_fork() noexcept {
 inline void after_fork_in_child() noexcept {
     forks.forks.fetch_add(1, std::memory_order_relaxed);
     after_fork();
+    for (fork_node const* n = forks.newest; n; n = n->older)
+        if (n->mend) n->mend(n->owner);
     if (auto* const f = forks.mend_core.load(std::memory_order_acquire)) f();
 }
 
@@ -66,11 +70,13 @@ TENURE_COLD inline void install_fork_handlers() noexcept {
     forks.installed.store(true, std::memory_order_relaxed);
 }
 
-/// Puts an object's locks into the list for as long as it lives.
+/// Puts an object's locks into the list for as long as it lives. In a child, `mend(owner)` is called once all locks
+/// are free and before it does anything else: what belongs to another thread then never goes on.
 class fork_entry {
 public:
-    fork_entry(void* self, void (*lock)(void*) noexcept, void (*unlock)(void*) noexcept) noexcept
-        : node_{lock, unlock, self} {
+    fork_entry(void* self, void (*lock)(void*) noexcept, void (*unlock)(void*) noexcept, void* owner = nullptr,
+               void (*mend)(void*) noexcept = nullptr) noexcept
+        : node_{lock, unlock, self, mend, owner} {
         std::scoped_lock const guard(forks.mutex);
         install_fork_handlers();
         node_.older = forks.newest;
@@ -90,11 +96,24 @@ private:
 };
 
 /// A mutex of something that a child may go on using. It must not be made while another lock of the library is
-/// held.
+/// held. Where one is held while another is taken, it has to be the newer.
 class fork_mutex : public std::mutex {
-    fork_entry entry_{static_cast<std::mutex*>(this), [](void* m) noexcept { static_cast<std::mutex*>(m)->lock(); },
-                      [](void* m) noexcept { static_cast<std::mutex*>(m)->unlock(); }};
+public:
+    /// `owner` and `mend` as for a fork_entry.
+    explicit fork_mutex(void* owner = nullptr, void (*mend)(void*) noexcept = nullptr) noexcept
+        : entry_(
+              static_cast<std::mutex*>(this), [](void* m) noexcept { static_cast<std::mutex*>(m)->lock(); },
+              [](void* m) noexcept { static_cast<std::mutex*>(m)->unlock(); }, owner, mend) {}
+
+private:
+    fork_entry entry_;
 };
+
+/// Names a thread for as long as it lives: so in the child of a fork(), and while that mends, the one that forked.
+inline void const* this_threads_name() noexcept {
+    static constinit thread_local char one = 0;
+    return &one;
+}
 
 /// Whose file, connection or device it is: that of the process that made it. Costs a load and a compare to ask.
 class fork_mark {

@@ -18,8 +18,11 @@
 #include <tenure/detail/opening.hpp>
 #include <tenure/detail/process.hpp>
 #include <tenure/detail/read_section.hpp>
+#include <tenure/detail/recipe_runs.hpp>
 #include <tenure/detail/saved_area.hpp>
+#include <tenure/detail/telling.hpp>
 #include <tenure/detail/transit.hpp>
+#include <tenure/detail/undo_point.hpp>
 
 namespace tenure::detail {
 
@@ -66,9 +69,11 @@ struct core_locks {
         for_supplies([](supply& s) { s.slabs.for_units_in_use([](unit& u) { u.lock.lock(); }); });
         for_records([](batch_record& b) { b.lock.lock(); });
         lapses.lock_for_fork();
+        running_recipes.mutex.lock();
     }
 
     static void unlock() noexcept {
+        running_recipes.mutex.unlock();
         lapses.unlock_after_fork();
         for_records([](batch_record& b) { b.lock.unlock(); });
         for_supplies([](supply& s) { s.slabs.for_units_in_use([](unit& u) { u.lock.unlock(); }); });
@@ -133,14 +138,45 @@ inline void abandon(batch_record& b) noexcept {
     b.guard.store(b.guard.load(std::memory_order_relaxed) ? &gone_thread : nullptr, std::memory_order_relaxed);
 }
 
+/// Those above what is over here can end without it, unless something between goes on: that is charged to them, and
+/// ends with them. What the abandoned are charged stays so. Who had ended before stays as it is, too, for to free
+/// it now would be to run destructors in fork().
+inline void let_parents_go(registry_core& r) noexcept {
+    auto const is_of = [&](batch_record const& b) {
+        return b.registry.load(std::memory_order_relaxed) == &r && b.id.load(std::memory_order_relaxed);
+    };
+    for_records([&](batch_record& b) {
+        if (!is_of(b) || b.abandoned || b.state.load(std::memory_order_relaxed) & batch_flags::done) return;
+        batch_record* up = b.parent.load(std::memory_order_relaxed);
+        for (; up && up->abandoned; up = up->parent.load(std::memory_order_relaxed)) up->needed = true;
+    });
+    for_records([&](batch_record& b) {
+        if (!is_of(b) || !b.abandoned || b.needed) return;
+        if (b.limited != &b) b.limited = nullptr;
+        constexpr std::uint64_t stays = batch_flags::ended | batch_flags::done | batch_flags::retained;
+        batch_record* const     up    = b.holds_parent ? b.parent.load(std::memory_order_relaxed) : nullptr;
+        if (!up || up->abandoned || up->state.load(std::memory_order_relaxed) & stays) return;
+        up->state.fetch_sub(1, std::memory_order_relaxed);
+        b.holds_parent = false;
+        b.parent.store(r.root, std::memory_order_relaxed);
+    });
+}
+
+/// What a thread was noting that wrote to memory under a checkpoint.
+inline void finish_saving(batch_record& b) noexcept {
+    for (undo_point* c = b.undo; c; c = c->below)
+        for (saved_area& x : c->areas) page_saver::finish(x);
+}
+
 /// In the child, whose locks are free: nothing waits for threads that are gone.
 inline void mend_after_fork() noexcept {
     transit::forget_others();
-    page_saver::forget_others();
+    bool const saved = page_saver::forget_others(), in_transit = telling::left_some();
     forget_hazards_of_others();
     forget_readers_of_others();
+    running_recipes.forget_others();
     process.threads.store(this_thread.counted, std::memory_order_relaxed);
-    core_locks::for_registries([](registry_core& r) {
+    core_locks::for_registries([&](registry_core& r) {
         batch_record const* const mine   = this_thread.reclaiming;
         bool const                own    = mine && mine->registry.load(std::memory_order_relaxed) == &r;
         batch_record const* const at_end = r.background.lose_thread(own ? mine : nullptr);
@@ -152,7 +188,11 @@ inline void mend_after_fork() noexcept {
         for_records([&](batch_record& b) {
             if (b.registry.load(std::memory_order_relaxed) != &r || !b.id.load(std::memory_order_relaxed)) return;
             bool const over = b.state.load(std::memory_order_relaxed) & batch_flags::done;
-            if (!over && !is_root(b) && was_left(b, at_end)) abandon(b);
+            if (!over && !is_root(b)) {
+                if (was_left(b, at_end)) abandon(b);
+                else if (saved) finish_saving(b);
+            }
+            if (!over && in_transit) telling::forget_transits(b);
             auto const leave = [](lane& l) {
                 if (l.moving.load(std::memory_order_relaxed) & 1) l.moving.fetch_add(1, std::memory_order_relaxed);
                 thread_context const* const t = l.thread.load(std::memory_order_relaxed);
@@ -162,6 +202,7 @@ inline void mend_after_fork() noexcept {
             leave(b.primary);
             for (lane* l = b.lanes; l; l = l->next) leave(*l);
         });
+        let_parents_go(r);
     });
 }
 

@@ -10,6 +10,7 @@
 #include <new>
 #include <span>
 
+#include <tenure/detail/fork_list.hpp>
 #include <tenure/store/concept.hpp>
 
 namespace tenure::detail {
@@ -85,6 +86,9 @@ public:
         array         space_;
         std::size_t   begin_ = 0, size_ = 0;
         range*        next_ = nullptr;
+        void const*   by_   = this_threads_name();
+
+        friend gather_space;
     };
 
 private:
@@ -98,10 +102,18 @@ private:
         }
     }
 
-    std::mutex  lock_;
+    /// In a forked child, where ranges of other threads are on stacks that new ones may get.
+    static void forget_others(void* self) noexcept {
+        range** at = &static_cast<gather_space*>(self)->taken_;
+        while (range* const r = *at)
+            if (r->by_ == this_threads_name()) at = &r->next_;
+            else *at = r->next_;
+    }
+
     array       space_;
     std::size_t size_  = 0;
     range*      taken_ = nullptr;  ///< first those in older arrays, then by where they begin
+    fork_mutex  lock_{this, &forget_others};
 };
 
 }  // namespace tenure::detail

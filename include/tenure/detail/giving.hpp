@@ -122,7 +122,7 @@ public:
                 }
                 if (!move_buffer(*b)) return false;
                 if (!b->lent()) bytes += b->where.bytes;
-                b->set_in_transit(telling::concerns(*b));
+                b->set_in_transit(stores_.concerns(*b));
                 buffer = *b;
             }
             guard.give_to(to_);

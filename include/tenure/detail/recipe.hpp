@@ -5,23 +5,15 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include <tenure/detail/buffer_moves.hpp>
 #include <tenure/detail/owners.hpp>
+#include <tenure/detail/recipe_runs.hpp>
 
 namespace tenure::detail {
-
-/// A recipe is run by one thread at a time; whoever else wants the buffer waits for that, and gets the same answer.
-struct recipe_run {
-    std::atomic<int>            done{0};
-    std::exception_ptr          failure;  ///< to be read when done
-    thread_context const* const by = &this_thread;
-};
 
 /// How a buffer is made from others, for as long as the buffer lives. It has a share in each of its inputs, which
 /// so are there when they are needed, whatever becomes of the batches that had them.
@@ -62,8 +54,7 @@ struct alignas(16) recipe {
     std::atomic<std::uint32_t> used_by{0};     ///< buffers that are here and were made from its buffer
     bool                       counted = false;  ///< in `used_by` of its inputs; under its buffer's lock
 
-    std::mutex                  mutex;
-    std::shared_ptr<recipe_run> running;  ///< now
+    std::shared_ptr<recipe_run> running;  ///< now; under the lock of all runs
 };
 
 inline void drop_recipe(recipe& r) noexcept { r.drop(); }

@@ -143,8 +143,15 @@ public:
         while (inside.load() > 0) ::sched_yield();
     }
 
-    /// In a forked child: threads that were in the handler are gone.
-    static void forget_others() noexcept { inside.store(0); }
+    /// In a forked child: threads that were in the handler are gone. True: there were some, and pages that they
+    /// were copying wait for finish().
+    static bool forget_others() noexcept { return inside.exchange(0) > 0; }
+
+    /// Pages that were just being copied are as they were, and read-only.
+    static void finish(saved_area& x) noexcept {
+        for (std::size_t i = 0; x.pages && i < x.page_count(); ++i)
+            if (x.state(i) == page_state::saving) x.save_now(i);
+    }
 
 private:
     inline static constinit std::atomic<std::size_t> inside{0};
@@ -191,10 +198,8 @@ private:
         while (hi < limit && (x.state(hi) == page_state::saved || claim(x, hi))) ++hi;
         while (lo > begin && (x.state(lo - 1) == page_state::saved || claim(x, lo - 1))) --lo;
         for (std::size_t k = lo; k < hi; ++k)
-            if (x.state(k) == page_state::saving) copy_raw(x.copy_of(k), x.page(k), page_bytes());
-        bool const opened = open(x, lo, hi);
-        for (std::size_t k = lo; k < hi; ++k) x.pages[k].store(page_state::saved, std::memory_order_release);
-        if (!opened) return false;
+            if (x.state(k) == page_state::saving) x.save_now(k);
+        if (!open(x, lo, hi)) return false;  // before that, nobody has written to what is not noted as saved
         std::atomic_ref(x.cuts).fetch_add(1, std::memory_order_relaxed);
         cut_mappings.fetch_add(1, std::memory_order_relaxed);
         return true;

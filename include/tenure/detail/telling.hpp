@@ -3,9 +3,12 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include <tenure/detail/buffer_record.hpp>
@@ -26,12 +29,16 @@ public:
     telling(batch_record& from, batch_record& to) noexcept : from_(from), to_(to) {}
     ~telling() {
         for (part& p : parts_) tell(p);
+        if (counted_) under_way.fetch_sub(1, std::memory_order_relaxed);
     }
     telling(telling const&)            = delete;
     telling& operator=(telling const&) = delete;
 
-    static bool concerns(buffer_record const& b) noexcept {
-        return !b.lent() && b.from->store.capabilities().batched;
+    /// To be asked under the buffer's lock, before it is in transit.
+    bool concerns(buffer_record const& b) noexcept {
+        if (b.lent() || !b.from->store.capabilities().batched) return false;
+        if (!std::exchange(counted_, true)) under_way.fetch_add(1, std::memory_order_relaxed);
+        return true;
     }
 
     void add(raw_handle h, buffer_record const& b) noexcept {
@@ -45,7 +52,16 @@ public:
         }
     }
 
+    /// In a forked child: whether other threads may have left something in transit. Its batches stay held by them,
+    /// so it does not matter what the store has heard.
+    static bool left_some() noexcept { return under_way.load(std::memory_order_relaxed) > 0; }
+    static void forget_transits(batch_record& b) noexcept {
+        for (entry* e = b.first_buffer; e; e = e->next) buffer_behind(e).set_in_transit(false);
+    }
+
 private:
+    inline static constinit std::atomic<std::uint32_t> under_way{0};
+
     struct part {
         supply*                 in;
         std::vector<raw_handle> handles;
@@ -83,6 +99,7 @@ private:
     batch_record&     from_;
     batch_record&     to_;
     std::vector<part> parts_;
+    bool              counted_ = false;  ///< among those under way
 };
 
 }  // namespace tenure::detail

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include <tenure/detail/block_ledger.hpp>
-#include <tenure/detail/spin_lock.hpp>
+#include <tenure/detail/fork_list.hpp>
 #include <tenure/store/adaptor.hpp>
 
 namespace tenure {
@@ -102,11 +102,11 @@ private:
         blocks_ -= blocks;
     }
 
-    store_limits const        limits_;
-    mutable detail::spin_lock lock_;  ///< of these two, which must change together
-    std::size_t               bytes_  = 0;
-    std::size_t               blocks_ = 0;
-    detail::block_ledger      ledger_;
+    store_limits const         limits_;
+    mutable detail::fork_mutex lock_;  ///< of these two, which must change together
+    std::size_t                bytes_  = 0;
+    std::size_t                blocks_ = 0;
+    detail::block_ledger       ledger_;
 };
 
 static_assert(backing_store<limited_store<any_store>>);

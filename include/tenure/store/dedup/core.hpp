@@ -324,12 +324,12 @@ private:
     }
 
     dedup_upstream<Upstream, Hasher> const upstream_;
-    mutable fork_mutex                     lock_;  ///< of everything below that has no lock of its own
+    block_table<entry>                     table_;  ///< whose lock is taken with ours
+    gather_space                           gather_;
+    mutable fork_mutex                     lock_;  ///< of what has no lock of its own
     dedup_figures                          figures_;
     contents                               left_;
     hash_index<content>                    index_;
-    block_table<entry>                     table_;
-    gather_space                           gather_;
 };
 
 }  // namespace tenure::detail

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <span>
 #include <system_error>
@@ -42,7 +43,9 @@ public:
     ~tiered_core() {
         chain           all;
         std::error_code unheard;
-        table_.for_each([&](std::uint64_t, entry& e) { all.push(e); });
+        table_.for_each([&](std::uint64_t, entry& e) {
+            if (!e.lost) all.push(e);
+        });
         release(all, unheard);
     }
 
@@ -100,6 +103,7 @@ public:
         lock         guard(lock_);
         entry* const e = find_settled(b, guard);
         if (!e) return make_error_code(errc::no_such_block);
+        if (e->lost) return make_error_code(errc::forked);
         if (offset > e->bytes || bytes > e->bytes - offset) return make_error_code(errc::out_of_range);
         if (bytes == 0) return {};
         enter(*e, guard);
@@ -116,6 +120,7 @@ public:
         lock         guard(lock_);
         entry* const e = find_settled(b, guard);
         if (!e) return make_error_code(errc::no_such_block);
+        if (e->lost) return make_error_code(errc::forked);
         enter(*e, guard);
         ++e->pins;
         order_.remove(*e);
@@ -163,7 +168,7 @@ private:
     entry* find_settled(block b, lock& guard) {
         for (;;) {
             entry* const e = find(b);
-            if (!e || !e->moving) return e;
+            if (!e || !e->mover || e->lost) return e;
             settled_.wait(guard);
         }
     }
@@ -253,7 +258,7 @@ private:
 
     void begin_move(entry& e) noexcept {
         order_.remove(e);
-        e.moving = true;
+        e.mover = this_threads_name();
     }
 
     /// `before`: its bytes that are counted as in the fast tier.
@@ -264,10 +269,19 @@ private:
             if (e.live()) count(e, 1);
         }
         fast_bytes_ = fast_bytes_ - before + e.in_fast();
-        e.moving    = false;
+        e.mover     = nullptr;
         if (e.may_go()) order_.touch(e);
         settled_.notify_all();
         if (e.doomed && !e.busy()) bury(e, guard);
+    }
+
+    /// In a forked child. Nobody else has to be told: it is the only thread.
+    static void lose_others(void* self) noexcept {
+        auto& me = *static_cast<tiered_core*>(self);
+        new (&me.settled_) std::condition_variable;  // the end of the old one would wait for who waited there
+        me.table_.for_each([](std::uint64_t, entry& e) {
+            if (e.mover && e.mover != this_threads_name()) e.lost = true;
+        });
     }
 
     // --- freeing -------------------------------------------------------------------------------------------------
@@ -325,17 +339,17 @@ private:
     tier_pair<Fast, Slow> const tiers_;
     std::size_t const           fast_limit_;
 
-    mutable fork_mutex      lock_;  ///< of everything below that has no lock of its own
+    std::atomic<std::size_t> made_{0};  ///< entries in the table
+    block_table<entry>       table_;    ///< whose lock is taken with ours
+    gather_space             gather_;
+
+    mutable fork_mutex      lock_{this, &lose_others};  ///< of what has no lock of its own
     std::condition_variable settled_;
     std::size_t             fast_bytes_ = 0;  ///< in the fast tier, or about to be: homes and spares
     tier_figures            in_fast_, in_slow_;
     tiered_figures          figures_;
     use_order<entry>        order_;  ///< those that may be demoted
     chain                   left_;
-
-    std::atomic<std::size_t> made_{0};  ///< entries in the table
-    block_table<entry>       table_;
-    gather_space             gather_;
 };
 
 }  // namespace tenure::detail

@@ -10,12 +10,14 @@
 namespace tenure::detail {
 
 /// What a tiered_store knows of a block. Everything is read and changed under the store's lock, except that `home`
-/// and `spare` are the mover's while `moving`.
+/// and `spare` are the mover's while it has one.
 ///
 ///     making -> idle <-> used (by any number of calls)
 ///                 |  <-> moving (by one thread; who names the block waits for it, nobody else does)
 ///                 |
 ///              claimed, by a deallocate() -> gone, or idle again if the tier would not free it
+///
+/// In the child of a fork(), a block that another thread was moving is `lost`: in whichever tier, perhaps in none.
 ///
 /// A block that is deallocated while a thread moves it is `doomed`: dead for all, and the mover buries it. So is a
 /// block that is freed, but a tier keeps a copy of it: that one waits among the left for the next deallocate().
@@ -28,10 +30,11 @@ struct tiered_block {
     std::uint32_t users     = 0;  ///< calls that are at its bytes
     std::uint32_t pins      = 0;
     bool          fast      = false;  ///< home is in the fast tier
-    bool          moving    = false;
     bool          claimed   = false;  ///< also while it is made
     bool          doomed    = false;
     bool          ordered   = false;
+    bool          lost      = false;    ///< in a forked child: the thread that was moving it is not there
+    void const*   mover     = nullptr;  ///< the thread that moves it
     tiered_block* newer     = nullptr;  ///< of use_order
     tiered_block* older     = nullptr;
     tiered_block* next      = nullptr;  ///< in a batch that is being freed, or among the left
@@ -40,8 +43,8 @@ struct tiered_block {
     tiered_block(std::size_t size, std::size_t aligned) noexcept : bytes(size), alignment(aligned), claimed(true) {}
 
     bool        live() const noexcept { return !claimed && !doomed; }
-    bool        busy() const noexcept { return users != 0 || moving; }
-    bool        may_go() const noexcept { return fast && pins == 0 && !moving && live(); }
+    bool        busy() const noexcept { return users != 0 || mover; }
+    bool        may_go() const noexcept { return fast && pins == 0 && !mover && live(); }
     std::size_t in_fast() const noexcept { return (fast ? home.id : spare.id) ? bytes : 0; }
     std::size_t names() const noexcept { return std::size_t{home.id != 0} + std::size_t{spare.id != 0}; }
 };
