@@ -329,6 +329,20 @@ TEST_CASE("each error is told, and nothing happened") {
     CHECK(code(op::deallocate, pack(b.first, u(100), u(1))) == none);
     CHECK(code(op::deallocate, pack(b.first, u(100), u(~0ull))) == status(errc::limit_exceeded));
 
+    // Up to the largest number that there can be: what walks over them comes to an end.
+    for (auto const what : {op::deallocate, op::trim, op::transfer}) {
+        bytes const batch = what == op::transfer ? pack(u(2)) : bytes();
+        auto const  runs  = [&](bytes const& run) {
+            bytes all = batch;
+            all.insert(all.end(), run.begin(), run.end());
+            return code(what, all);
+        };
+        CHECK(runs(pack(u(~0ull - 9), u(100), u(5))) == none);
+        CHECK(runs(pack(u(~0ull - 9), u(100), u(9))) == none);
+        CHECK(runs(pack(u(~0ull - 2000), u(100), u(2000))) == none);
+        CHECK(runs(pack(u(~0ull), u(100), u(1))) == status(errc::limit_exceeded));
+    }
+
     // All or none.
     s.store->refuse_after = 5;
     CHECK(code(op::allocate, pack(u(3), u(8), u(8), u(10))) == status(errc::store_full));
@@ -965,6 +979,31 @@ TEST_CASE("a block is trimmed: what it lost is nobody's") {
     CHECK(s.put(frame(s.request, s.request - 1, op::trim)) == next::over);
     s.logic.end();
     guest.end();
+    check_nothing_left(*s.whose);
+}
+
+TEST_CASE("a trim is not refused for memory: the client has given the rest of the block to somebody") {
+    std::uint64_t const n = 1000;
+    std::uint64_t       needed;
+    {
+        script s;
+        s.allocate(1, 160, n);
+        needed = s.whose->own().used(resource::memory);
+    }
+    script     s(limits({{resource::memory, needed}}));
+    auto const b = s.allocate(1, 160, n);
+    CHECK(s.say(op::allocate, pack(u(2), u(8), u(8), u(1))).status == status(errc::limit_exceeded));
+    CHECK(s.say(op::trim, pack(b.first, u(101), u(n))).status == 0);
+    protocol::block_run last;
+    last.first = b.first + n - 1;
+    last.bytes = 101;
+    CHECK(s.write(last, 100, pattern(1)) == 0);
+    CHECK(s.read(last, 100, 1) == pattern(1));
+    CHECK(s.whose->own().used(resource::memory) > needed);  // it counts,
+    CHECK(s.whose->own().used(resource::memory) <= needed + 4 * 2 * n);
+    CHECK(s.say(op::end_batch, pack(u(1))).status == 0);
+    CHECK(s.say(op::allocate, pack(u(2), u(8), u(8), u(1))).status == 0);  // and comes back
+    s.logic.end();
     check_nothing_left(*s.whose);
 }
 
