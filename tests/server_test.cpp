@@ -597,6 +597,28 @@ TEST_CASE("what is shared by name") {
     }
 }
 
+TEST_CASE("what was opened and is gone costs nothing any more") {
+    script        a;
+    session_logic guest(a.common, a.admit(a.another("two")), 2, 1);
+    std::uint64_t number = 2;
+    auto const    say    = [&](op what, bytes const& body) {
+        a.put(frame(number, number - 1, what, body), &guest);
+        ++number;
+        return replies(sent(a.out)).at(0).status;
+    };
+    auto const used = [&] { return guest.whose()->own().used(resource::memory); };
+    for (int i = 0; i < 5000; ++i) {
+        auto const b = a.allocate(1, 8);
+        CHECK(a.say(op::share, pack(b.first, b.bytes, "x")).status == 0);
+        CHECK(say(op::open, pack("x")) == 0);
+        if (i == 0) CHECK(used() > 0);
+        CHECK(a.say(op::end_batch, pack(u(1))).status == 0);
+        if (i == 0) CHECK(say(op::read, pack(b.first, b.bytes, u(0), u(1))) == status(errc::no_such_block));
+        if (i == 0) CHECK(used() == 0);
+    }
+    CHECK(used() < 100'000);
+}
+
 TEST_CASE("a ticket is for one range, once") {
     script        s;
     auto const    b    = s.allocate(0, 100);
@@ -1036,6 +1058,17 @@ TEST_CASE("wrong tokens are looked at slowly, from one place and from all") {
     for (std::size_t i = 0; i < 3 * attempts::most_places; ++i) wait(("x" + std::to_string(i)).c_str(), 40s);
     CHECK(a.places() <= attempts::most_places);
 
+    // A place that had a right one does not wait for what others guess, and for its own guesses as before.
+    attempts b({3, 1}, {5, 2});
+    CHECK(b.begin("known", begin).count() == 0);
+    b.right("known");
+    for (int i = 0; i < 100; ++i) b.begin("place " + std::to_string(i), begin);
+    CHECK(b.begin("other", begin).count() != 0);
+    for (int i = 0; i < 3; ++i) CHECK(b.begin("known", begin).count() == 0);
+    CHECK(b.begin("known", begin).count() != 0);
+    for (int i = 0; i < 3; ++i) b.right("known");  // none of these was taken of all
+    CHECK(b.begin("other", begin).count() != 0);
+
     // No limit.
     attempts none({0, 0}, {0, 0});
     for (int i = 0; i < 1000; ++i) CHECK(none.begin("one", begin).count() == 0);
@@ -1051,9 +1084,38 @@ TEST_CASE("those who have not said who they are: so many, and a quarter from one
     CHECK(!v->enter("a"));
     CHECK(v->enter("d"));
     all.push_back(v->enter("d"));
-    CHECK(!v->enter("e"));
+    CHECK(!v->enter("a"));
     all.erase(all.begin());
     CHECK(v->enter("e"));
+    all.clear();
+    CHECK(v->count() == 0);
+}
+
+TEST_CASE("a few places do not keep others out who have not said who they are") {
+    auto const                                   v = std::make_shared<tenure::detail::visitors>(8);
+    std::vector<tenure::detail::visitors::visit> all;
+    std::vector<int>                             gone;
+    for (int i = 0; i < 8; ++i) {
+        all.push_back(v->enter(std::string(1, static_cast<char>('a' + i / 2))));
+        REQUIRE(all.back());
+        if (i != 1) all.back().when_evicted([&gone, i] { gone.push_back(i); });
+    }
+    auto const e = v->enter("e");
+    CHECK(e);
+    CHECK(v->enter("f"));              // and leaves
+    CHECK(gone == std::vector{0, 2});  // the oldest of the fullest places
+    CHECK(v->count() == 7);
+    CHECK(v->enter("e"));
+
+    // One that has to make room before it said how hears of it when it does.
+    for (char const* const place : {"g", "h", "i", "j"}) all.push_back(v->enter(place));
+    CHECK(v->count() == 8);
+    for (int i = 0; i < 40; ++i) all.push_back(v->enter("k" + std::to_string(i)));
+    for (auto const& one : all) CHECK(one);
+    CHECK(v->count() == 8);
+    bool heard = false;
+    all[1].when_evicted([&] { heard = true; });
+    CHECK(heard);
     all.clear();
     CHECK(v->count() == 0);
 }
@@ -1436,6 +1498,65 @@ TEST_CASE("who does not take the answers holds no more than the tenant's queue, 
     }
     all.clear();
     CHECK(s.eventually([&] { return queued() == 0; }));
+}
+
+TEST_CASE("a long request comes through though others fill the server's queue") {
+    tenure::server_options o;
+    o.tokens.add("ann", "hers");
+    o.tokens.add("bob", "his");
+    o.limits.queued_bytes = 1 << 20;
+    running<not_addressable>          s(o);
+    auto const                        at = s.unix_socket();
+    std::size_t const                 n  = 60'000;
+    std::vector<std::unique_ptr<raw>> all;
+    for (int i = 0; i < 6; ++i) {  // and takes no answers
+        auto& c = *all.emplace_back(std::make_unique<raw>(at));
+        c.greet({}, "hers");
+        auto const b = c.allocate(0, n);
+        for (int k = 0; k < 100; ++k) c.put(frame(c.request++, 1, op::read, pack(b.first, b.bytes, u(0), u(n))));
+    }
+    auto const queued = [&] { return s.server.status().figures[tenure::detail::index_of(resource::queued)].used; };
+    REQUIRE(s.eventually([&] { return queued() >= 1 << 20; }));
+    bytes runs;
+    while (runs.size() < 500'000) {
+        auto const one = pack(u(1), u(1), u(1));
+        runs.insert(runs.end(), one.begin(), one.end());
+    }
+    raw first(at), second(at);
+    CHECK(first.greet({}, "his").status == 0);
+    CHECK(second.greet({}, "his").status == 0);
+    for (int i = 0; i < 3; ++i) {
+        CHECK(first.say(op::deallocate, runs).status == status(errc::no_such_block));
+        CHECK(second.say(op::deallocate, runs).status == status(errc::no_such_block));
+    }
+    CHECK(queued() >= 1 << 20);
+}
+
+TEST_CASE("a session that the server keeps waiting does not end for its silence") {
+    tenure::server_options o;
+    o.lease               = 2s;  // as long as a busy machine may hold up the greetings here
+    o.limits.queued_bytes = 1;   // always full
+    running    s(o);
+    auto const at = s.unix_socket();
+    bytes      runs;
+    while (runs.size() < 500'000) {
+        auto const one = pack(u(1), u(1), u(1));
+        runs.insert(runs.end(), one.begin(), one.end());
+    }
+    raw slow(at), waits(at);
+    slow.greet();
+    waits.greet();
+    auto const f     = frame(slow.request, slow.request - 1, op::deallocate, runs);
+    auto const piece = [&](std::size_t i) { slow.put(std::span(f).subspan(i * 1000, 1000)); };
+    for (std::size_t i = 0; i < 10; ++i) piece(i);
+    std::this_thread::sleep_for(50ms);  // until it has the turn; else it is less of a test
+    waits.put(frame(waits.request, waits.request - 1, op::deallocate, runs));
+    for (std::size_t i = 10; i < 25; ++i) {
+        std::this_thread::sleep_for(200ms);
+        piece(i);
+    }
+    slow.cut();
+    CHECK(waits.answer().status == status(errc::no_such_block));
 }
 
 TEST_CASE("a session goes on where its connection was cut") {
