@@ -1758,6 +1758,8 @@ TEST_CASE("who gets in") {
         CHECK(!find("ann:secret"));
         CHECK(!find(""));
         CHECK(all.first() == "secret");
+        std::ofstream(path) << std::string((std::size_t{16} << 20) + 1, 'x');
+        check_throws(errc::limit_exceeded, {path, "too long"}, [&] { tenure::tokens::from_file(path); });
         std::ofstream(path) << "# nobody\n";
         check_throws(errc::access_denied, {path}, [&] { tenure::tokens::from_file(path); });
         check_throws(std::error_code(ENOENT, std::system_category()), {"/nowhere"},
@@ -1809,6 +1811,7 @@ public:
         auto ca = make("ca", "test authority", nullptr, nullptr);
         make("server", "localhost", ca.first.get(), ca.second.get());
         make("client", "worker 7", ca.first.get(), ca.second.get());
+        make("long", "worker 8", ca.first.get(), ca.second.get(), 5);
         auto other = make("other_ca", "somebody else", nullptr, nullptr);
         make("stranger", "worker 7", other.first.get(), other.second.get());
     }
@@ -1819,7 +1822,7 @@ private:
     using x509 = std::unique_ptr<::X509, decltype(&::X509_free)>;
     using pkey = std::unique_ptr<::EVP_PKEY, decltype(&::EVP_PKEY_free)>;
 
-    std::pair<x509, pkey> make(char const* file, char const* name, ::X509* issuer, ::EVP_PKEY* by) {
+    std::pair<x509, pkey> make(char const* file, char const* name, ::X509* issuer, ::EVP_PKEY* by, int units = 0) {
         pkey k(::EVP_EC_gen("P-256"), &::EVP_PKEY_free);
         x509 c(::X509_new(), &::X509_free);
         REQUIRE(k);
@@ -1831,6 +1834,10 @@ private:
         ::X509_set_pubkey(c.get(), k.get());
         ::X509_NAME_add_entry_by_txt(::X509_get_subject_name(c.get()), "CN", MBSTRING_ASC,
                                      reinterpret_cast<unsigned char const*>(name), -1, -1, 0);
+        std::string const unit(60, 'x');
+        for (int i = 0; i < units; ++i)
+            ::X509_NAME_add_entry_by_txt(::X509_get_subject_name(c.get()), "OU", MBSTRING_ASC,
+                                         reinterpret_cast<unsigned char const*>(unit.c_str()), -1, -1, 0);
         ::X509_set_issuer_name(c.get(), ::X509_get_subject_name(issuer ? issuer : c.get()));
         auto const extend = [&](int what, char const* value) {
             ::X509V3_CTX context;
@@ -1907,6 +1914,19 @@ TEST_CASE("TLS: who is who on both sides") {
                  [&] { tenure::tls_client(tenure::tls_files{c.pem("server"), c.key("server"), {}}); });
     ::chmod(c.key("server").c_str(), 0600);
 
+    // Who can write the authorities' file can let in whom they like; there must be one in it, and more may be.
+    ::chmod(c.pem("ca").c_str(), 0664);
+    check_throws(errc::access_denied, {c.pem("ca"), "chmod go-w"}, [&] { server(true); });
+    ::chmod(c.pem("ca").c_str(), 0644);
+    auto const both = (dir.path() / "both.pem").string();
+    for (std::string const& text : {std::string(), std::string("-----BEGIN CERTIFICATE-----\nnone\n")}) {
+        std::ofstream(both) << text;
+        ::chmod(both.c_str(), 0644);
+        CHECK_THROWS_AS(tenure::tls_server(tenure::tls_files{c.pem("server"), c.key("server"), both}),
+                        tenure::error);
+    }
+    std::ofstream(both) << std::ifstream(c.pem("other_ca")).rdbuf() << std::ifstream(c.pem("ca")).rdbuf();
+
     // A pipe that nobody writes to is refused, and not waited for.
     auto const pipe = (dir.path() / "pipe").string();
     REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
@@ -1936,6 +1956,7 @@ TEST_CASE("TLS: who is who on both sides") {
         return send(a, b, peer, 100'000);
     };
     CHECK(!attempt({c.pem("client"), c.key("client"), c.pem("ca")}, "localhost"));
+    CHECK(!attempt({c.pem("client"), c.key("client"), both}, "localhost"));
     // The host is another one, though the certificate is good; the authority is another one; there is no
     // certificate.
     CHECK(attempt({c.pem("client"), c.key("client"), c.pem("ca")}, "127.0.0.1") == errc::access_denied);
@@ -2004,6 +2025,16 @@ TEST_CASE("a client over TLS") {
     CHECK(s->usage() == tenure::store_usage{});
     CHECK(s->read(b, 0, out).error() == errc::no_such_block);
     CHECK(s->close());
+
+    // A long subject is named by its fingerprint.
+    auto const longer = with("long", "ca");
+    auto const all    = there.server.status().clients;
+    CHECK(std::any_of(all.begin(), all.end(), [](auto const& one) {
+        return one.tenant.starts_with("certificate sha256:") && one.tenant.size() == 12 + 7 + 64 &&
+               one.peer.find("sha256:") != std::string::npos && one.peer.size() < 120;
+    }));
+    CHECK(longer->close());
+    CHECK(there.eventually([&] { return there.server.status().clients.empty(); }));
 
     // Another host than the certificate's, an authority that is none, a client whom nobody knows; and without TLS.
     auto const refused = [](auto connects) {
