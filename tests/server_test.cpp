@@ -1120,6 +1120,59 @@ TEST_CASE("a few places do not keep others out who have not said who they are") 
     CHECK(v->count() == 0);
 }
 
+/// A hub of no sockets.
+std::shared_ptr<tenure::detail::hub> hub_of(boost::asio::io_context& io, tenure::server_options o) {
+    return std::make_shared<tenure::detail::hub>(
+        io.get_executor(), tenure::any_store(std::make_shared<tenure::heap_store>()), std::move(o));
+}
+
+TEST_CASE("strangers do not keep the users of this machine out, and each counts as one connection") {
+    boost::asio::io_context io;
+    tenure::server_options  o;
+    o.limits.visitors                              = 4;
+    o.limits.connections                           = 6;
+    auto const                                 hub = hub_of(io, o);
+    std::vector<tenure::detail::hub::entrance> all;
+    auto const                                 enter = [&](std::string const& place, bool local) {
+        tenure::detail::peer who;
+        who.place     = place;
+        who.local     = local;
+        auto       e  = hub->enter(who);
+        bool const in = static_cast<bool>(e.visit);
+        if (in) all.push_back(std::move(e));
+        return in;
+    };
+    for (char const* const place : {"a", "b", "c", "d"}) CHECK(enter(place, false));
+    CHECK(enter("user 1", true));
+    CHECK(hub->connections() == 5);
+    CHECK(enter("user 2", true));
+    CHECK(!enter("user 3", true));  // more connections than there may be
+    all[5].visit = {};              // it has said hello, and is there still
+    CHECK(!enter("user 3", true));
+    all.pop_back();
+    CHECK(enter("user 3", true));
+    all.clear();
+    CHECK(hub->connections() == 0);
+}
+
+TEST_CASE("a session that no connection ever took up ends, too") {
+    boost::asio::io_context io;
+    tenure::server_options  o;
+    o.lease        = 10ms;
+    auto const hub = hub_of(io, o);
+    {
+        tenure::detail::greeting said;
+        tenure::detail::peer     who;
+        who.local    = true;
+        auto const w = hub->hello(said, 1, who);
+        REQUIRE(w.has_value());
+        REQUIRE(w->session);
+    }
+    CHECK(hub->sessions().size() == 1);
+    io.run();
+    CHECK(hub->sessions().empty());
+}
+
 // ---- over sockets
 
 /// A server, and a thread or two that run it.
@@ -1498,6 +1551,21 @@ TEST_CASE("who does not take the answers holds no more than the tenant's queue, 
     }
     all.clear();
     CHECK(s.eventually([&] { return queued() == 0; }));
+}
+
+TEST_CASE("what a payload lands in counts for the tenant's queue, until it is written") {
+    running<not_addressable> s;
+    raw                      c(s.unix_socket());
+    c.greet();
+    auto const b      = c.allocate(0, 1 << 20);
+    auto const queued = [&] { return s.server.status().figures[tenure::detail::index_of(resource::queued)].used; };
+    auto const f = frame(c.request++, 1, op::write, pack(b.first, b.bytes, u(0), u(1 << 20)), pattern(1 << 20));
+    CHECK(queued() < 1 << 20);
+    c.put(std::span(f).first(200'000));
+    CHECK(s.eventually([&] { return queued() >= 1 << 20; }));
+    c.put(std::span(f).subspan(200'000));
+    CHECK(c.answer().status == 0);
+    CHECK(s.eventually([&] { return queued() < 1 << 20; }));
 }
 
 TEST_CASE("a long request comes through though others fill the server's queue") {

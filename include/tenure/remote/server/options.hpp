@@ -40,8 +40,8 @@ struct server_limits {
     std::uint64_t bytes    = 0;  ///< of buffers; 0: what the store has, else three quarters of the machine's memory
     std::uint64_t memory   = 0;  ///< bytes to know of buffers, batches, names; 0: a sixteenth of the machine's
     std::uint32_t sessions = 1024;  ///< 0: no limit, and so for the others
-    std::uint32_t connections = 2048;
-    std::uint32_t visitors = 1024;  ///< TCP connections without a hello, a quarter from one address; by Unix, too
+    std::uint32_t connections  = 2048;
+    std::uint32_t visitors     = 1024;  ///< without a hello, a quarter from one address; as many by Unix sockets
     std::uint64_t queued_bytes = std::uint64_t{256} << 20;
 };
 
