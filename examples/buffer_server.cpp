@@ -6,11 +6,12 @@
 //
 //     buffer_server --unix /run/user/1000/tenure.sock --capacity 8GiB
 //     buffer_server --listen tls:0.0.0.0:7117 --cert server.pem --key server.key --token-file tokens
-//     buffer_server --status unix:/run/user/1000/tenure.sock
+//     buffer_server --status unix:/run/user/1000/tenure.sock --token-file tokens
 
 #include <array>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -108,9 +109,10 @@ int serve(settings const& s, std::shared_ptr<Store> store) {
     return 0;
 }
 
-/// Asks a running server, over its Unix socket, as its owner.
-int show_status(std::string const& where) {
-    namespace protocol = tenure::protocol;
+/// Asks a running server, over its Unix socket, as its owner; with the first token of its file, if it has one.
+int show_status(std::string const& where, std::string const& token_file) {
+    namespace protocol            = tenure::protocol;
+    tenure::tokens const   tokens = token_file.empty() ? tenure::tokens() : tenure::tokens::from_file(token_file);
     tenure::endpoint const at(where);
     if (at.how != tenure::endpoint::kind::unix_socket)
         throw tenure::error(tenure::errc::access_denied, "--status needs the server's Unix socket");
@@ -132,8 +134,12 @@ int show_status(std::string const& where) {
         if (h.status) throw tenure::error(protocol::error_of(h.status), where);
         return out;
     };
-    protocol::hello_request const hello;
-    call(1, protocol::operation::hello, protocol::bytes_of(hello));
+    protocol::hello_request hello;
+    auto const              token = std::as_bytes(std::span(tokens.first()));
+    hello.token_bytes             = static_cast<std::uint16_t>(token.size());
+    std::vector<std::byte> greeting(protocol::bytes_of(hello).begin(), protocol::bytes_of(hello).end());
+    greeting.insert(greeting.end(), token.begin(), token.end());
+    call(1, protocol::operation::hello, greeting);
     auto const status = nlohmann::ordered_json::parse(call(2, protocol::operation::status, {}));
     call(3, protocol::operation::goodbye, {});
     std::printf("%s\n", status.dump(2).c_str());
@@ -187,12 +193,14 @@ int main(int argc, char** argv) {
         ->check(CLI::Range(0.0, 86400.0));
     app.add_option("--threads", s.threads, "That serve")->capture_default_str()->check(CLI::Range(1u, 256u));
     app.add_flag("--quiet", s.quiet, "No line for each connection, only for what is refused");
-    app.add_option("--status", s.status,
-                   "Show the clients of the server at unix:PATH, what tenants have, and all limits");
+    app.add_option(
+        "--status", s.status,
+        "Show the clients of the server at unix:PATH, what tenants have, and all limits; with --token-file, "
+        "if that has one");
     app.set_config("--config", "", "Options, one a line: lease = 10");
     CLI11_PARSE(app, argc, argv);
     try {
-        if (!s.status.empty()) return show_status(s.status);
+        if (!s.status.empty()) return show_status(s.status, s.token_file);
         if (s.listen.empty() && s.unix_paths.empty())
             throw std::runtime_error("nothing to listen at: give --unix PATH or --listen ENDPOINT");
         return demo::with_store(s.device, s.capacity, [&](auto store) { return serve(s, std::move(store)); });

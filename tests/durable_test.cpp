@@ -267,6 +267,27 @@ TEST_SUITE("durable mmap_store") {
         }
     }
 
+    TEST_CASE("a store on a full disk opens: what is there can be read, and freed") {
+        small_disk disk(8 * mib);
+        if (!disk) {
+            MESSAGE("skipped: this user may not mount a small file system");
+            return;
+        }
+        auto const where = disk.path() / "store";
+        auto       s     = mmap_store::open(where);
+        auto const b     = s->allocate(1 * mib, 1).value();
+        CHECK(s->write(b, 0, pattern(1, 1 * mib)).has_value());
+        CHECK(s->keep(b, "one").has_value());
+        sync(s, {b});
+        s.reset();
+        std::filesystem::resize_file(where / "lock", 0);  // no room to say who writes, either
+        std::ofstream rest(disk.path() / "rest");
+        for (std::string const piece(512, 'x'); rest.write(piece.data(), 512).flush();) {}
+        s = mmap_store::open(where);
+        CHECK(contents(s, "one") == pattern(1, 1 * mib));
+        CHECK(s->deallocate({{s->find("one").value()}}).has_value());
+    }
+
     TEST_CASE("names: any bytes, of some length") {
         temporary_directory here;
         auto const          s = mmap_store::open(here.path());

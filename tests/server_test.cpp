@@ -329,6 +329,20 @@ TEST_CASE("each error is told, and nothing happened") {
     CHECK(code(op::deallocate, pack(b.first, u(100), u(1))) == none);
     CHECK(code(op::deallocate, pack(b.first, u(100), u(~0ull))) == status(errc::limit_exceeded));
 
+    // Up to the largest number that there can be: what walks over them comes to an end.
+    for (auto const what : {op::deallocate, op::trim, op::transfer}) {
+        bytes const batch = what == op::transfer ? pack(u(2)) : bytes();
+        auto const  runs  = [&](bytes const& run) {
+            bytes all = batch;
+            all.insert(all.end(), run.begin(), run.end());
+            return code(what, all);
+        };
+        CHECK(runs(pack(u(~0ull - 9), u(100), u(5))) == none);
+        CHECK(runs(pack(u(~0ull - 9), u(100), u(9))) == none);
+        CHECK(runs(pack(u(~0ull - 2000), u(100), u(2000))) == none);
+        CHECK(runs(pack(u(~0ull), u(100), u(1))) == status(errc::limit_exceeded));
+    }
+
     // All or none.
     s.store->refuse_after = 5;
     CHECK(code(op::allocate, pack(u(3), u(8), u(8), u(10))) == status(errc::store_full));
@@ -581,6 +595,28 @@ TEST_CASE("what is shared by name") {
         CHECK(a.store->usage().blocks == 1);
         CHECK(say(op::open, name).status == status(errc::no_such_name));
     }
+}
+
+TEST_CASE("what was opened and is gone costs nothing any more") {
+    script        a;
+    session_logic guest(a.common, a.admit(a.another("two")), 2, 1);
+    std::uint64_t number = 2;
+    auto const    say    = [&](op what, bytes const& body) {
+        a.put(frame(number, number - 1, what, body), &guest);
+        ++number;
+        return replies(sent(a.out)).at(0).status;
+    };
+    auto const used = [&] { return guest.whose()->own().used(resource::memory); };
+    for (int i = 0; i < 5000; ++i) {
+        auto const b = a.allocate(1, 8);
+        CHECK(a.say(op::share, pack(b.first, b.bytes, "x")).status == 0);
+        CHECK(say(op::open, pack("x")) == 0);
+        if (i == 0) CHECK(used() > 0);
+        CHECK(a.say(op::end_batch, pack(u(1))).status == 0);
+        if (i == 0) CHECK(say(op::read, pack(b.first, b.bytes, u(0), u(1))) == status(errc::no_such_block));
+        if (i == 0) CHECK(used() == 0);
+    }
+    CHECK(used() < 100'000);
 }
 
 TEST_CASE("a ticket is for one range, once") {
@@ -968,6 +1004,31 @@ TEST_CASE("a block is trimmed: what it lost is nobody's") {
     check_nothing_left(*s.whose);
 }
 
+TEST_CASE("a trim is not refused for memory: the client has given the rest of the block to somebody") {
+    std::uint64_t const n = 1000;
+    std::uint64_t       needed;
+    {
+        script s;
+        s.allocate(1, 160, n);
+        needed = s.whose->own().used(resource::memory);
+    }
+    script     s(limits({{resource::memory, needed}}));
+    auto const b = s.allocate(1, 160, n);
+    CHECK(s.say(op::allocate, pack(u(2), u(8), u(8), u(1))).status == status(errc::limit_exceeded));
+    CHECK(s.say(op::trim, pack(b.first, u(101), u(n))).status == 0);
+    protocol::block_run last;
+    last.first = b.first + n - 1;
+    last.bytes = 101;
+    CHECK(s.write(last, 100, pattern(1)) == 0);
+    CHECK(s.read(last, 100, 1) == pattern(1));
+    CHECK(s.whose->own().used(resource::memory) > needed);  // it counts,
+    CHECK(s.whose->own().used(resource::memory) <= needed + 4 * 2 * n);
+    CHECK(s.say(op::end_batch, pack(u(1))).status == 0);
+    CHECK(s.say(op::allocate, pack(u(2), u(8), u(8), u(1))).status == 0);  // and comes back
+    s.logic.end();
+    check_nothing_left(*s.whose);
+}
+
 TEST_CASE("wrong tokens are looked at slowly, from one place and from all") {
     using namespace tenure::detail;
     attempts   a({3, 1}, {5, 2});
@@ -997,6 +1058,17 @@ TEST_CASE("wrong tokens are looked at slowly, from one place and from all") {
     for (std::size_t i = 0; i < 3 * attempts::most_places; ++i) wait(("x" + std::to_string(i)).c_str(), 40s);
     CHECK(a.places() <= attempts::most_places);
 
+    // A place that had a right one does not wait for what others guess, and for its own guesses as before.
+    attempts b({3, 1}, {5, 2});
+    CHECK(b.begin("known", begin).count() == 0);
+    b.right("known");
+    for (int i = 0; i < 100; ++i) b.begin("place " + std::to_string(i), begin);
+    CHECK(b.begin("other", begin).count() != 0);
+    for (int i = 0; i < 3; ++i) CHECK(b.begin("known", begin).count() == 0);
+    CHECK(b.begin("known", begin).count() != 0);
+    for (int i = 0; i < 3; ++i) b.right("known");  // none of these was taken of all
+    CHECK(b.begin("other", begin).count() != 0);
+
     // No limit.
     attempts none({0, 0}, {0, 0});
     for (int i = 0; i < 1000; ++i) CHECK(none.begin("one", begin).count() == 0);
@@ -1012,11 +1084,93 @@ TEST_CASE("those who have not said who they are: so many, and a quarter from one
     CHECK(!v->enter("a"));
     CHECK(v->enter("d"));
     all.push_back(v->enter("d"));
-    CHECK(!v->enter("e"));
+    CHECK(!v->enter("a"));
     all.erase(all.begin());
     CHECK(v->enter("e"));
     all.clear();
     CHECK(v->count() == 0);
+}
+
+TEST_CASE("a few places do not keep others out who have not said who they are") {
+    auto const                                   v = std::make_shared<tenure::detail::visitors>(8);
+    std::vector<tenure::detail::visitors::visit> all;
+    std::vector<int>                             gone;
+    for (int i = 0; i < 8; ++i) {
+        all.push_back(v->enter(std::string(1, static_cast<char>('a' + i / 2))));
+        REQUIRE(all.back());
+        if (i != 1) all.back().when_evicted([&gone, i] { gone.push_back(i); });
+    }
+    auto const e = v->enter("e");
+    CHECK(e);
+    CHECK(v->enter("f"));              // and leaves
+    CHECK(gone == std::vector{0, 2});  // the oldest of the fullest places
+    CHECK(v->count() == 7);
+    CHECK(v->enter("e"));
+
+    // One that has to make room before it said how hears of it when it does.
+    for (char const* const place : {"g", "h", "i", "j"}) all.push_back(v->enter(place));
+    CHECK(v->count() == 8);
+    for (int i = 0; i < 40; ++i) all.push_back(v->enter("k" + std::to_string(i)));
+    for (auto const& one : all) CHECK(one);
+    CHECK(v->count() == 8);
+    bool heard = false;
+    all[1].when_evicted([&] { heard = true; });
+    CHECK(heard);
+    all.clear();
+    CHECK(v->count() == 0);
+}
+
+/// A hub of no sockets.
+std::shared_ptr<tenure::detail::hub> hub_of(boost::asio::io_context& io, tenure::server_options o) {
+    return std::make_shared<tenure::detail::hub>(
+        io.get_executor(), tenure::any_store(std::make_shared<tenure::heap_store>()), std::move(o));
+}
+
+TEST_CASE("strangers do not keep the users of this machine out, and each counts as one connection") {
+    boost::asio::io_context io;
+    tenure::server_options  o;
+    o.limits.visitors                              = 4;
+    o.limits.connections                           = 6;
+    auto const                                 hub = hub_of(io, o);
+    std::vector<tenure::detail::hub::entrance> all;
+    auto const                                 enter = [&](std::string const& place, bool local) {
+        tenure::detail::peer who;
+        who.place     = place;
+        who.local     = local;
+        auto       e  = hub->enter(who);
+        bool const in = static_cast<bool>(e.visit);
+        if (in) all.push_back(std::move(e));
+        return in;
+    };
+    for (char const* const place : {"a", "b", "c", "d"}) CHECK(enter(place, false));
+    CHECK(enter("user 1", true));
+    CHECK(hub->connections() == 5);
+    CHECK(enter("user 2", true));
+    CHECK(!enter("user 3", true));  // more connections than there may be
+    all[5].visit = {};              // it has said hello, and is there still
+    CHECK(!enter("user 3", true));
+    all.pop_back();
+    CHECK(enter("user 3", true));
+    all.clear();
+    CHECK(hub->connections() == 0);
+}
+
+TEST_CASE("a session that no connection ever took up ends, too") {
+    boost::asio::io_context io;
+    tenure::server_options  o;
+    o.lease        = 10ms;
+    auto const hub = hub_of(io, o);
+    {
+        tenure::detail::greeting said;
+        tenure::detail::peer     who;
+        who.local    = true;
+        auto const w = hub->hello(said, 1, who);
+        REQUIRE(w.has_value());
+        REQUIRE(w->session);
+    }
+    CHECK(hub->sessions().size() == 1);
+    io.run();
+    CHECK(hub->sessions().empty());
 }
 
 // ---- over sockets
@@ -1399,6 +1553,80 @@ TEST_CASE("who does not take the answers holds no more than the tenant's queue, 
     CHECK(s.eventually([&] { return queued() == 0; }));
 }
 
+TEST_CASE("what a payload lands in counts for the tenant's queue, until it is written") {
+    running<not_addressable> s;
+    raw                      c(s.unix_socket());
+    c.greet();
+    auto const b      = c.allocate(0, 1 << 20);
+    auto const queued = [&] { return s.server.status().figures[tenure::detail::index_of(resource::queued)].used; };
+    auto const f = frame(c.request++, 1, op::write, pack(b.first, b.bytes, u(0), u(1 << 20)), pattern(1 << 20));
+    CHECK(queued() < 1 << 20);
+    c.put(std::span(f).first(200'000));
+    CHECK(s.eventually([&] { return queued() >= 1 << 20; }));
+    c.put(std::span(f).subspan(200'000));
+    CHECK(c.answer().status == 0);
+    CHECK(s.eventually([&] { return queued() < 1 << 20; }));
+}
+
+TEST_CASE("a long request comes through though others fill the server's queue") {
+    tenure::server_options o;
+    o.tokens.add("ann", "hers");
+    o.tokens.add("bob", "his");
+    o.limits.queued_bytes = 1 << 20;
+    running<not_addressable>          s(o);
+    auto const                        at = s.unix_socket();
+    std::size_t const                 n  = 60'000;
+    std::vector<std::unique_ptr<raw>> all;
+    for (int i = 0; i < 6; ++i) {  // and takes no answers
+        auto& c = *all.emplace_back(std::make_unique<raw>(at));
+        c.greet({}, "hers");
+        auto const b = c.allocate(0, n);
+        for (int k = 0; k < 100; ++k) c.put(frame(c.request++, 1, op::read, pack(b.first, b.bytes, u(0), u(n))));
+    }
+    auto const queued = [&] { return s.server.status().figures[tenure::detail::index_of(resource::queued)].used; };
+    REQUIRE(s.eventually([&] { return queued() >= 1 << 20; }));
+    bytes runs;
+    while (runs.size() < 500'000) {
+        auto const one = pack(u(1), u(1), u(1));
+        runs.insert(runs.end(), one.begin(), one.end());
+    }
+    raw first(at), second(at);
+    CHECK(first.greet({}, "his").status == 0);
+    CHECK(second.greet({}, "his").status == 0);
+    for (int i = 0; i < 3; ++i) {
+        CHECK(first.say(op::deallocate, runs).status == status(errc::no_such_block));
+        CHECK(second.say(op::deallocate, runs).status == status(errc::no_such_block));
+    }
+    CHECK(queued() >= 1 << 20);
+}
+
+TEST_CASE("a session that the server keeps waiting does not end for its silence") {
+    tenure::server_options o;
+    o.lease               = 2s;  // as long as a busy machine may hold up the greetings here
+    o.limits.queued_bytes = 1;   // always full
+    running    s(o);
+    auto const at = s.unix_socket();
+    bytes      runs;
+    while (runs.size() < 500'000) {
+        auto const one = pack(u(1), u(1), u(1));
+        runs.insert(runs.end(), one.begin(), one.end());
+    }
+    raw slow(at), waits(at);
+    slow.greet();
+    waits.greet();
+    auto const f     = frame(slow.request, slow.request - 1, op::deallocate, runs);
+    auto const piece = [&](std::size_t i) { slow.put(std::span(f).subspan(i * 1000, 1000)); };
+    for (std::size_t i = 0; i < 10; ++i) piece(i);
+    std::this_thread::sleep_for(50ms);  // until it has the turn; else it is less of a test
+    waits.put(frame(waits.request, waits.request - 1, op::deallocate, runs));
+    for (std::size_t i = 10; i < 25; ++i) {
+        std::this_thread::sleep_for(200ms);
+        piece(i);
+    }
+    slow.cut();
+    CHECK(waits.answer().status == status(errc::no_such_block));
+}
+
 TEST_CASE("a session goes on where its connection was cut") {
     running    s;
     auto const at = s.unix_socket();
@@ -1598,6 +1826,8 @@ TEST_CASE("who gets in") {
         CHECK(!find("ann:secret"));
         CHECK(!find(""));
         CHECK(all.first() == "secret");
+        std::ofstream(path) << std::string((std::size_t{16} << 20) + 1, 'x');
+        check_throws(errc::limit_exceeded, {path, "too long"}, [&] { tenure::tokens::from_file(path); });
         std::ofstream(path) << "# nobody\n";
         check_throws(errc::access_denied, {path}, [&] { tenure::tokens::from_file(path); });
         check_throws(std::error_code(ENOENT, std::system_category()), {"/nowhere"},
@@ -1649,6 +1879,7 @@ public:
         auto ca = make("ca", "test authority", nullptr, nullptr);
         make("server", "localhost", ca.first.get(), ca.second.get());
         make("client", "worker 7", ca.first.get(), ca.second.get());
+        make("long", "worker 8", ca.first.get(), ca.second.get(), 5);
         auto other = make("other_ca", "somebody else", nullptr, nullptr);
         make("stranger", "worker 7", other.first.get(), other.second.get());
     }
@@ -1659,7 +1890,7 @@ private:
     using x509 = std::unique_ptr<::X509, decltype(&::X509_free)>;
     using pkey = std::unique_ptr<::EVP_PKEY, decltype(&::EVP_PKEY_free)>;
 
-    std::pair<x509, pkey> make(char const* file, char const* name, ::X509* issuer, ::EVP_PKEY* by) {
+    std::pair<x509, pkey> make(char const* file, char const* name, ::X509* issuer, ::EVP_PKEY* by, int units = 0) {
         pkey k(::EVP_EC_gen("P-256"), &::EVP_PKEY_free);
         x509 c(::X509_new(), &::X509_free);
         REQUIRE(k);
@@ -1671,6 +1902,10 @@ private:
         ::X509_set_pubkey(c.get(), k.get());
         ::X509_NAME_add_entry_by_txt(::X509_get_subject_name(c.get()), "CN", MBSTRING_ASC,
                                      reinterpret_cast<unsigned char const*>(name), -1, -1, 0);
+        std::string const unit(60, 'x');
+        for (int i = 0; i < units; ++i)
+            ::X509_NAME_add_entry_by_txt(::X509_get_subject_name(c.get()), "OU", MBSTRING_ASC,
+                                         reinterpret_cast<unsigned char const*>(unit.c_str()), -1, -1, 0);
         ::X509_set_issuer_name(c.get(), ::X509_get_subject_name(issuer ? issuer : c.get()));
         auto const extend = [&](int what, char const* value) {
             ::X509V3_CTX context;
@@ -1747,6 +1982,19 @@ TEST_CASE("TLS: who is who on both sides") {
                  [&] { tenure::tls_client(tenure::tls_files{c.pem("server"), c.key("server"), {}}); });
     ::chmod(c.key("server").c_str(), 0600);
 
+    // Who can write the authorities' file can let in whom they like; there must be one in it, and more may be.
+    ::chmod(c.pem("ca").c_str(), 0664);
+    check_throws(errc::access_denied, {c.pem("ca"), "chmod go-w"}, [&] { server(true); });
+    ::chmod(c.pem("ca").c_str(), 0644);
+    auto const both = (dir.path() / "both.pem").string();
+    for (std::string const& text : {std::string(), std::string("-----BEGIN CERTIFICATE-----\nnone\n")}) {
+        std::ofstream(both) << text;
+        ::chmod(both.c_str(), 0644);
+        CHECK_THROWS_AS(tenure::tls_server(tenure::tls_files{c.pem("server"), c.key("server"), both}),
+                        tenure::error);
+    }
+    std::ofstream(both) << std::ifstream(c.pem("other_ca")).rdbuf() << std::ifstream(c.pem("ca")).rdbuf();
+
     // A pipe that nobody writes to is refused, and not waited for.
     auto const pipe = (dir.path() / "pipe").string();
     REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
@@ -1776,6 +2024,7 @@ TEST_CASE("TLS: who is who on both sides") {
         return send(a, b, peer, 100'000);
     };
     CHECK(!attempt({c.pem("client"), c.key("client"), c.pem("ca")}, "localhost"));
+    CHECK(!attempt({c.pem("client"), c.key("client"), both}, "localhost"));
     // The host is another one, though the certificate is good; the authority is another one; there is no
     // certificate.
     CHECK(attempt({c.pem("client"), c.key("client"), c.pem("ca")}, "127.0.0.1") == errc::access_denied);
@@ -1844,6 +2093,16 @@ TEST_CASE("a client over TLS") {
     CHECK(s->usage() == tenure::store_usage{});
     CHECK(s->read(b, 0, out).error() == errc::no_such_block);
     CHECK(s->close());
+
+    // A long subject is named by its fingerprint.
+    auto const longer = with("long", "ca");
+    auto const all    = there.server.status().clients;
+    CHECK(std::any_of(all.begin(), all.end(), [](auto const& one) {
+        return one.tenant.starts_with("certificate sha256:") && one.tenant.size() == 12 + 7 + 64 &&
+               one.peer.find("sha256:") != std::string::npos && one.peer.size() < 120;
+    }));
+    CHECK(longer->close());
+    CHECK(there.eventually([&] { return there.server.status().clients.empty(); }));
 
     // Another host than the certificate's, an authority that is none, a client whom nobody knows; and without TLS.
     auto const refused = [](auto connects) {

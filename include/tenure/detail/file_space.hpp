@@ -166,11 +166,6 @@ public:
     void            punch_out(extent_in_file e) noexcept { punch(e); }
     std::error_code back_again(extent_in_file e) noexcept { return back(e); }
 
-    std::uint64_t bytes_retired() const noexcept {
-        std::scoped_lock const guard(mutex_);
-        return pool_.bytes(free_kind::retired);
-    }
-
     /// Bytes in extents that were reserved and not released.
     std::uint64_t bytes_reserved() const noexcept {
         std::scoped_lock const guard(mutex_);

@@ -48,11 +48,13 @@ public:
         files_.push_back(fd);
     }
 
-    /// Writes this process's id to `lock`, when all that is written is locked. Throws tenure::error.
+    /// Writes this process's id to `lock`, when all that is written is locked. On a full disk it says of nobody.
+    /// Throws tenure::error.
     void sign() const {
         std::string const pid = std::to_string(::getpid()) + "\n";
-        if (::ftruncate(note_.get(), 0) != 0 || !write_whole(note_.get(), 0, std::as_bytes(std::span(pid))))
-            throw error(io_code(errno), "cannot write " + where_.file("lock").string());
+        if (::ftruncate(note_.get(), 0) == 0 && write_whole(note_.get(), 0, std::as_bytes(std::span(pid)))) return;
+        auto const why = io_code(errno);
+        if (why != errc::store_full) throw error(why, "cannot write " + where_.file("lock").string());
     }
 
     /// For the writer: calls f() if there are no readers, and none comes before it returns.

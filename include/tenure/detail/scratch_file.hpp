@@ -71,11 +71,6 @@ public:
     explicit scratch_file(std::filesystem::path directory, file_space_options options = {})
         : directory_(std::move(directory)), fd_(open_unnamed(directory_)), space_(fd_.get(), options) {}
 
-    /// The same, in words.
-    static scratch_file open(std::filesystem::path directory, file_space_options options = {}) {
-        return scratch_file(std::move(directory), options);
-    }
-
     /// See file_space.
     result<extent_in_file> reserve(std::uint64_t bytes, std::uint64_t alignment = 1) noexcept {
         return space_.reserve(bytes, alignment);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
@@ -17,29 +18,36 @@
 
 namespace tenure::detail {
 
-enum class readable_by : bool { anybody, owner };
+/// What others than its owner may do with a file.
+enum class others_may { write, read, nothing };
 
 /// What the file at `path` says, which somebody gave as a file of tokens, a key or a certificate. It is read
 /// through the descriptor that was looked at, so that no other file can take its place in between. `what` begins
 /// the message of an error. Throws not_a_file if it is a pipe, a device or a directory; access_denied if others
-/// than the owner may read or write what is the owner's; else what the system says.
+/// than the owner may do more with it than that; limit_exceeded beyond 16 MiB; else what the system says.
 ///
 /// Links are followed: secrets that a system mounts are links. O_NONBLOCK: the opening of a pipe would wait for its
 /// other end.
-inline std::string read_named_file(std::string_view what, std::string const& path, readable_by whom) {
-    auto const      name = std::string(what) + ' ' + path;
-    unique_fd const fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+inline std::string read_named_file(std::string_view what, std::string const& path, others_may most) {
+    constexpr std::size_t most_bytes = std::size_t{16} << 20;
+    auto const            name       = std::string(what) + ' ' + path;
+    unique_fd const       fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     if (!fd) throw error(errno == ENXIO ? make_error_code(errc::not_a_file) : system_code(errno), name);
     struct ::stat about{};
     if (::fstat(fd.get(), &about) != 0) throw error(system_code(errno), name);
     if (!S_ISREG(about.st_mode)) throw error(errc::not_a_file, name);
-    if (whom == readable_by::owner && (about.st_mode & 077) != 0)
+    if (most == others_may::nothing && (about.st_mode & 077) != 0)
         throw error(errc::access_denied, name + " can be read by others; chmod 600 it");
-    std::string            text;
+    if (most == others_may::read && (about.st_mode & 022) != 0)
+        throw error(errc::access_denied, name + " can be written by others; chmod go-w it");
+    std::string text;
+    text.reserve(std::min(static_cast<std::size_t>(about.st_size), most_bytes));  // no copies of a secret are left
     std::array<char, 4096> part;
     for (;;) {
         ::ssize_t const n = ::read(fd.get(), part.data(), part.size());
         if (n == 0) return text;
+        if (n > 0 && static_cast<std::size_t>(n) > most_bytes - text.size())
+            throw error(errc::limit_exceeded, name + " is too long");
         if (n > 0) text.append(part.data(), static_cast<std::size_t>(n));
         else if (errno != EINTR) throw error(system_code(errno), name);
     }

@@ -63,7 +63,7 @@ using key = std::array<std::uint8_t, 16>;
 struct frame_header {
     u32 body      = 0;  ///< bytes after the header,
     u32 payload   = 0;  ///< and after these
-    u64 request   = 0;  ///< the client's number of it, from 1 up, with no gaps; a reply has the same
+    u64 request   = 0;  ///< the client's number of it, from 1 up; a reply has the same. Hellos leave gaps
     u64 settled   = 0;  ///< requests up to here are answered, and will not be asked again
     u16 operation = 0;  ///< with is_reply in replies
     u16 status    = 0;  ///< of replies; 0: done

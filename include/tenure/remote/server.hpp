@@ -43,7 +43,10 @@ public:
         hub_->status = [h = std::weak_ptr(hub_)]() -> result<std::string> {
             auto const self = h.lock();
             if (!self) return make_error_code(errc::store_closed);
-            return status_of(*self, most_clients, most_tenants).to_json();
+            for (std::size_t part = 1;; part *= 2) {  // as much as fits in a frame
+                auto text = status_of(*self, most_clients / part, most_tenants / part).to_json();
+                if (text.size() <= protocol::most_body || part > most_clients) return text;
+            }
         };
     }
     /// The same, of any store.
@@ -115,7 +118,7 @@ private:
         return options;
     }
 
-    static constexpr std::size_t most_clients = 700, most_tenants = 300;  ///< that surely fit in a frame
+    static constexpr std::size_t most_clients = 700, most_tenants = 300;  ///< that a client is told of
     static constexpr std::size_t most_name = 255;  ///< of a tenant's name, which a certificate makes long
 
     static std::vector<server_status::figure> figures_of(detail::meter const& m) {

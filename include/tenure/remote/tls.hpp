@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstddef>
+#include <exception>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,12 +16,16 @@
 
 #include <openssl/bio.h>
 #include <openssl/crypto.h>
+#include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/error.hpp>
 #include <boost/asio/ssl/host_name_verification.hpp>
 #include <boost/asio/ssl/stream.hpp>
 
@@ -88,7 +93,15 @@ public:
                 t->close();
                 return done(ec, nullptr, {});
             }
-            done(ec, t, peer_of(t->stream()));
+            std::string who;
+            try {
+                who = peer_of(t->stream());
+            } catch (std::exception const&) {
+                t->close();
+                return done(boost::system::errc::make_error_code(boost::system::errc::not_enough_memory), nullptr,
+                            {});
+            }
+            done(ec, t, who);
         });
     }
 
@@ -107,16 +120,16 @@ protected:
         ::SSL_CTX_set_options(context_.native_handle(),
                               SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET);
         ::SSL_CTX_set_session_cache_mode(context_.native_handle(), SSL_SESS_CACHE_OFF);
-        auto const read = [](char const* what, std::string const& path, detail::readable_by whom) {
-            return detail::read_named_file(std::string("TLS: ") + what, path, whom);
+        auto const read = [](char const* what, std::string const& path, detail::others_may most) {
+            return detail::read_named_file(std::string("TLS: ") + what, path, most);
         };
-        using enum detail::readable_by;
+        using detail::others_may;
         if (!files.certificate.empty() || server) {
-            auto const chain = read("certificate", files.certificate, anybody);
+            auto const chain = read("certificate", files.certificate, others_may::write);
             with(files.certificate,
                  [&](auto&, auto& ec) { context_.use_certificate_chain(boost::asio::buffer(chain), ec); });
             // Who can read it can pretend to be its owner.
-            auto key = read("private key", files.key, owner);
+            auto key = read("private key", files.key, others_may::nothing);
             with(files.key, [&](auto&, auto& ec) {
                 context_.use_private_key(boost::asio::buffer(key), boost::asio::ssl::context::pem, ec);
                 ::OPENSSL_cleanse(key.data(), key.size());
@@ -124,9 +137,9 @@ protected:
         }
         proves_ = !server || !files.authorities.empty();
         if (!files.authorities.empty()) {
-            // OpenSSL reads it by its name, for there may be more in it than certificates.
-            read("authorities", files.authorities, anybody);
-            with(files.authorities, [&](auto& p, auto& ec) { context_.load_verify_file(p, ec); });
+            // Who can write it can let in whom they like.
+            auto const all = read("authorities", files.authorities, others_may::read);
+            with(files.authorities, [&](auto&, auto& ec) { ec = trust(all); });
         } else if (!server) {
             with("the system's authorities", [&](auto&, auto& ec) { context_.set_default_verify_paths(ec); });
         }
@@ -136,6 +149,31 @@ protected:
     }
 
 private:
+    /// In those who vouch for the other side: certificates, and lists of those that were revoked.
+    boost::system::error_code trust(std::string const& pem) {
+        ::ERR_clear_error();
+        std::unique_ptr<::BIO, decltype(&::BIO_free)> const text(
+            ::BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), &::BIO_free);
+        auto const free_all = [](STACK_OF(X509_INFO) * all) { sk_X509_INFO_pop_free(all, &::X509_INFO_free); };
+        std::unique_ptr<STACK_OF(X509_INFO), decltype(free_all)> const all(
+            text ? ::PEM_X509_INFO_read_bio(text.get(), nullptr, nullptr, nullptr) : nullptr, free_all);
+        ::X509_STORE* const known = ::SSL_CTX_get_cert_store(context_.native_handle());
+        bool                good = false, failed = !all;
+        for (int i = 0; all && i < sk_X509_INFO_num(all.get()); ++i) {
+            ::X509_INFO const* const one = sk_X509_INFO_value(all.get(), i);
+            if (one->x509) good = true;
+            if (one->x509 && !::X509_STORE_add_cert(known, one->x509)) failed = true;
+            if (one->crl && !::X509_STORE_add_crl(known, one->crl)) failed = true;
+        }
+        if (good && !failed) return {};
+        auto const why = static_cast<int>(::ERR_get_error());
+        return why ? boost::system::error_code(why, boost::asio::error::get_ssl_category())
+                   : boost::asio::error::invalid_argument;
+    }
+
+    /// What is longer is named by its fingerprint: it stands in logs, and in the status.
+    static constexpr long most_subject = 255;
+
     /// Whom the certificate is for: its subject, as RFC 4514 writes it, and where that is empty or long its
     /// fingerprint. Printable. Empty: none was shown.
     static std::string peer_of(boost::asio::ssl::stream<plain_transport::socket>& s) {
@@ -147,7 +185,7 @@ private:
             ::X509_NAME_print_ex(text.get(), ::X509_get_subject_name(shown.get()), 0, XN_FLAG_RFC2253) > 0) {
             char*      at = nullptr;
             long const n  = BIO_get_mem_data(text.get(), &at);
-            if (n > 0)
+            if (n > 0 && n <= most_subject)
                 return std::string(at, static_cast<std::size_t>(n));  // RFC 2253 escapes what is not printable
         }
         std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
@@ -170,7 +208,8 @@ private:
 class tls_server final : public tls {
 public:
     /// Throws what OpenSSL says, with the file that it says it of; access_denied if others than the owner may read
-    /// or write the key's file; not_a_file for what is a pipe, a device or a directory.
+    /// or write the key's file, or write that of the authorities; not_a_file for what is a pipe, a device or a
+    /// directory.
     explicit tls_server(tls_files const& files) : tls(boost::asio::ssl::stream_base::server, files) {}
 };
 

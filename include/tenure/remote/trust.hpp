@@ -51,10 +51,10 @@ public:
     tokens() = default;
 
     /// One a line, `name:token` or `token`; empty lines and those from # on do not count. Throws access_denied if
-    /// others than the owner may read or write the file, not_a_file if it is a pipe, a device or a directory, and
-    /// what the system says if it cannot be read.
+    /// others than the owner may read or write the file, not_a_file if it is a pipe, a device or a directory,
+    /// limit_exceeded beyond 16 MiB, and what the system says if it cannot be read.
     static tokens from_file(std::string const& path) {
-        std::string const text = detail::read_named_file("token file", path, detail::readable_by::owner);
+        std::string const text = detail::read_named_file("token file", path, detail::others_may::nothing);
         try {
             tokens out = from_text(text);
             if (out.empty()) throw error(errc::access_denied, "it has no token");

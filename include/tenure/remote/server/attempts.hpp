@@ -6,8 +6,10 @@
 #include <chrono>
 #include <cstddef>
 #include <mutex>
+#include <new>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace tenure::detail {
 
@@ -47,7 +49,8 @@ private:
 };
 
 /// Holds back whoever guesses tokens: after some wrong ones, those from the same place are looked at one by one,
-/// and those from all places, too. What waits costs no thread. Thread-safe; its memory is bounded.
+/// and those from all places, too, but for a place from which a right one came: what others guess does not hold
+/// that up. What waits costs no thread. Thread-safe; its memory is bounded.
 class attempts {
 public:
     using clock = token_bucket::clock;
@@ -67,6 +70,7 @@ public:
             at = places_.try_emplace(place).first;
         }
         if (auto const wait = at->second.take(from_one_, now); wait.count() != 0) return wait;
+        if (trusted_.contains(place)) return {};
         auto const wait = all_.take(from_all_, now);
         if (wait.count() != 0) at->second.give_back();
         return wait;
@@ -75,7 +79,13 @@ public:
     void right(std::string const& place) noexcept {
         std::scoped_lock const guard(lock_);
         if (auto const at = places_.find(place); at != places_.end()) at->second.give_back();
+        if (trusted_.contains(place)) return;
         all_.give_back();
+        try {
+            if (trusted_.size() >= most_places) trusted_.erase(trusted_.begin());
+            trusted_.insert(place);
+        } catch (std::bad_alloc const&) {  // then it is not, until the next right one
+        }
     }
 
     std::size_t places() const noexcept {
@@ -93,6 +103,7 @@ private:
     token_bucket::rate const                      from_one_, from_all_;
     mutable std::mutex                            lock_;
     std::unordered_map<std::string, token_bucket> places_;
+    std::unordered_set<std::string>               trusted_;  ///< places from which right ones came
     token_bucket                                  all_;
 };
 

@@ -25,30 +25,36 @@
 #include <tenure/remote/server/outbox.hpp>
 #include <tenure/remote/server/session.hpp>
 #include <tenure/remote/server/tenant.hpp>
-#include <tenure/remote/server/visitors.hpp>
 #include <tenure/remote/transport.hpp>
 
 namespace tenure::detail {
 
 /// One connection: frames from its transport to the session, and what that answers back. Many small requests come
 /// with one receive, their answers go with one send; a long payload goes straight between the socket and its block.
-/// While `most_queued` bytes wait to be sent, nothing more is received; and where the tenant's queues are full,
-/// nothing but one request after the other. All of it runs on the transport's executor, one handler at a time; no
-/// memory is allocated for a request once buffers have grown.
+/// While `most_queued` bytes wait to be sent, nothing more is received; and where the tenant's or the server's
+/// queue is full, nothing but one request after the other, and long ones of one connection of the tenant. All of it
+/// runs on the transport's executor, one handler at a time; no memory is allocated for a request once buffers have
+/// grown.
 class connection final : public line {
 public:
-    connection(std::shared_ptr<hub> h, std::shared_ptr<transport> t, peer who, visitors::visit v = {})
+    connection(std::shared_ptr<hub> h, std::shared_ptr<transport> t, peer who, hub::entrance e = {})
         : hub_(std::move(h)),
           transport_(std::move(t)),
           peer_(std::move(who)),
-          visit_(std::move(v)),
+          entrance_(std::move(e)),
           timer_(transport_->get_executor()),
           pause_(transport_->get_executor()) {}
-    ~connection() override { account(0); }
+    ~connection() override {
+        end_turn();
+        account(0);
+    }
 
     void start() {
-        hub_->add(shared_from_this());
+        entrance_.visit.when_evicted([w = std::weak_ptr(me())] {
+            if (auto const self = w.lock()) self->soon([](connection& c) { c.make_room(); });
+        });
         soon([](connection& c) {
+            c.hub_->add(c.me());
             if (c.closed_) return;
             c.expire(c.hub_->options.hello_timeout);
             c.pump();
@@ -75,18 +81,22 @@ public:
 
 private:
     static constexpr std::size_t most_queued = std::size_t{4} << 20;
+    static constexpr std::size_t most_long   = std::size_t{2} * protocol::most_body;
     static constexpr std::size_t queue_unit  = std::size_t{64} << 10;  ///< in which queues are counted
 
     template <class F>
     void soon(F f) {
-        boost::asio::post(transport_->get_executor(), [self = me(), f] {
-            std::scoped_lock const guard(self->lock_);
-            try {
-                f(*self);
-            } catch (std::exception const&) {  // memory is full
-                self->close();
-            }
-        });
+        boost::asio::post(transport_->get_executor(), [self = me(), f] { self->handle(f); });
+    }
+    /// What every handler does: where memory is full, this connection ends, and not the server.
+    template <class F>
+    void handle(F f) {
+        std::scoped_lock const guard(lock_);
+        try {
+            f(*this);
+        } catch (std::exception const&) {
+            close();
+        }
     }
     std::shared_ptr<connection> me() { return std::static_pointer_cast<connection>(shared_from_this()); }
 
@@ -108,26 +118,40 @@ private:
 
     /// Bytes that may wait to be sent before more is done.
     std::size_t allowed() {
-        if (!session_) return most_queued;
+        if (!session_ && !ticket_) return most_queued;
         account((in_.memory() + out_.memory()) / queue_unit * queue_unit);
-        bool const full = session_->logic.whose()->full(resource::queued);
-        in_.limit(full ? inbox::usual : protocol::most_body * 2);
+        bool const full = whose().full(resource::queued);
+        in_.limit(full && !has_turn_ ? inbox::usual : most_long);
         return full ? 1 : most_queued;
     }
     void account(std::size_t now) noexcept {
         if (now == queued_) return;
-        auto const& of = session_->logic.whose();
-        if (now > queued_) of->add(resource::queued, now - queued_);
-        else of->give_back(resource::queued, queued_ - now);
+        if (now > queued_) whose().add(resource::queued, now - queued_);
+        else whose().give_back(resource::queued, queued_ - now);
         queued_ = now;
+    }
+    tenant& whose() noexcept { return *(session_ ? session_->logic : *ticket_).whose(); }
+
+    /// False: another connection of the tenant has it.
+    bool take_turn() noexcept {
+        if (has_turn_ || !whose().take_turn()) return false;
+        has_turn_ = true;
+        in_.limit(most_long);
+        return true;
+    }
+    void end_turn() noexcept {
+        if (std::exchange(has_turn_, false)) whose().end_turn();
     }
 
     void read() {
-        reading_ = true;
-        transport_->async_read_some(in_.room(), [self = me()](boost::system::error_code ec, std::size_t bytes) {
-            std::scoped_lock const guard(self->lock_);
-            self->reading_ = false;
-            self->received(ec, bytes);
+        reading_        = true;
+        auto const into = in_.room();
+        if (!in_.wide()) end_turn();
+        transport_->async_read_some(into, [self = me()](boost::system::error_code ec, std::size_t bytes) {
+            self->handle([=](connection& c) {
+                c.reading_ = false;
+                c.received(ec, bytes);
+            });
         });
     }
 
@@ -143,24 +167,25 @@ private:
     void write() {
         writing_ = true;
         transport_->async_write_some(out_.next(), [self = me()](boost::system::error_code ec, std::size_t bytes) {
-            std::scoped_lock const guard(self->lock_);
-            self->writing_ = false;
-            if (self->closed_ || ec) return self->close();
-            self->out_.consume(bytes);
-            if (self->out_.empty()) self->paused_ = false;
-            if (self->session_) self->session_->heard();
-            if (!self->in_.empty()) self->go_on();
-            else self->pump();
+            self->handle([=](connection& c) {
+                c.writing_ = false;
+                c.written(ec, bytes);
+            });
         });
     }
 
+    void written(boost::system::error_code ec, std::size_t bytes) {
+        if (closed_ || ec) return close();
+        out_.consume(bytes);
+        if (out_.empty()) paused_ = false;
+        if (session_) session_->heard();
+        if (!in_.empty()) go_on();
+        else pump();
+    }
+
     void go_on() {
-        try {
-            do parse();
-            while (send_now());
-        } catch (std::exception const&) {  // memory is full
-            return close();
-        }
+        do parse();
+        while (send_now());
         pump();
     }
 
@@ -199,7 +224,8 @@ private:
         auto&                   logic = session_ ? session_->logic : *ticket_;
         for (full_ = true; out_.size() < allowed();) {
             auto const done = in_.step(logic, out_);
-            full_           = done && take(*done);
+            if (in_.crowded() && take_turn()) continue;
+            full_ = done && take(*done);
             if (!full_) break;
         }
         if (auto const why = logic.last_limit(); why && session_) note(server_event::kind::limited, why);
@@ -210,7 +236,10 @@ private:
         if (n == session_logic::next::done) return true;
         if (n == session_logic::next::later) {
             paused_ = true;
-            if (in_.crowded()) later(std::chrono::milliseconds(5));
+            if (in_.crowded()) {  // the client lives: it is this server that does not listen
+                if (session_) session_->heard();
+                later(std::chrono::milliseconds(5));
+            }
             return false;
         }
         last_words();
@@ -223,9 +252,10 @@ private:
         pause_.expires_after(wait);
         pause_.async_wait([self = me()](boost::system::error_code ec) {
             if (ec) return;
-            std::scoped_lock const guard(self->lock_);
-            self->paused_ = self->waiting_ = false;
-            if (!self->closed_) self->go_on();
+            self->handle([](connection& c) {
+                c.paused_ = c.waiting_ = false;
+                if (!c.closed_) c.go_on();
+            });
         });
     }
 
@@ -267,10 +297,10 @@ private:
                 later(w->wait);
                 return false;
             }
-            visit_   = {};
-            version_ = std::min<std::uint16_t>(said->hello.newest, protocol::version);
-            hello_   = h.request;
-            resumed_ = w->resumed;
+            entrance_.visit = {};
+            version_        = std::min<std::uint16_t>(said->hello.newest, protocol::version);
+            hello_          = h.request;
+            resumed_        = w->resumed;
             if (w->ticket) {
                 in_.take_head(h);
                 in_.widen();
@@ -324,10 +354,13 @@ private:
     void expire(std::chrono::milliseconds after) {
         timer_.expires_after(after);
         timer_.async_wait([self = me()](boost::system::error_code ec) {
-            if (ec) return;
-            std::scoped_lock const guard(self->lock_);
-            self->close();
+            if (!ec) self->handle([](connection& c) { c.close(); });
         });
+    }
+
+    /// For another visitor, unless it has just said hello.
+    void make_room() {
+        if (!session_ && !ticket_) close();
     }
 
     void close() {
@@ -340,9 +373,12 @@ private:
         // Nothing of the system's refers to a block any more.
         out_.clear();
         in_.clear();
+        if (session_ || ticket_) {
+            end_turn();
+            account(0);
+        }
         ticket_ = nullptr;
         if (session_) {
-            account(0);
             std::scoped_lock const guard(session_->lock);
             note(session_->logic.over() ? server_event::kind::ended : server_event::kind::lost);
             session_->detach(this);
@@ -360,7 +396,7 @@ private:
     std::shared_ptr<hub>           hub_;
     std::shared_ptr<transport>     transport_;
     peer const                     peer_;
-    visitors::visit                visit_;  ///< until it has said hello
+    hub::entrance                  entrance_;  ///< a visit until it has said hello
     boost::asio::steady_timer      timer_, pause_;
     intake                         in_;
     outgoing                       out_;
@@ -370,7 +406,7 @@ private:
     std::uint16_t                  version_ = protocol::version;
     std::size_t                    queued_  = 0;  ///< bytes, as they count for the tenant
     bool                           reading_ = false, writing_ = false;
-    bool                           resumed_ = false;
+    bool                           resumed_ = false, has_turn_ = false;
     bool                           waiting_ = false;  ///< for the session
     bool                           paused_  = false;  ///< until all is sent
     bool                           full_    = false;  ///< too: so much waits to be sent that no more was parsed

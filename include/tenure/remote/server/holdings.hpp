@@ -26,8 +26,8 @@ namespace tenure::detail {
 
 /// The blocks of one session, by id and by batch. The store's blocks of a batch lie in one array, as the store's
 /// deallocate() takes them: so the end of a batch is one call, after a look at eight bytes a block. Freeing
-/// allocates nothing. What is held is taken of the tenant's limits, the bookkeeping included, before it is made.
-/// Not thread-safe.
+/// allocates nothing. What is held is taken of the tenant's limits, the bookkeeping included, before it is made;
+/// only what a trim adds is counted afterwards. Not thread-safe.
 class holdings {
 public:
     /// What a store needs to know one block, and what it spends on alignment up to this: an estimate.
@@ -222,7 +222,7 @@ public:
                 }
                 batch_list&         l    = lists_[at->list];
                 std::uint64_t const less = l.blocks[at->index].bytes - r.bytes;
-                if (auto const not_so = make_room_for_less(l, less)) return not_so;
+                if (less != 0 && !make_room_for_less(l)) return make_error_code(errc::memory_full);
                 bytes_ -= l.bytes(at->index) - r.bytes;
                 if (less != 0) l.smaller[at->index] = static_cast<std::uint32_t>(less);
                 ++id;
@@ -302,15 +302,15 @@ private:
         }
         return account_.take(resource::memory, need);
     }
-    std::error_code make_room_for_less(batch_list& l, std::uint64_t less) noexcept {
-        if (less == 0 || l.smaller.capacity() != 0) return {};
-        if (auto const why = account_.take(resource::memory, list_memory::growth(l, 0, true))) return why;
+    /// False: memory is full. No limit refuses it, for the client has given that part of the block to somebody
+    /// already: settle() counts it afterwards, four bytes a block.
+    bool make_room_for_less(batch_list& l) noexcept {
         try {
             memory_.reserve(l, 0, true);
+            return true;
         } catch (std::bad_alloc const&) {
-            return make_error_code(errc::memory_full);
+            return false;
         }
-        return {};
     }
     /// More than can be noted.
     bool too_small(block_place at, std::uint64_t bytes) const noexcept {

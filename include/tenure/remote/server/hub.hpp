@@ -56,7 +56,8 @@ public:
           instance(std::uint64_t{random_bytes<protocol::u64>()}),
           attempts_({options.wrong_tokens.at_once, options.wrong_tokens.a_second},
                     {options.wrong_tokens.all_at_once, options.wrong_tokens.all_a_second}),
-          visitors_(std::make_shared<visitors>(limits.visitors)),
+          strangers_(std::make_shared<visitors>(limits.visitors)),
+          users_(std::make_shared<visitors>(limits.visitors)),
           log_(options.log),
           shared_(std::make_shared<common>(std::make_shared<served_store>(std::move(store), options.clear),
                                            std::uint64_t{random_bytes<protocol::u64>()},
@@ -131,14 +132,21 @@ public:
         s->ended = [self = weak_from_this(), number] {
             if (auto const here = self.lock()) here->forget(number);
         };
+        s->watch();  // whatever becomes of the connection
         sessions_.emplace(number, s);
         return welcome{std::move(s), nullptr, false, {}};
     }
 
-    /// Where a connection waits until it has said hello. Null: too many do, or are there.
-    visitors::visit enter(peer const& who) {
-        if (limits.connections != 0 && connections() + visitors_->count() >= limits.connections) return {};
-        return visitors_->enter(who.place);
+    /// What a connection has: it counts as long as `present` is there, and as a visitor until it has said hello.
+    struct entrance {
+        visitors::visit             visit;
+        std::shared_ptr<void const> present;
+    };
+    /// Without a visit: too many wait to say hello, or are there. Users of this machine, whom the kernel names, do
+    /// not wait behind strangers.
+    entrance enter(peer const& who) {
+        if (limits.connections != 0 && connections() >= limits.connections) return {};
+        return {(who.local ? users_ : strangers_)->enter(who.place), present_};
     }
 
     /// That have something here, or had a moment ago.
@@ -227,10 +235,8 @@ public:
         return out;
     }
 
-    std::size_t connections() const {
-        std::scoped_lock const guard(lock_);
-        return lines_.size();
-    }
+    /// That there are, those that shake hands included.
+    std::size_t connections() const noexcept { return static_cast<std::size_t>(present_.use_count() - 1); }
 
     void log(server_event const& e) { log_.tell(e); }
     void log_refusal(peer const& who, std::error_code why) {
@@ -302,7 +308,8 @@ private:
     }
 
     attempts                                          attempts_;
-    std::shared_ptr<visitors>                         visitors_;
+    std::shared_ptr<visitors>                         strangers_, users_;  ///< by TCP, and by a Unix socket
+    std::shared_ptr<void const> const                 present_ = std::make_shared<char>();
     event_log                                         log_;
     std::shared_ptr<common>                           shared_;
     mutable std::mutex                                lock_;

@@ -62,8 +62,10 @@ public:
     /// No more memory is to be taken than so much, for now.
     void limit(std::size_t most) noexcept { most_ = most; }
     /// That is why it does not go on.
-    bool        crowded() const noexcept { return crowded_; }
-    std::size_t memory() const noexcept { return in_.memory(); }
+    bool crowded() const noexcept { return crowded_; }
+    /// There is room for more than is usual.
+    bool        wide() const noexcept { return in_.memory() > inbox::usual; }
+    std::size_t memory() const noexcept { return in_.memory() + landing_.target.memory.memory(); }
 
     /// The body after that header; null: not all of it is there.
     std::optional<std::span<std::byte const>> body(protocol::frame_header const& h) {

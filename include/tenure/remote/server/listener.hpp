@@ -28,7 +28,6 @@
 #include <tenure/remote/endpoint.hpp>
 #include <tenure/remote/server/connection.hpp>
 #include <tenure/remote/server/hub.hpp>
-#include <tenure/remote/server/visitors.hpp>
 
 namespace tenure::detail {
 
@@ -170,45 +169,62 @@ private:
             who.text  = there.address().to_string(ec) + ':' + std::to_string(there.port());
             who.place = place_of(there.address());
         }
-        auto visit = hub_->enter(who);
-        if (!visit) return hub_->log_refusal(who, limit_error(resource::sessions, true));
+        auto entrance = hub_->enter(who);
+        if (!entrance.visit) return hub_->log_refusal(who, limit_error(resource::sessions, true));
         auto const strand = s.get_executor();
         if (where_.how != endpoint::kind::tls)
-            return begin(std::make_shared<plain_transport>(std::move(s)), who, std::move(visit));
+            return begin(std::make_shared<plain_transport>(std::move(s)), who, std::move(entrance));
 
-        // What does not shake hands in time is closed with its socket.
+        // What does not shake hands in time, or has to make room for others, is closed with its socket.
         struct handshake {
             explicit handshake(boost::asio::any_io_executor const& e) : timer(e) {}
+            void give_up() const noexcept {
+                if (!done) ::shutdown(fd, SHUT_RDWR);
+            }
+            void end() {
+                done = true;
+                timer.cancel();
+            }
             boost::asio::steady_timer timer;
-            visitors::visit           visit;
+            hub::entrance             entrance;
             int                       fd   = -1;
             bool                      done = false;
         };
         auto const h = std::make_shared<handshake>(strand);
-        h->visit     = std::move(visit);
+        h->entrance  = std::move(entrance);
         h->fd        = s.native_handle();
-        h->timer.expires_after(hub_->options.hello_timeout);
-        h->timer.async_wait([h](boost::system::error_code) {
-            if (!h->done) ::shutdown(h->fd, SHUT_RDWR);
+        h->entrance.visit.when_evicted([strand, w = std::weak_ptr(h)] {
+            boost::asio::post(strand, [w] {
+                if (auto const late = w.lock()) late->give_up();
+            });
         });
         boost::asio::post(strand, [self = shared_from_this(), h, who, s = std::make_shared<socket>(std::move(s))] {
-            self->hub_->options.tls->async_secure(
-                std::move(*s), {},
-                [self, h, who](boost::system::error_code failed, std::shared_ptr<transport> t,
-                               std::string const& name) mutable {
-                    h->done = true;
-                    h->timer.cancel();
-                    if (failed) return self->hub_->log_refusal(who, std::error_code(failed));
-                    who.certified = !name.empty();
-                    if (who.certified) who.text += " (" + name + ")";
-                    who.tenant = "certificate " + name;
-                    self->begin(std::move(t), who, std::move(h->visit));
-                });
+            try {
+                h->timer.expires_after(self->hub_->options.hello_timeout);
+                h->timer.async_wait([h](boost::system::error_code) { h->give_up(); });
+                self->hub_->options.tls->async_secure(
+                    std::move(*s), {},
+                    [self, h, who](boost::system::error_code failed, std::shared_ptr<transport> const& t,
+                                   std::string const& name) mutable {
+                        h->end();
+                        try {
+                            if (failed) return self->hub_->log_refusal(who, std::error_code(failed));
+                            who.certified = !name.empty();
+                            if (who.certified) who.text += " (" + name + ")";
+                            who.tenant = "certificate " + name;
+                            self->begin(t, who, std::move(h->entrance));
+                        } catch (std::exception const&) {  // memory is full: this one is closed
+                            if (t) t->close();
+                        }
+                    });
+            } catch (std::exception const&) {
+                h->end();
+            }
         });
     }
 
-    void begin(std::shared_ptr<transport> t, peer const& who, visitors::visit v) {
-        std::make_shared<connection>(hub_, std::move(t), who, std::move(v))->start();
+    void begin(std::shared_ptr<transport> t, peer const& who, hub::entrance e) {
+        std::make_shared<connection>(hub_, std::move(t), who, std::move(e))->start();
     }
 
     /// Of IPv6 the network: who has one has all of its addresses.

@@ -41,12 +41,12 @@ struct server_limits {
     std::uint64_t memory   = 0;  ///< bytes to know of buffers, batches, names; 0: a sixteenth of the machine's
     std::uint32_t sessions = 1024;  ///< 0: no limit, and so for the others
     std::uint32_t connections  = 2048;
-    std::uint32_t visitors     = 1024;  ///< connections without a hello; a quarter of them from one address or user
+    std::uint32_t visitors     = 1024;  ///< without a hello, a quarter from one address; as many by Unix sockets
     std::uint64_t queued_bytes = std::uint64_t{256} << 20;
 };
 
 /// How many wrong tokens are looked at: so many at once, then so many a second. Whoever shows more waits, and is
-/// closed at the hello timeout. A rate of 0 is no limit.
+/// closed at the hello timeout; where a right one came from, only its own count. A rate of 0 is no limit.
 struct wrong_token_limits {
     double at_once = 10, a_second = 1;            ///< from one address (of IPv6: the network, /64) or Unix user
     double all_at_once = 200, all_a_second = 20;  ///< from all together

@@ -118,9 +118,11 @@ public:
         next_ = left_ = 0;
     }
 
-    /// The first id after `id` that may have a place, if `id` has none for want of a page.
+    /// The first id after `id`, which is not the largest, that may have a place, if `id` has none for want of a
+    /// page; never a smaller one: after the last page there is the largest id.
     std::uint64_t skip(std::uint64_t id) noexcept {
-        return page_of(id) ? id + 1 : (id | (id_source::page_ids - 1)) + 1;
+        std::uint64_t const last = page_of(id) ? id : id | (id_source::page_ids - 1);
+        return last + (last != ~std::uint64_t{0});
     }
 
 private:

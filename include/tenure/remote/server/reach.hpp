@@ -29,7 +29,10 @@ class reach {
 public:
     reach(common& c, std::shared_ptr<tenant> of, std::uint64_t session)
         : common_(c), tenant_(std::move(of)), session_(session), own_(c.store, c.ids, tenant_) {}
-    ~reach() { settle_opened(0); }
+    ~reach() {
+        opened_.clear();
+        settle_opened();
+    }
     reach(reach const&)            = delete;
     reach& operator=(reach const&) = delete;
 
@@ -52,7 +55,7 @@ public:
     void clear() noexcept {
         own_.clear(gone());
         opened_.clear();
-        settle_opened(0);
+        settle_opened();
         if (session_) common_.tickets.remove(session_);
     }
 
@@ -72,6 +75,7 @@ public:
         if (at == opened_.end() || at->second->bytes != name.bytes) return make_error_code(errc::no_such_block);
         if (!at->second->enter()) {
             opened_.erase(at);
+            settle_opened();
             return make_error_code(errc::no_such_block);
         }
         return located{at->second->where, at->second->bytes, at->second.get(), stay(at->second), false};
@@ -218,26 +222,35 @@ public:
     }
 
 private:
-    static constexpr std::uint64_t opened_cost = 192;  ///< bytes, to know a block of somebody else's
+    static constexpr std::uint64_t opened_cost  = 192;  ///< bytes, to know a block of somebody else's
+    static constexpr std::size_t   least_opened = 256;
 
     std::error_code make_room_for_opened() noexcept {
+        if (opened_.size() >= most_opened_) forget_what_is_gone();
         auto why = tenant_->take(resource::memory, opened_cost);
         if (why) {
-            erase_if(opened_, [](auto const& e) { return !e.second->alive(); });
-            settle_opened(opened_.size());
+            forget_what_is_gone();
             why = tenant_->take(resource::memory, opened_cost);
         }
         if (!why) opened_charged_ += opened_cost;
         return why;
     }
-    void settle_opened(std::uint64_t n) noexcept {
-        tenant_->give_back(resource::memory, opened_charged_ - std::min(n * opened_cost, opened_charged_));
-        opened_charged_ = std::min(n * opened_cost, opened_charged_);
+    /// Looked at again when there are twice as many as are left: so each costs the same, whatever there are.
+    void forget_what_is_gone() noexcept {
+        erase_if(opened_, [](auto const& e) { return !e.second->alive(); });
+        most_opened_ = std::max(least_opened, 2 * opened_.size());
+        settle_opened();
+    }
+    void settle_opened() noexcept {
+        std::uint64_t const now = std::min<std::uint64_t>(opened_.size() * opened_cost, opened_charged_);
+        tenant_->give_back(resource::memory, opened_charged_ - now);
+        opened_charged_ = now;
     }
 
     common&                                                               common_;
     std::shared_ptr<tenant>                                               tenant_;
     std::uint64_t                                                         opened_charged_ = 0;
+    std::size_t                                                           most_opened_    = least_opened;
     std::uint64_t const                                                   session_;
     holdings                                                              own_;
     std::optional<ticket>                                                 only_;

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <span>
@@ -54,11 +55,13 @@ public:
 
     void start(std::chrono::milliseconds patience) {
         boost::asio::post(strand_, [self = shared_from_this(), patience] {
-            self->timer_.expires_after(patience);
-            self->timer_.async_wait([self](boost::system::error_code ec) {
-                if (!ec) self->finish(make_error_code(errc::timed_out));
+            self->handle([=](sender& s) {
+                s.timer_.expires_after(patience);
+                s.timer_.async_wait([self](boost::system::error_code ec) {
+                    if (!ec) self->finish(make_error_code(errc::timed_out));
+                });
+                s.dial();
             });
-            self->dial();
         });
     }
 
@@ -75,6 +78,15 @@ private:
         socket_.close(ignored);
         if (transport_) transport_->close();
     }
+    /// Of every handler: where memory is full, this ends, and not the server.
+    template <class F>
+    void handle(F f) {
+        try {
+            f(*this);
+        } catch (std::exception const&) {
+            finish(make_error_code(errc::memory_full));
+        }
+    }
     void unreachable() { finish(make_error_code(errc::device_unavailable)); }
 
     void dial() {
@@ -87,8 +99,10 @@ private:
             [self = shared_from_this()](boost::system::error_code                           ec,
                                         boost::asio::ip::tcp::resolver::results_type const& found) {
                 if (ec) return self->unreachable();
-                for (auto const& e : found) self->addresses_.emplace_back(e.endpoint());
-                self->connect();
+                self->handle([&](sender& s) {
+                    for (auto const& e : found) s.addresses_.emplace_back(e.endpoint());
+                    s.connect();
+                });
             });
     }
 
@@ -100,8 +114,7 @@ private:
         addresses_.erase(addresses_.begin());
         socket_.close(ec);
         socket_.async_connect(at, [self = shared_from_this()](boost::system::error_code failed) {
-            if (failed) return self->connect();
-            self->secure();
+            self->handle([&](sender& s) { failed ? s.connect() : s.secure(); });
         });
     }
 
@@ -120,7 +133,7 @@ private:
                                if (failed) return self->finish(make_error_code(errc::access_denied));
                                self->transport_ = std::move(t);
                                if (!self->done_) return self->transport_->close();
-                               self->hello();
+                               self->handle([](sender& s) { s.hello(); });
                            });
     }
 
@@ -185,13 +198,17 @@ private:
         transport_->async_write_some(outward_,
                                      [self = shared_from_this()](boost::system::error_code ec, std::size_t n) {
                                          if (ec) return self->finish(make_error_code(errc::disconnected));
-                                         for (auto& b : self->outward_) {
-                                             std::size_t const part = std::min(n, b.size());
-                                             b += part;
-                                             n -= part;
-                                         }
-                                         self->push();
+                                         self->handle([n](sender& s) { s.pushed(n); });
                                      });
+    }
+
+    void pushed(std::size_t n) {
+        for (auto& b : outward_) {
+            std::size_t const part = std::min(n, b.size());
+            b += part;
+            n -= part;
+        }
+        push();
     }
 
     void pull(std::size_t have) {
@@ -199,7 +216,7 @@ private:
         transport_->async_read_some(std::span(&into, 1),
                                     [self = shared_from_this(), have](boost::system::error_code ec, std::size_t n) {
                                         if (ec) return self->finish(make_error_code(errc::disconnected));
-                                        self->pulled(have + n);
+                                        self->handle([=](sender& s) { s.pulled(have + n); });
                                     });
     }
 

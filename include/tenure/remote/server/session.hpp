@@ -92,7 +92,6 @@ public:
             line_ = std::move(l);
             count();
             line_->attached();
-            watch();
             return;
         }
         if (successor_) successor_->shut();
@@ -133,28 +132,24 @@ public:
         else logic.finish(request, why, nullptr);
     }
 
-private:
+    /// From here on it ends when nothing was heard of it for a lease: to be called once, as soon as it is made.
     /// The timer is set again only when it fires, and not with every frame.
     void watch() {
-        if (std::exchange(watched_, true)) return;
-        wait();
-    }
-    void wait() {
         timer_.expires_at(heard_.load(std::memory_order_relaxed) + lease_);
         timer_.async_wait([self = shared_from_this()](boost::system::error_code) {
             std::scoped_lock const guard(self->lock);
             if (self->logic.over()) return;
             if (clock::now() - self->heard_.load(std::memory_order_relaxed) >= self->lease_) self->end();
-            else self->wait();
+            else self->watch();
         });
     }
 
+private:
     std::shared_ptr<common>         common_;
     std::chrono::milliseconds const lease_;
     boost::asio::steady_timer       timer_;
     std::atomic<clock::time_point>  heard_;
     std::shared_ptr<line>           line_, successor_;
-    bool                            watched_ = false;
 
 public:
     std::uint64_t const   number;

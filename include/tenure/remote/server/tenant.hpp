@@ -102,12 +102,18 @@ public:
                std::to_string(from.most(static_cast<resource>(at)));
     }
 
+    /// Where a queue is full, whoever has the turn may take a long request nevertheless; one at a time, so each of
+    /// the tenant's sessions goes on in the end, whatever others leave in the queue. False: another one has it.
+    bool take_turn() noexcept { return !turn_.exchange(true, std::memory_order_relaxed); }
+    void end_turn() noexcept { turn_.store(false, std::memory_order_relaxed); }
+
     meter const&      own() const noexcept { return own_; }
     std::string const name;  ///< for people, and unlike any other tenant's
 
 private:
     meter                  own_;
     std::shared_ptr<meter> all_;
+    std::atomic<bool>      turn_{false};
 };
 
 /// What was taken of a tenant's resource, until it is given back at the end of this.
