@@ -399,6 +399,38 @@ TEST_SUITE("a child of a process with threads" * doctest::skip(TENURE_TSAN != 0)
         r.end_batch(idle);
     }
 
+    TEST_CASE("closes a registry in which another thread was, and knows no handle of it any more") {
+        auto                r = std::make_unique<registry>();
+        handle<std::string> theirs;
+        handle<int>         of_ours[2];
+        std::atomic<int>    stage{0};
+        std::thread         other([&] {
+            batch_scope b(*r);
+            theirs     = b.make<std::string>("theirs");
+            of_ours[0] = b.make<int>(1);
+            stage      = 1;
+            while (stage == 1) std::this_thread::yield();
+        });
+        while (stage == 0) std::this_thread::yield();
+        int const how = in_a_child([&] {
+            r.reset();
+            registry    next;  // which may have the addresses
+            batch_scope b(next);
+            of_ours[1] = b.make<int>(2);
+            if (theirs.alive() || of_ours[0].alive()) ::_exit(1);
+            try {
+                static_cast<void>(theirs.owner());
+                ::_exit(2);
+            } catch (tenure::error const& e) {
+                if (e.code() != errc::stale_handle) ::_exit(3);
+            }
+            if (*of_ours[1] != 2) ::_exit(4);
+        });
+        CHECK(how == 0);
+        stage = 2;
+        other.join();
+    }
+
     TEST_CASE("ends what is above batches of other threads: at once, unless something between them goes on") {
         registry       r;
         int            destroyed = 0;

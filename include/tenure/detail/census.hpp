@@ -238,8 +238,12 @@ inline void close_registry(registry_core* r) noexcept {
 
     // Holds no longer count, for nobody is inside. What guards still refer to, or lanes held, first; then the rest,
     // newest first, and so the root last.
-    auto const close = [&](batch_record& b) {
-        if (b.abandoned) return b.id.store(0, std::memory_order_release);  // what is left of it is nobody's
+    bool       any_abandoned = false;
+    auto const close         = [&](batch_record& b) {
+        if (b.abandoned) {  // what is left of it is nobody's
+            any_abandoned = true;
+            return b.id.store(0, std::memory_order_release);
+        }
         b.state.fetch_or(batch_flags::ended, std::memory_order_acq_rel);
         if (&b != r->root) b.parent.store(r->root, std::memory_order_release);  // what was above may be gone
         if (me.root_lane && me.root_lane->batch == &b) {
@@ -274,6 +278,10 @@ inline void close_registry(registry_core* r) noexcept {
         if (b == r->loose) close(*b);  // else a destructor has opened one more
     }
     close_others(true);  // those that were held, for the last member's end is theirs
+    if (any_abandoned) {
+        r->own.slabs.outdate();
+        for (supply* s = r->supplies; s; s = s->next) s->slabs.outdate();
+    }
     {
         std::scoped_lock const guard(process.mutex);
         registry_core**        at = &process.registries;

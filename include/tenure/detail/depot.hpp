@@ -147,7 +147,7 @@ public:
     void lock_for_fork() noexcept { mutex_.lock(); }
     void unlock_after_fork() noexcept { mutex_.unlock(); }
 
-    /// Calls f(unit) for all that are not in free runs, by address in each region. Under the lock above.
+    /// Calls f(unit, address) for all that are not in free runs, by address in each region. Under the lock above.
     template <class F>
     void for_units_in_use(F f) noexcept {
         for (region* r = regions_; r; r = r->next)
@@ -156,10 +156,21 @@ public:
                 if (u.state == unit_state::free) {
                     i += u.length;
                 } else {
-                    f(u);
+                    f(u, r->base + (i << unit_shift));
                     ++i;
                 }
             }
+    }
+
+    /// Handles into all runs that did not come back become stale: there is nobody who will give them.
+    void outdate() noexcept {
+        std::scoped_lock const guard(mutex_);
+        for_units_in_use([](unit const& u, std::uintptr_t address) {
+            std::atomic<word_t>& word = table_word(address);
+            if (u.state == unit_state::owned)
+                word.store(whole_word(generation_of(word.load(std::memory_order_relaxed)) + 1),
+                           std::memory_order_release);
+        });
     }
 
     /// Why take() gave null last.

@@ -66,7 +66,7 @@ struct core_locks {
         all_resources.lock_for_fork();
         stock<pinned_object>::lock_for_fork();
         stock<pin_record>::lock_for_fork();
-        for_supplies([](supply& s) { s.slabs.for_units_in_use([](unit& u) { u.lock.lock(); }); });
+        for_supplies([](supply& s) { s.slabs.for_units_in_use([](unit& u, std::uintptr_t) { u.lock.lock(); }); });
         for_records([](batch_record& b) { b.lock.lock(); });
         lapses.lock_for_fork();
         running_recipes.mutex.lock();
@@ -76,7 +76,7 @@ struct core_locks {
         running_recipes.mutex.unlock();
         lapses.unlock_after_fork();
         for_records([](batch_record& b) { b.lock.unlock(); });
-        for_supplies([](supply& s) { s.slabs.for_units_in_use([](unit& u) { u.lock.unlock(); }); });
+        for_supplies([](supply& s) { s.slabs.for_units_in_use([](unit& u, std::uintptr_t) { u.lock.unlock(); }); });
         stock<pin_record>::unlock_after_fork();
         stock<pinned_object>::unlock_after_fork();
         all_resources.unlock_after_fork();
