@@ -1211,7 +1211,8 @@ struct running {
 /// A client that knows nothing but frames.
 class raw {
 public:
-    explicit raw(std::string const& where) {
+    /// `from`: 127.0.0.`from`, over TCP.
+    explicit raw(std::string const& where, unsigned char from = 1) {
         tenure::endpoint const at(where);
         if (at.how == tenure::endpoint::kind::unix_socket) {
             ::sockaddr_un a{};
@@ -1225,6 +1226,10 @@ public:
             a.sin_port        = htons(at.port);
             a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
             fd_               = ::socket(AF_INET, SOCK_STREAM, 0);
+            ::sockaddr_in mine{};
+            mine.sin_family      = AF_INET;
+            mine.sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + from);
+            REQUIRE(::bind(fd_, reinterpret_cast<::sockaddr*>(&mine), sizeof mine) == 0);
             REQUIRE(::connect(fd_, reinterpret_cast<::sockaddr*>(&a), sizeof a) == 0);
         }
         ::timeval const patience{20, 0};
@@ -2057,6 +2062,31 @@ TEST_CASE("TLS: who is who on both sides") {
     t.tls = server(false);
     running nobody(t);
     check_throws(errc::insecure, {"token"}, [&] { nobody.server.listen(tenure::endpoint("tls:localhost:0")); });
+}
+
+TEST_CASE("whoever was silent for longest makes room for others, with TLS and without") {
+    temporary_directory    dir;
+    certificates const     c(dir.path());
+    tenure::server_options o;
+    o.tokens.add("", "x");
+    o.hello_timeout   = 60s;
+    o.limits.visitors = 4;
+    char const* where = "tcp:127.0.0.1:0";
+    SUBCASE("with") {
+        where = "tls:127.0.0.1:0";
+        o.tls = std::make_shared<tenure::tls_server>(tenure::tls_files{c.pem("server"), c.key("server"), {}});
+    }
+    SUBCASE("without") {}
+    running                           s(o);
+    auto const                        at = s.server.listen(tenure::endpoint(where)).to_text();
+    std::vector<std::unique_ptr<raw>> silent;
+    for (unsigned char i = 0; i < 4; ++i) {
+        silent.push_back(std::make_unique<raw>(at, static_cast<unsigned char>(i + 2)));
+        CHECK(s.eventually([&] { return s.server.status().connections == i + 1u; }));
+    }
+    raw late(at, 6);
+    if (!o.tls) CHECK(late.greet({}, "x").status == 0);
+    CHECK(silent[0]->over());
 }
 
 TEST_CASE("a client over TLS") {
