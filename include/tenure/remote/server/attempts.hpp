@@ -84,7 +84,8 @@ public:
         try {
             if (trusted_.size() >= most_places) trusted_.erase(trusted_.begin());
             trusted_.insert(place);
-        } catch (std::bad_alloc const&) {  // then it is not, until the next right one
+        } catch (std::bad_alloc const&) {
+            return;  // it waits as others do, until it shows the next right one
         }
     }
 

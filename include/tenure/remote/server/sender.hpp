@@ -80,7 +80,7 @@ private:
     }
     /// Of every handler: where memory is full, this ends, and not the server.
     template <class F>
-    void handle(F f) {
+    void handle(F const& f) {
         try {
             f(*this);
         } catch (std::exception const&) {
