@@ -27,7 +27,7 @@ using tenure::handle;
 using tenure::registry;
 
 constexpr std::size_t queue_length = 1'000;
-constexpr std::size_t passing      = TENURE_SANITIZED ? 12'000 : 1'000'000;
+constexpr std::size_t passing      = TENURE_SANITIZED ? 12'000 : 200'000;
 
 struct message {
     std::uint64_t number;

@@ -428,6 +428,33 @@ TEST_SUITE("paging") {
         }
     }
 
+    TEST_CASE("what a batch was given from another store stays in that store's memory") {
+        auto const     store = std::make_shared<tenure::heap_store>();
+        registry       r;
+        batch_id const id = r.new_batch();
+        auto const     give = [&] {
+            tenure::batch_scope b(r, {.store = store});
+            auto const          h = b.make<int>(7);
+            r.transfer_ownership(h, id);
+            return h;
+        };
+        handle<int> const h = give();
+        {
+            auto const inside = r.enter(id);
+            tenure::make<std::uint64_t[]>(MiB / 8);
+        }
+        r.page_out(id);
+        CHECK(r.usage(id).retained == MiB + 65'536);
+        CHECK(r.snapshot().paging.out == MiB);
+        r.free(h);  // and with it the store's memory goes
+        CHECK(store->usage().blocks == 0);
+        CHECK(*give() == 7);
+        r.page_out(id);
+        r.end_batch(id);
+        CHECK(r.snapshot().paging.reserved == 0);
+        CHECK(store->usage().blocks == 0);
+    }
+
     TEST_CASE("a registry closes while batches are out") {
         handle<std::uint64_t[]> h;
         {

@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include <pthread.h>
+
 #include <doctest/doctest.h>
 
 #include <tenure/tenure.hpp>
@@ -34,6 +36,19 @@ struct own_registry : accounting {
     registry   r;
     accounting books{r};
 };
+
+/// Runs f on a thread on which no recursion gets deep.
+template <class F>
+void with_small_stack(F f) {
+    pthread_attr_t how;
+    REQUIRE(pthread_attr_init(&how) == 0);
+    REQUIRE(pthread_attr_setstacksize(&how, std::size_t{256} << 10) == 0);
+    pthread_t  thread;
+    auto const run = [](void* it) -> void* { return (*static_cast<F*>(it))(), nullptr; };
+    REQUIRE(pthread_create(&thread, &how, run, &f) == 0);
+    REQUIRE(pthread_join(thread, nullptr) == 0);
+    REQUIRE(pthread_attr_destroy(&how) == 0);
+}
 
 }  // namespace
 
@@ -165,6 +180,22 @@ TEST_SUITE("registry") {
         CHECK(r.status(id) == batch_status::done);
         CHECK(log.ended == std::vector{1});
         CHECK_FALSE(h.alive());
+    }
+
+    TEST_CASE_FIXTURE(own_registry, "cleanup::manual: many that hold each other leave when the innermost ends") {
+        std::vector<batch_id> all;
+        batch_id              above = r.root();
+        for (int i = 0; i < 4'000; ++i) {
+            auto const  inside = r.enter(above);
+            batch_scope below{{.cleanup = cleanup::manual}};
+            all.push_back(above = below.detach());
+        }
+        with_small_stack([&] {
+            for (batch_id const id : all) r.end_batch(id);
+        });
+        CHECK(r.status(all.front()) == batch_status::retained);
+        for (batch_id const id : all) r.destroy_batch(id);
+        CHECK(r.status(all.front()) == batch_status::done);
     }
 
     TEST_CASE_FIXTURE(own_registry, "cleanup::manual: end() reports it, free and transfer still work") {

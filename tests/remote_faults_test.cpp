@@ -327,7 +327,7 @@ TEST_CASE("the server is another one, before anybody asks") {
 }
 
 TEST_CASE("as a client" * doctest::skip()) {
-    auto const s = remote_store::connect(at(process::argument()));
+    auto const s = remote_store::connect(at(process::argument()), exact(5 * patience));  // beside many others
     auto const x = pattern(7, 100'000);
     for (std::uint64_t batch = 1;; ++batch) {
         std::array const two{s->allocate_in(batch, x.size(), 64).value(), s->allocate_in(batch, 64, 64).value()};
@@ -339,7 +339,7 @@ TEST_CASE("as a client" * doctest::skip()) {
 
 TEST_CASE("clients are killed") {
     temporary_directory const here;
-    constexpr int             all = TENURE_SANITIZED ? 20 : 200, at_once = TENURE_SANITIZED ? 10 : 25;
+    constexpr int             all = TENURE_SANITIZED ? 20 : 120, at_once = TENURE_SANITIZED ? 5 : 12;
     auto const                lease = TENURE_SANITIZED ? 2000ms : 400ms;
     house<>                   there(here.path() / "server", with_lease(lease));
     std::mt19937_64           dice(1);

@@ -47,7 +47,8 @@ inline constexpr std::size_t buffer_alignment = alignof(T) < 16 ? 16 : alignof(T
 
 /// Refers to an array of T in a store, without owning it: its batch does, as with a handle. 24 bytes, trivially
 /// copyable. A buffer that was freed is stale, for ever: every call says stale_handle. Any thread may use any copy;
-/// on one buffer only reads may overlap. Offsets and sizes count elements.
+/// on one buffer only reads may overlap, and nobody may free it meanwhile: borrow() it where another thread might.
+/// Offsets and sizes count elements.
 ///
 /// One that was evicted (tenure/derived.hpp) is made again by whatever needs its bytes, or says errc::evicted.
 ///

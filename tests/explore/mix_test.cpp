@@ -42,6 +42,9 @@ struct plain {
 
 std::atomic<std::int64_t> living{0};
 
+/// What is in every buffer.
+constexpr std::array<std::uint64_t, 8> contents{1, 2, 3, 4, 5, 6, 7, 8};
+
 /// And whether it ends once, which another batch may notice.
 struct counted : plain {
     explicit counted(std::uint64_t n) noexcept : plain(n) { ++living; }
@@ -174,7 +177,12 @@ private:
         batch_scope& b = *scopes_.back().guard;
         item         made;
         switch (roll_.below(5)) {
-        case 0: made = b.make_buffer<std::uint64_t>(8); break;
+        case 0: {
+            auto const buffer = b.make_buffer<std::uint64_t>(8);
+            buffer.write(0, contents);
+            made = buffer;
+            break;
+        }
         case 1:
         case 2: made = b.make<counted>(++serial_); break;
         default: made = b.make<plain>(++serial_); break;
@@ -193,13 +201,14 @@ private:
         });
     }
 
-    static void use_buffer(item const& h) {
+    /// Who reads a buffer sees to it that nobody frees it meanwhile.
+    void use_buffer(item const& h) {
         auto const* const b = std::get_if<tenure::buffer<std::uint64_t>>(&h);
-        if (!b) return;
-        std::array<std::uint64_t, 8> const in{1, 2, 3, 4, 5, 6, 7, 8};
-        std::array<std::uint64_t, 8>       out{};
-        b->write(0, in);
+        if (!b || scopes_.empty()) return;
+        registry_.borrow(scopes_.back().guard->id(), *b);
+        std::array<std::uint64_t, 8> out{};
         b->read(0, out);
+        CHECK(out == contents);
     }
 
     void look(batch_id id) {

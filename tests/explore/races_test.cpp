@@ -336,6 +336,33 @@ TEST_CASE("guards close while the batch above them is ended, and asks them to st
     for (auto const& b : r.snapshot().batches) CHECK(b.id == r.root());
 }
 
+TEST_CASE("a batch with manual cleanup is ended by one, destroyed by another, and its record is a third one's") {
+    registry r;
+    {
+        std::atomic<std::uint64_t> manual = r.new_batch({.cleanup = tenure::cleanup::manual}).value;
+        std::atomic<bool>          over   = false;
+        std::jthread const         ender([&] {
+            while (!over) r.end_batch(batch_id{manual});
+        });
+        std::jthread const         destroyer([&] {
+            while (!over) {
+                r.destroy_batch(batch_id{manual});
+                batch_scope const outer(r), inner(r);  // with the records that it has just got back
+            }
+        });
+        until_left const           going(over);
+        for (unsigned i = 0; i < 40; ++i) {
+            batch_scope outer(r);
+            manual = r.new_batch({.cleanup = tenure::cleanup::manual}, outer.id()).value;
+            batch_scope inner(r);
+            CHECK(inner.make<int>(1).owner() == inner.id());
+            inner.end();
+            r.destroy_batch(batch_id{manual});
+        }
+    }
+    for (auto const& b : r.snapshot().batches) CHECK(b.id == r.root());
+}
+
 TEST_CASE("registries close while others open batches with the records that they had") {
     auto const open_and_close = [] {
         for (unsigned i = 0; i < 4; ++i) {

@@ -170,22 +170,6 @@ inline void end_local_children(batch_record& b) noexcept {
     }
 }
 
-/// An ended batch with cleanup::manual on which nothing depends is nobody's child any more: the registry has it
-/// until destroy_batch.
-inline void retain(batch_record& b) noexcept {
-    batch_record* const up = b.parent.load(std::memory_order_relaxed);
-    if (b.limited && b.limited != &b) {
-        refund(b.limited, nullptr, b.own_charge.exchange(0, std::memory_order_relaxed));
-        b.limited = nullptr;
-    } else if (b.limited) {
-        refund(limited_above(&b), nullptr, b.own_charge.load(std::memory_order_relaxed));
-    }
-    bool const held = b.holds_parent;
-    b.holds_parent  = false;
-    b.parent.store(b.registry.load(std::memory_order_relaxed)->root, std::memory_order_release);
-    if (held) let_go(up);
-}
-
 /// The end of a batch, from any thread that knows its id: done at once by the thread of its guard, or by any where
 /// it has no guard; a guard of another thread is asked to stop. Idempotent.
 inline void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept {
@@ -201,30 +185,28 @@ inline void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept
     // Once more where a destructor has left a scope open, which it must not; and that is not waited for for ever.
     for (int i = 0; guard && b.children && i < 64; ++i) end_local_children(b);
 
+    // What is retained may be destroyed by any thread from that moment on: so it is held till all is done here.
     bool const manual               = b.ends_as(end_flags::manual) && !destroy;
-    auto const [mine, held, inside] = claim_end(b, id, manual, false);
+    auto const [mine, held, inside] = claim_end(b, id, manual, manual);
     if (!mine) return;
 
-    if (b.in_chain) leave_parent_locally(b, held || must_outlast_background(b));
+    bool const chained = guard == &this_thread && b.in_chain;  // else that is for its own thread to leave
+    if (chained) leave_parent_locally(b, held || must_outlast_background(b));
     if (inside || manual) stop_lanes(b);
     else if (held) close_windows(b);
     if (inside) end_descendants(b);
-    if (manual && !held) retain(b);
-    if (b.in_chain && (held || manual)) {
+    if (chained && held) {
         leave_chain(b);
         release_primary(b);
     }
-    if (held) let_go(&b);
-    else if (!manual) {
-        bool const chained = b.in_chain;
-        if (!chained) return reclaim_upwards(&b);
-        if (b.ends_as(end_flags::background))
-            if (put_off_end const later(b); later.done) return let_go(later.parent);
-        release_memory(b);  // the guard still has the record; destructors still find the batch current, and over
-        leave_chain(b);
-        b.state.fetch_or(batch_flags::done, std::memory_order_acq_rel);
-        if (b.holds_parent) let_go(b.parent.load(std::memory_order_relaxed));
-    }
+    if (held) return let_go(&b);
+    if (!chained) return reclaim_upwards(&b);
+    if (b.ends_as(end_flags::background))
+        if (put_off_end const later(b); later.done) return let_go(later.parent);
+    release_memory(b);  // the guard still has the record; destructors still find the batch current, and over
+    leave_chain(b);
+    b.state.fetch_or(batch_flags::done, std::memory_order_acq_rel);
+    if (b.holds_parent) let_go(b.parent.load(std::memory_order_relaxed));
 }
 
 /// The guard is destroyed on a thread that did not open it. What the batch owns goes now, unless there are children

@@ -54,54 +54,75 @@ inline batch_record* reclaim(batch_record* b) noexcept {
     return held;
 }
 
-void retain(batch_record& b) noexcept;
+/// An ended batch with cleanup::manual on which nothing depends is nobody's child any more: the registry has it
+/// until destroy_batch. Returns the parent if it was holding that. The caller has the last hold.
+inline batch_record* retain(batch_record& b) noexcept {
+    batch_record* const held = b.holds_parent ? b.parent.load(std::memory_order_relaxed) : nullptr;
+    if (b.limited && b.limited != &b) {
+        refund(b.limited, nullptr, b.own_charge.exchange(0, std::memory_order_relaxed));
+        b.limited = nullptr;
+    } else if (b.limited) {
+        refund(limited_above(&b), nullptr, b.own_charge.load(std::memory_order_relaxed));
+    }
+    b.holds_parent = false;
+    b.parent.store(b.registry.load(std::memory_order_relaxed)->root, std::memory_order_release);
+    return held;
+}
 
 /// How many holds there are besides the one for what others use.
 inline std::uint64_t holds_inside(std::uint64_t state) noexcept {
     return (state & batch_flags::holds) - (state & batch_flags::used ? 1 : 0);
 }
 
+/// What a hold was that was given back.
+struct dropped_hold {
+    bool          last   = false;    ///< of a batch that is over and can be freed
+    batch_record* parent = nullptr;  ///< which the batch held till now, and the caller is to let go
+};
+
 /// As drop_hold: with the last one besides that, a batch that is retained leaves its parent, and one that has ended
 /// waits for its users.
-TENURE_COLD inline bool drop_special_hold(batch_record* b, std::uint64_t flags) noexcept {
-    registry_core& r = *b->registry.load(std::memory_order_relaxed);
-    std::uint64_t  s = b->state.load(std::memory_order_acquire);
+TENURE_COLD inline dropped_hold drop_special_hold(batch_record* b, std::uint64_t flags) noexcept {
+    registry_core& r      = *b->registry.load(std::memory_order_relaxed);
+    std::uint64_t  s      = b->state.load(std::memory_order_acquire);
+    batch_record*  parent = nullptr;
     do {
         bool const last = holds_inside(s) == 1;
         bool const kept = s & batch_flags::retained && !(s & batch_flags::ended);
-        if (last && kept && !(s & batch_flags::used && has_waiting_children(r, *b))) retain(*b);
+        if (last && kept && !parent && !(s & batch_flags::used && has_waiting_children(r, *b))) parent = retain(*b);
     } while (!b->state.compare_exchange_weak(s, (s - 1) & ~flags, std::memory_order_acq_rel));
     constexpr std::uint64_t waits = batch_flags::ended | batch_flags::used;
     if ((s & waits) == waits && holds_inside(s) == 1) wait_for_users(r, *b, s);
-    return (s & batch_flags::holds) == 1 && s & batch_flags::ended;
+    return {(s & batch_flags::holds) == 1 && s & batch_flags::ended, parent};
 }
 
-/// Gives a hold back, and `flags`. True: that was the last one of a batch that is over and can be freed.
-inline bool drop_hold(batch_record* b, std::uint64_t flags = 0) noexcept {
+/// Gives a hold back, and `flags`.
+inline dropped_hold drop_hold(batch_record* b, std::uint64_t flags = 0) noexcept {
     std::uint64_t s = b->state.load(std::memory_order_acquire);
     do {
         if (s & (batch_flags::retained | batch_flags::used)) [[unlikely]]
             return drop_special_hold(b, flags);
     } while (!b->state.compare_exchange_weak(s, (s - 1) & ~flags, std::memory_order_acq_rel));
-    return (s & batch_flags::holds) == 1 && s & batch_flags::ended;
+    return {(s & batch_flags::holds) == 1 && s & batch_flags::ended};
 }
 
-/// No recursion: a batch that goes gives back its hold of the next.
+/// No recursion: a batch that goes, or is retained, gives back its hold of the next.
 inline void let_go(batch_record* b, std::uint64_t flags) noexcept {
     while (b) {
         std::uint64_t const id   = b->id.load(std::memory_order_relaxed);
         bool const          left = b->residency == tenure::residency::paged_when_left;
-        if (!drop_hold(b, std::exchange(flags, 0))) {
-            if (left) [[unlikely]]
-                note_leaving(*b, id);
-            return;
-        }
-        b = reclaim(b);
+        dropped_hold const  how  = drop_hold(b, std::exchange(flags, 0));
+        if (!how.last && left) [[unlikely]]
+            note_leaving(*b, id);
+        batch_record* const held = how.last ? reclaim(b) : nullptr;
+        b                        = held ? held : how.parent;
     }
 }
 
 inline void let_go_in_place(batch_record* b) noexcept {
-    if (drop_hold(b)) let_go(reclaim(b));
+    dropped_hold const  how  = drop_hold(b);
+    batch_record* const held = how.last ? reclaim(b) : nullptr;
+    let_go(held ? held : how.parent);
 }
 
 inline void reclaim_upwards(batch_record* b) noexcept { let_go(reclaim(b)); }

@@ -13,7 +13,8 @@
 
 namespace tenure::detail {
 
-/// Which memory goes out with a batch: every unit in which nobody else owns anything.
+/// Which memory goes out with a batch: every unit of its own store in which nobody else owns anything. That store
+/// stays as long as the batch; another one may go with the last object that the batch was given there.
 
 inline bool is_all_of(batch_record const& b, place p) noexcept {
     std::scoped_lock const    guard(p.u->lock);
@@ -60,7 +61,8 @@ inline std::vector<paged_range> ranges_of(batch_record& b, std::vector<paged_ran
             done = a + unit_bytes;
             while (next != known.end() && next->end() <= a) ++next;
             if (next != known.end() && next->begin <= a) continue;
-            if (!is_all_of(b, place_at(a))) continue;
+            place const p = place_at(a);
+            if (p.where->from != b.slabs || !is_all_of(b, p)) continue;
             constexpr std::size_t most = std::size_t{1} << 30;  // one call of the system, one piece of the file
             if (!out.empty() && out.back().end() == a && out.back().bytes < most) out.back().bytes += unit_bytes;
             else out.push_back({a, unit_bytes, {}});
