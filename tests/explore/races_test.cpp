@@ -353,12 +353,12 @@ TEST_CASE("a batch with manual cleanup is ended by one, destroyed by another, an
         until_left const           going(over);
         for (unsigned i = 0; i < 40; ++i) {
             batch_scope outer(r);
+            r.destroy_batch(batch_id{manual});
             manual = r.new_batch({.cleanup = tenure::cleanup::manual}, outer.id()).value;
             batch_scope inner(r);
             CHECK(inner.make<int>(1).owner() == inner.id());
-            inner.end();
-            r.destroy_batch(batch_id{manual});
         }
+        r.destroy_batch(batch_id{manual});
     }
     for (auto const& b : r.snapshot().batches) CHECK(b.id == r.root());
 }

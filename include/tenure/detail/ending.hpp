@@ -174,7 +174,8 @@ inline void end_local_children(batch_record& b) noexcept {
 /// it has no guard; a guard of another thread is asked to stop. Idempotent.
 inline void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept {
     thread_context* const guard = b.guard.load(std::memory_order_acquire);
-    if (guard && guard != &this_thread && !(b.state.load() & batch_flags::retained)) {
+    bool const            ours  = guard == &this_thread;
+    if (guard && !ours && !(b.state.load() & batch_flags::retained)) {
         if (!hold(b, id)) return;
         set_flag(b, id, batch_flags::stopping, 0);
         stop_lanes(b);
@@ -183,14 +184,14 @@ inline void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept
         return;
     }
     // Once more where a destructor has left a scope open, which it must not; and that is not waited for for ever.
-    for (int i = 0; guard && b.children && i < 64; ++i) end_local_children(b);
+    for (int i = 0; ours && b.children && i < 64; ++i) end_local_children(b);
 
     // What is retained may be destroyed by any thread from that moment on: so it is held till all is done here.
     bool const manual               = b.ends_as(end_flags::manual) && !destroy;
     auto const [mine, held, inside] = claim_end(b, id, manual, manual);
     if (!mine) return;
 
-    bool const chained = guard == &this_thread && b.in_chain;  // else that is for its own thread to leave
+    bool const chained = ours && b.in_chain;  // else that is for its own thread to leave
     if (chained) leave_parent_locally(b, held || must_outlast_background(b));
     if (inside || manual) stop_lanes(b);
     else if (held) close_windows(b);
