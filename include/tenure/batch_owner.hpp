@@ -120,13 +120,12 @@ private:
     static batch_id open(batch_options const& options, source where) {
         detail::lane const* const current = detail::this_thread.current;
         if (auto* const end = detail::this_thread.ending; end && end->is_current())
-            return {end->open(&options, false, where)->id.load(std::memory_order_relaxed)};
+            return {end->open(&options, false, where).id};
         if (!current) return registry::global().new_batch(options, {}, where);
         auto* const r = current->batch->registry.load(std::memory_order_relaxed);
         if (!r) throw error(current->batch->why_closed(), "open a batch below one that is over");
         detail::mind_the_clock(*current->batch);
-        auto* const b = detail::open_batch(*r, current->batch, &options, false, where);
-        return {b->id.load(std::memory_order_relaxed)};
+        return {detail::open_batch(*r, current->batch, &options, false, where).id};
     }
 
     /// The batch, held by the caller from here on. Throws batch_ended.

@@ -286,8 +286,8 @@ private:
     batch_scope(detail::registry_core* core, detail::batch_record* parent, batch_options const* options,
                 source where);
 
-    static detail::batch_record* open_in_end(detail::registry_core const* core, batch_options const* options,
-                                             source where);
+    static detail::opened_batch open_in_end(detail::registry_core const* core, batch_options const* options,
+                                            source where);
 
     detail::batch_record& undoable(char const* call) const {
         if (!core())

@@ -62,16 +62,15 @@ private:
 class lent_buffer {
 public:
     lent_buffer(supply& s, block where)
-        : batch_(open_batch(s.registry, s.registry.root, nullptr, false, std::source_location::current())),
-          id_(batch_->id.load(std::memory_order_relaxed)) {
+        : batch_(open_batch(s.registry, s.registry.root, nullptr, false, std::source_location::current())) {
         struct guard {
             lent_buffer* self;
             ~guard() {
-                if (self) end_record(*self->batch_, self->id_, true);
+                if (self) end_record(*self->batch_.record, self->batch_.id, true);
             }
         } undo{this};
-        hold(*batch_, id_);
-        lane* const l = enter_held(*batch_);
+        hold(*batch_.record, batch_.id);
+        lane* const l = enter_held(*batch_.record);
         struct inside {
             lane* l;
             ~inside() { leave_lane(l); }
@@ -79,16 +78,15 @@ public:
         buffer_   = make_buffer_record(*l, {s, where, true});
         undo.self = nullptr;
     }
-    ~lent_buffer() { end_record(*batch_, id_, true); }
+    ~lent_buffer() { end_record(*batch_.record, batch_.id, true); }
     lent_buffer(lent_buffer const&)            = delete;
     lent_buffer& operator=(lent_buffer const&) = delete;
 
     raw_handle raw() const noexcept { return buffer_; }
 
 private:
-    batch_record* batch_;
-    std::uint64_t id_;
-    raw_handle    buffer_{};
+    opened_batch batch_;
+    raw_handle   buffer_{};
 };
 
 template <class T, class F, class... In>

@@ -363,6 +363,37 @@ TEST_CASE("a batch with manual cleanup is ended by one, destroyed by another, an
     for (auto const& b : r.snapshot().batches) CHECK(b.id == r.root());
 }
 
+TEST_CASE("batches are opened below one that ends, and goes with its store's memory") {
+    auto const store = std::make_shared<tenure::heap_store>();
+    registry   r;
+    {
+        std::atomic<std::uint64_t> above = r.new_batch({.store = store}).value;
+        std::atomic<bool>          over  = false;
+        std::jthread const         below([&] {
+            while (!over) {
+                batch_id const id{above};
+                try {
+                    batch_id const mine = r.new_batch({.name = "below"}, id);
+                    CHECK(mine);
+                    auto const in = r.enter(mine);
+                    auto const h  = tenure::make<int>(1);
+                    CHECK(h.owner() == mine);
+                } catch (tenure::error const& e) {
+                    CHECK(is_gone(e.code()));
+                }
+            }
+        });
+        until_left const           going(over);
+        for (unsigned i = 0; i < 40; ++i) {
+            r.end_batch(batch_id{above});
+            above = r.new_batch({.store = store}).value;
+        }
+        r.end_batch(batch_id{above});
+    }
+    for (auto const& b : r.snapshot().batches) CHECK(b.id == r.root());
+    CHECK(store->usage().blocks == 0);
+}
+
 TEST_CASE("registries close while others open batches with the records that they had") {
     auto const open_and_close = [] {
         for (unsigned i = 0; i < 4; ++i) {

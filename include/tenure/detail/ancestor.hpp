@@ -13,9 +13,9 @@
 
 namespace tenure::detail {
 
-lane*         enter_held(batch_record& b, bool exclusive);
-batch_record* open_batch(registry_core& r, batch_record* parent, batch_options const* options, bool guarded,
-                         std::source_location where);
+lane*        enter_held(batch_record& b, bool exclusive);
+opened_batch open_batch(registry_core& r, batch_record* parent, batch_options const* options, bool guarded,
+                        std::source_location where);
 
 /// The nearest batch above `b` in which something can be made, for a root the root itself; null: its registry
 /// closes. What is above a batch stays there as long as the batch does.
@@ -99,7 +99,7 @@ public:
 
     /// A batch below the nearest active ancestor, whichever that is by now: another thread may end or cancel one
     /// at any time. Throws what open_batch throws for other reasons.
-    batch_record* open(batch_options const* options, bool guarded, std::source_location where) const {
+    opened_batch open(batch_options const* options, bool guarded, std::source_location where) const {
         for (;;) {
             batch_record& up = above();
             try {

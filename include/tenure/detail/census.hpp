@@ -33,7 +33,7 @@ inline registry_core* open_registry(any_store memory, any_store buffers, paging_
     auto          core = std::make_unique<registry_core>(std::move(memory), std::move(paging), decay_ns, uid);
     batch_options named{.name = "root"};
     named.store = std::move(buffers);
-    core->root  = open_batch(*core, nullptr, &named, false, where);
+    core->root  = open_batch(*core, nullptr, &named, false, where).record;
     std::scoped_lock const guard(process.mutex);
     core->next         = process.registries;
     process.registries = core.get();

@@ -140,20 +140,18 @@ public:
         if (owner.residency != tenure::residency::memory) options.residency = tenure::residency::automatic;
         options.priority = owner.priority.load(std::memory_order_relaxed);
         common_          = open_batch(r, r.root, &options, false, owner.where.load(std::memory_order_relaxed));
-        leave_loose(*common_);  // it is not in the way of those that end with another one
-        id_ = common_->id.load(std::memory_order_relaxed);
-        common_->members.store(generation_tag(id_) | 1, std::memory_order_release);
+        leave_loose(*common_.record);  // it is not in the way of those that end with another one
+        common_.record->members.store(generation_tag(common_.id) | 1, std::memory_order_release);
     }
-    ~fresh_common() { drop_member(id_); }
+    ~fresh_common() { drop_member(common_.id); }
     fresh_common(fresh_common const&)            = delete;
     fresh_common& operator=(fresh_common const&) = delete;
 
-    batch_record& operator*() const noexcept { return *common_; }
-    std::uint64_t id() const noexcept { return id_; }
+    batch_record& operator*() const noexcept { return *common_.record; }
+    std::uint64_t id() const noexcept { return common_.id; }
 
 private:
-    batch_record* common_;
-    std::uint64_t id_;
+    opened_batch common_;
 };
 
 }  // namespace tenure::detail

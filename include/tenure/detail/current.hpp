@@ -29,6 +29,12 @@ inline void leave_lane(lane* l) noexcept {
     if (can_go) relieve(r);
 }
 
+/// Where no guard has the batch, another thread may end it at once, and then the record says nothing of it.
+struct opened_batch {
+    batch_record* record = nullptr;
+    std::uint64_t id     = 0;
+};
+
 inline void leave(former_current& f) noexcept {
     if (std::exchange(f.visited, false)) leave_lane(f.where);
 }

@@ -8,6 +8,7 @@
 #include <exception>
 #include <mutex>
 #include <source_location>
+#include <utility>
 
 #include <tenure/detail/current.hpp>
 #include <tenure/detail/figures.hpp>
@@ -117,25 +118,33 @@ inline batch_record* prepare_record(registry_core& r, batch_record const* parent
     refuse_below(*parent);
 }
 
-/// A new batch below `parent`, which the caller keeps from ending meanwhile. `guarded`: it belongs to a guard on
-/// this thread and becomes current. Throws std::bad_alloc, error{batch_ended}.
-inline batch_record* open_batch(registry_core& r, batch_record* parent, batch_options const* options, bool guarded,
-                                std::source_location where) {
+/// A new batch below `parent`, whose record the caller keeps from being another batch's meanwhile. `guarded`: it
+/// belongs to a guard on this thread and becomes current. Throws std::bad_alloc, error{batch_ended}.
+inline opened_batch open_batch(registry_core& r, batch_record* parent, batch_options const* options, bool guarded,
+                               std::source_location where) {
     constexpr auto  relaxed = std::memory_order_relaxed;
     thread_context& me      = this_thread;
-    batch_record*   b       = prepare_record(r, parent, options);
     bool const      local   = parent && guarded && parent->guard.load(relaxed) == &me;
-    bool            above   = false;
-    if (parent && parent != r.root) {
-        std::uint64_t const id = parent->id.load(relaxed);
-        if (local ? parent->closed() : !(above = hold(*parent, id))) [[unlikely]]
-            refuse_to_open(b, parent);
+    struct held {
+        batch_record* b = nullptr;
+        ~held() {
+            if (b) [[unlikely]]
+                let_go(b);
+        }
+    } above;  // before anything of it is looked at
+    if (parent && parent != r.root && !local) {
+        if (!hold(*parent, parent->id.load(relaxed))) [[unlikely]]
+            refuse_below(*parent);
+        above.b = parent;
     }
+    batch_record* const b = prepare_record(r, parent, options);
+    if (local && parent->closed()) [[unlikely]]
+        refuse_to_open(b, parent);
     std::uint64_t const generation = b->generation.load(relaxed) + 1;
     std::uint64_t const id         = make_id(generation, b->index);
     b->generation.store(generation, relaxed);
     b->parent.store(parent, relaxed);
-    b->holds_parent = above;
+    b->holds_parent = std::exchange(above.b, nullptr);
     b->detached.store(false, relaxed);
     b->opened_ns.store(coarse_now(), relaxed);
     b->where.store(where, relaxed);
@@ -158,7 +167,7 @@ inline batch_record* open_batch(registry_core& r, batch_record* parent, batch_op
                    std::memory_order_release);
     b->id.store(id, std::memory_order_release);
     if (!guarded) become_loose(r, *b);
-    return b;
+    return {b, id};
 }
 
 }  // namespace tenure::detail

@@ -18,9 +18,9 @@ inline batch_scope::batch_scope(detail::registry_core* core, detail::batch_recor
     if (!parent) {
         detail::lane* const current = detail::this_thread.current;
         if (detail::this_thread.ending) [[unlikely]] {
-            if (auto* const b = open_in_end(core, options, where)) {
-                batch_ = b;
-                id_    = b->id.load(std::memory_order_relaxed);
+            if (auto const opened = open_in_end(core, options, where); opened.record) {
+                batch_ = opened.record;
+                id_    = opened.id;
                 return;
             }
         }
@@ -35,18 +35,19 @@ inline batch_scope::batch_scope(detail::registry_core* core, detail::batch_recor
         detail::refuse_below(*parent);
     }
     detail::mind_the_clock(*parent);
-    batch_ = detail::open_batch(*core, parent, options, true, where);
-    id_    = batch_->id.load(std::memory_order_relaxed);
+    auto const opened = detail::open_batch(*core, parent, options, true, where);
+    batch_            = opened.record;
+    id_               = opened.id;
 }
 
 /// In a destructor that an end runs, or one that it calls: where what is current is the nearest active ancestor of
-/// what ends, and not what somebody made current since. Null: it is that, or of another registry. (A call that took
-/// the scope itself would keep the compiler from holding its batch in a register.)
-TENURE_COLD inline detail::batch_record* batch_scope::open_in_end(detail::registry_core const* core,
-                                                                  batch_options const* options, source where) {
+/// what ends, and not what somebody made current since. No record: it is that, or of another registry. (A call that
+/// took the scope itself would keep the compiler from holding its batch in a register.)
+TENURE_COLD inline detail::opened_batch batch_scope::open_in_end(detail::registry_core const* core,
+                                                                 batch_options const* options, source where) {
     detail::ancestor_is_current const& end = *detail::this_thread.ending;
-    if (!end.is_current()) return nullptr;
-    if (core && end.above().registry.load(std::memory_order_relaxed) != core) return nullptr;
+    if (!end.is_current()) return {};
+    if (core && end.above().registry.load(std::memory_order_relaxed) != core) return {};
     return end.open(options, true, where);
 }
 

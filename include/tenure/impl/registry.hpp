@@ -80,15 +80,22 @@ inline detail::found registry::find(batch_id id, char const* call) const {
 }
 
 inline batch_id registry::new_batch(batch_options const& options, batch_id parent, std::source_location where) {
-    detail::batch_record* up = core_->root;
-    if (parent) {
-        up = find(parent, "open a batch below ").record;
-        if (up) detail::look_at_the_clock(*up, parent.value);
-        if (!up || up->id.load(std::memory_order_acquire) != parent.value)
-            throw error(detail::over_because(up, parent.value),
-                        "open a batch below " + detail::label_of(parent.value));
+    if (!parent) return {detail::open_batch(*core_, core_->root, &options, false, where).id};
+    auto const over = [&](detail::batch_record const* up) {
+        return error(detail::over_because(up, parent.value),
+                     "open a batch below " + detail::label_of(parent.value));
+    };
+    detail::batch_record* const up = find(parent, "open a batch below ").record;
+    if (!up) throw over(up);
+    detail::look_at_the_clock(*up, parent.value);
+    detail::kept_open const held(*up, parent.value);
+    if (!held) throw over(up);
+    auto const [record, id] = detail::open_batch(*core_, up, &options, false, where);
+    if (up->closed()) {  // its end may have come by before the batch was there to be ended, too
+        detail::end_record(*record, id, true);
+        throw over(up);
     }
-    return {detail::open_batch(*core_, up, &options, false, where)->id.load(std::memory_order_relaxed)};
+    return {id};
 }
 
 inline batch_id registry::current_batch() noexcept {
