@@ -49,15 +49,17 @@ inline batch_status status_of(std::uint64_t state) noexcept {
 }
 
 /// Of the batch with that id, which had this record.
-inline batch_status status_of(batch_record const& b, std::uint64_t id) noexcept {
+inline batch_status status_of(batch_record& b, std::uint64_t id) noexcept {
     std::uint64_t const s     = b.state.load(std::memory_order_acquire);
     errc                cause = b.cause.load(std::memory_order_acquire);
     if (b.id.load(std::memory_order_acquire) != id || !same_batch(s, id)) {
         cause = lapse_of_batch(id);
         if (cause == errc{}) return batch_status::done;
     } else if (std::uint64_t const due = b.deadline.load(std::memory_order_relaxed); due) {
-        bool const open = !(s & batch_flags::closed);
-        if (open && b.registry.load(std::memory_order_relaxed)->deadlines.now() >= due) cause = errc::expired;
+        if (!(s & batch_flags::closed) && hold(b, id)) {  // so its registry's clock is there
+            if (b.registry.load(std::memory_order_relaxed)->deadlines.now() >= due) cause = errc::expired;
+            let_go_in_place(&b);
+        }
     }
     if (cause == errc::expired) return batch_status::expired;
     return cause == errc::cancelled ? batch_status::cancelled : status_of(s);
@@ -81,12 +83,6 @@ public:
 private:
     batch_record* batch_;
 };
-
-/// Whether `b` or a batch above it is `owner`.
-inline bool is_or_above(batch_record const* owner, batch_record const* b) noexcept {
-    while (b && b != owner) b = b->parent.load(std::memory_order_relaxed);
-    return b != nullptr;
-}
 
 /// The usual keep: a small object without a destructor, of a batch that has kept something from this unit before,
 /// no limits, and room in the log. False: anything else, and nothing was done. `just_ask`: nothing is done in any
@@ -162,7 +158,7 @@ failure keep_all(batch_record& from, ForEach for_each) {
         } else if (is_common(*owner)) {
             why = shared.prepare(id, h);
             ++moved;
-        } else if (!is_or_above(owner, to)) {
+        } else if (owner != to && !is_above(*owner, *to)) {
             why = {errc::not_owner, &from};
         }
         return !why;
@@ -271,7 +267,7 @@ inline failure keep_from(batch_record& from, raw_handle h) {
     h                      = resolve(h);
     auto const [owner, id] = find_owner(h);
     if (!owner) return {stale_because(h), &from};
-    if (!is_common(*owner)) return is_or_above(owner, &up) ? failure{} : own;
+    if (!is_common(*owner)) return owner == &up || is_above(*owner, up) ? failure{} : own;
     passing_on    shared(from, up);
     failure const why = shared.prepare(id, h);
     if (!why) shared.commit([](raw_handle) {});

@@ -255,18 +255,13 @@ inline void close_registry(registry_core* r) noexcept {
         if (b.is_loose) leave_loose(b);
         if (b.state.fetch_or(batch_flags::done, std::memory_order_acq_rel) & batch_flags::released) recycle(&b);
     };
-    // A record that is free may say so, too, and be another registry's the next moment; one that has an id says it
-    // of the batch that has it.
-    auto const is_in_use_here = [&](batch_record const& b) {
-        return b.id.load(std::memory_order_acquire) != 0 && b.registry.load(std::memory_order_relaxed) == r;
-    };
     for_records([&](batch_record& b) {
-        if (is_in_use_here(b)) r->uses.forget(b);
+        if (is_in_use(b, *r)) r->uses.forget(b);
     });
     r->uses.forget_objects();
     auto const close_others = [&](bool commons) {
         for_records([&](batch_record& b) {
-            if (!is_in_use_here(b) || b.is_loose || (is_common(b) && !commons)) return;
+            if (!is_in_use(b, *r) || b.is_loose || (is_common(b) && !commons)) return;
             if (b.state.load(std::memory_order_relaxed) & batch_flags::done) return;
             b.members.store(0, std::memory_order_relaxed);
             close(b);

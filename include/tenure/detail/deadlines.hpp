@@ -99,6 +99,8 @@ inline std::uint64_t steady_now() noexcept {
 
 /// Of one registry.
 struct deadline_queue {
+    static inline constinit std::atomic<bool> used_anywhere{false};  ///< by any registry
+
     std::uint64_t (*now)() noexcept = &steady_now;
     std::atomic<bool>               watched{false};  ///< so makes need not look at the clock
     std::atomic<bool>               used{false};     ///< there was a deadline, or something was cancelled
@@ -114,6 +116,7 @@ struct deadline_queue {
             std::scoped_lock const guard(mutex);
             n.due = due;
             used.store(true, std::memory_order_relaxed);
+            used_anywhere.store(true, std::memory_order_relaxed);
             heap.add(n);
             if (heap.top() == &n) tell = watch.get();
             if (tell) telling.fetch_add(1, std::memory_order_relaxed);

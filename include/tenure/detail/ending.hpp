@@ -31,6 +31,13 @@ inline bool governs(batch_record const& top, batch_record const* b) noexcept {
     return b == &top;
 }
 
+/// Whether `b` is below `top`.
+inline bool is_above(batch_record const& top, batch_record const& b) noexcept {
+    batch_record const* up = b.parent.load(std::memory_order_acquire);
+    while (up && up != &top) up = up->parent.load(std::memory_order_acquire);
+    return up;
+}
+
 void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept;
 
 /// The flag that an end sets. Where something holds the batch, and for `always`, so does the caller from here on.

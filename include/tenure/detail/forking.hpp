@@ -142,16 +142,13 @@ inline void abandon(batch_record& b) noexcept {
 /// ends with them. What the abandoned are charged stays so. Who had ended before stays as it is, too, for to free
 /// it now would be to run destructors in fork().
 inline void let_parents_go(registry_core& r) noexcept {
-    auto const is_of = [&](batch_record const& b) {
-        return b.registry.load(std::memory_order_relaxed) == &r && b.id.load(std::memory_order_relaxed);
-    };
     for_records([&](batch_record& b) {
-        if (!is_of(b) || b.abandoned || b.state.load(std::memory_order_relaxed) & batch_flags::done) return;
+        if (!is_in_use(b, r) || b.abandoned || b.state.load(std::memory_order_relaxed) & batch_flags::done) return;
         batch_record* up = b.parent.load(std::memory_order_relaxed);
         for (; up && up->abandoned; up = up->parent.load(std::memory_order_relaxed)) up->needed = true;
     });
     for_records([&](batch_record& b) {
-        if (!is_of(b) || !b.abandoned || b.needed) return;
+        if (!is_in_use(b, r) || !b.abandoned || b.needed) return;
         if (b.limited != &b) b.limited = nullptr;
         constexpr std::uint64_t stays = batch_flags::ended | batch_flags::done | batch_flags::retained;
         batch_record* const     up    = b.holds_parent ? b.parent.load(std::memory_order_relaxed) : nullptr;
@@ -186,7 +183,7 @@ inline void mend_after_fork() noexcept {
             departed += &s->registry == &r;
         r.departures.store(departed, std::memory_order_relaxed);
         for_records([&](batch_record& b) {
-            if (b.registry.load(std::memory_order_relaxed) != &r || !b.id.load(std::memory_order_relaxed)) return;
+            if (!is_in_use(b, r)) return;
             bool const over = b.state.load(std::memory_order_relaxed) & batch_flags::done;
             if (!over && !is_root(b)) {
                 if (was_left(b, at_end)) abandon(b);

@@ -25,6 +25,12 @@ inline batch_record* record_of(std::uint64_t id) noexcept {
     return id ? record_at(id & ((std::uint64_t{1} << record_bits) - 1)) : nullptr;
 }
 
+/// Whether a batch of that registry has the record. A free record may name the registry, too, and be another's the
+/// next moment; one that has an id names that of the batch that has it, so the id is asked first.
+inline bool is_in_use(batch_record const& b, registry_core const& r) noexcept {
+    return b.id.load(std::memory_order_acquire) && b.registry.load(std::memory_order_relaxed) == &r;
+}
+
 /// A free record; throws std::bad_alloc.
 TENURE_COLD inline batch_record* more_records() {
     std::scoped_lock const guard(process.mutex);

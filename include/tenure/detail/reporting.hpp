@@ -74,12 +74,12 @@ inline batch_report end_with_report(batch_record& b, std::uint64_t id) noexcept 
 inline batch_report end_by_id(batch_record& b, std::uint64_t id) noexcept {
     auto const          status  = [&] { return status_of(b, id); };
     std::uint64_t const is_over = batch_flags::ended | batch_flags::retained;
-    if (std::uint64_t const s = b.state.load(std::memory_order_acquire); !same_batch(s, id) || s & is_over)
-        return {.status = status()};
+    if (!hold(b, id, is_over)) return {.status = status()};
     batch_report r         = report_of(b);
     bool const   late      = b.limited && is_overdue(b);
     flow const   in_stores = stored_in(b);
     r.page_error           = b.page_error.load(std::memory_order_relaxed).code();
+    let_go_in_place(&b);
     end_record(b, id, false);
     r.status = status();
     complete(r, in_stores, late);

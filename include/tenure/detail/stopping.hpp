@@ -44,12 +44,6 @@ inline stopped stop_making(batch_record& b, std::uint64_t id) noexcept {
     return {true, others};
 }
 
-inline bool is_below(batch_record const& b, batch_record const& top) noexcept {
-    batch_record const* up = b.parent.load(std::memory_order_acquire);
-    while (up && up != &top) up = up->parent.load(std::memory_order_acquire);
-    return up;
-}
-
 /// What other threads are still in of what has just been ended.
 TENURE_COLD inline void drop_buffers_below(batch_record& top, errc cause, dropped_blocks& to) noexcept {
     constexpr std::uint64_t over = batch_flags::ended | batch_flags::retained;
@@ -57,7 +51,7 @@ TENURE_COLD inline void drop_buffers_below(batch_record& top, errc cause, droppe
         std::uint64_t const s = b.state.load(std::memory_order_acquire);
         std::uint64_t const n = b.id.load(std::memory_order_acquire);
         if (n == 0 || !(s & over) || !same_batch(s, n) || !b.stores.load(std::memory_order_acquire) ||
-            b.cause.load(std::memory_order_acquire) != cause || !is_below(b, top) || !hold_until_freed(b, n))
+            b.cause.load(std::memory_order_acquire) != cause || !is_above(top, b) || !hold_until_freed(b, n))
             return;
         drop_buffers(b, to);
         let_go(&b);
@@ -71,7 +65,7 @@ TENURE_COLD inline void stop_descendants(batch_record& top, errc cause, dropped_
     for_records([&](batch_record& b) {
         std::uint64_t const s = b.state.load(std::memory_order_acquire);
         std::uint64_t const n = b.id.load(std::memory_order_acquire);
-        if (n == 0 || s & batch_flags::closed || !same_batch(s, n) || !is_below(b, top) || !hold(b, n)) return;
+        if (n == 0 || s & batch_flags::closed || !same_batch(s, n) || !is_above(top, b) || !hold(b, n)) return;
         bool const first = give_cause(b, cause);
         bool const left  = b.guard.load(std::memory_order_acquire) || !governs(top, &b);
         if (left) {
@@ -127,12 +121,11 @@ inline void mind_the_clock(batch_record& b) noexcept {
         notice_deadline(b);
 }
 
-/// And for whoever comes to it.
+/// And for whoever comes to it: nothing of its registry is looked at before it is held.
 inline void look_at_the_clock(batch_record& b, std::uint64_t id) noexcept {
-    registry_core const* const r = b.registry.load(std::memory_order_acquire);
-    if (!r || !r->deadlines.used.load(std::memory_order_relaxed) ||
-        r->deadlines.watched.load(std::memory_order_relaxed) || is_root(b) || !hold(b, id))
+    if (!deadline_queue::used_anywhere.load(std::memory_order_relaxed)) [[likely]]
         return;
+    if (!hold_or_root(b, id) || is_root(b)) return;
     mind_the_clock(b);
     let_go(&b);
 }
