@@ -137,6 +137,16 @@ TEST_SUITE("what was made with its batch's own resource()") {
             if (i % 3 == 0) b.free(x);
         }
     }
+
+    TEST_CASE_FIXTURE(accounting, "gives a piece out again at once, but not if another thread gave it back") {
+        batch_scope b;
+        auto* const from  = b.resource();
+        void* const first = from->allocate(64);
+        from->deallocate(first, 64);
+        CHECK(from->allocate(64) == first);
+        std::thread([&] { from->deallocate(first, 64); }).join();  // while this one might be allocating
+        CHECK(from->allocate(64) != first);
+    }
 }
 
 TEST_SUITE("what is kept") {
