@@ -431,7 +431,7 @@ TEST_SUITE("paging") {
     TEST_CASE("what a batch was given from another store stays in that store's memory") {
         auto const     store = std::make_shared<tenure::heap_store>();
         registry       r;
-        batch_id const id = r.new_batch();
+        batch_id const id   = r.new_batch();
         auto const     give = [&] {
             tenure::batch_scope b(r, {.store = store});
             auto const          h = b.make<int>(7);
