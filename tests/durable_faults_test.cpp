@@ -398,6 +398,30 @@ TEST_CASE("each call fails in turn") {
     MESSAGE(runs << " runs, " << crashes << " crashes");
 }
 
+TEST_CASE("a reader opens while a writer's files grow, before each that it opens") {
+    temporary_directory const here{scratch_directory()};
+    store const               writer = mmap_store::open(here.path());
+    auto const                add    = [&](std::string const& name) {
+        bytes const what = pattern(1, 300'000);
+        block const b    = writer->allocate(what.size(), 1).value();
+        REQUIRE(writer->write(b, 0, what).has_value());
+        REQUIRE(writer->keep(b, name).has_value());
+        REQUIRE(writer->sync({&b, 1}).has_value());
+    };
+    add("first");
+    int passed = 0;
+    for (int n = 1; passed + 1 >= n; ++n) {
+        passed                   = 0;
+        recorded::before_opening = [&] {
+            if (++passed == n) add(std::to_string(n));
+        };
+        auto const reader        = mmap_store::open(here.path(), {.read_only = true});
+        recorded::before_opening = nullptr;
+        CHECK(state_of(reader).value().at("first") == pattern(1, 300'000));
+    }
+    CHECK(passed > 2);  // its directory, the catalog and the data
+}
+
 TEST_CASE("random programs, with a call that fails, and crashes") {
     char const* const asked = std::getenv("TENURE_STEPS");
     int const         runs  = asked ? std::max(10, std::atoi(asked) / 100) : TENURE_SANITIZED ? 10 : 60;

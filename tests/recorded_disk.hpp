@@ -367,8 +367,11 @@ inline long sync(char const* name, long number, int fd) {
     return call();
 }
 
+inline std::function<void()> before_opening;  ///< called before a file is opened while no disk is recorded
+
 inline int open_at(int directory, char const* path, int flags, mode_t mode) {
     disk* const d = now;
+    if (!d && before_opening) before_opening();
     if (!d) return static_cast<int>(raw(SYS_openat, directory, path, flags, mode));
     pause const       here;
     std::string const whole = path[0] == '/'          ? std::string(path)

@@ -52,8 +52,9 @@ struct durable_files {
         else make_data();
         read_header();
         catalog_file = directory.open("catalog", read_only ? O_RDONLY : O_RDWR);
-        // After the header, for the catalog may only grow meanwhile.
+        // After the header, for the catalog may only grow meanwhile; and before the size, for so may the data.
         if (catalog_file) contents = read_catalog(catalog_file.get(), catalog_path);
+        read_size();
         check_contents();
         if (!read_only) begin_writing();
     }
@@ -134,10 +135,13 @@ private:
         write_header(next.sequence);
     }
 
-    void read_header() {
+    void read_size() {
         struct ::stat about{};
         if (::fstat(data.get(), &about) != 0) throw error(system_code(errno), "cannot read " + data_path.string());
         data_bytes = static_cast<std::uint64_t>(about.st_size);
+    }
+
+    void read_header() {
         bool found = false;
         for (std::uint64_t i = 0; i < data_header::places; ++i) {
             data_header h;
