@@ -383,6 +383,30 @@ TEST_SUITE("letting go") {
         for (batch_id const id : ids) r.end_batch(id);
     }
 
+    TEST_CASE_FIXTURE(lab, "what it leaves in its record does not come true when the generations come round") {
+        batch_scope    first(r);
+        batch_id const second = r.new_batch();
+        auto const     h      = first.share(first.make<int>(1), second);
+        batch_id const common = h.owner();
+        auto* const    record = tenure::detail::record_of(common.value);
+        r.free(h);
+        REQUIRE(r.status(common) == batch_status::done);
+        record->generation += (std::uint64_t{1} << 30) - 1;
+        batch_id again;
+        do again = r.new_batch();
+        while (tenure::detail::record_of(again.value) != record);
+        handle<int> own;
+        {
+            auto const inside = r.enter(again);
+            own               = tenure::make<int>(1);
+        }
+        CHECK(*r.share(own, first.id()) == 1);
+        CHECK(info(own.owner()).shared_by == 2);
+        CHECK(info(again).shared_by == 0);
+        r.end_batch(again);
+        r.end_batch(second);
+    }
+
     TEST_CASE_FIXTURE(lab, "a batch that shares and lets go for ever keeps nothing of it") {
         batch_scope    b(r);
         batch_id const other = r.new_batch();

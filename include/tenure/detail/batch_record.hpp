@@ -116,7 +116,9 @@ struct alignas(64) lane {
 ///
 /// A hold is whatever must be over before the batch's memory can go: a child elsewhere, a lane, a thread inside.
 /// The record itself is free for another batch once it is both `done` and `released` by guard or registry.
-inline constexpr unsigned state_tag_shift = 34;
+inline constexpr unsigned      state_tag_shift = 34;
+inline constexpr unsigned      no_common_bit   = 33;  ///< of batch_record::members, never of the state
+inline constexpr std::uint64_t no_common       = std::uint64_t{1} << no_common_bit;
 namespace batch_flags {
 inline constexpr std::uint64_t holds    = (1u << 24) - 1;
 inline constexpr std::uint64_t ended    = 1u << 24;  ///< the end was asked for
@@ -280,7 +282,7 @@ struct batch_record {
     paged_batch*         paged        = nullptr;  ///< of who made the paging state `moving`
     kept_log*            kept_out     = nullptr;  ///< what keep() gave away, newest first, for discard()
     membership_list*     memberships  = nullptr;  ///< what it shares with others; under the lock
-    std::atomic<std::uint64_t> members{0};  ///< of a common, which this is; with its generation: membership.hpp
+    std::atomic<std::uint64_t> members{no_common};  ///< of a common, which this is; with its generation: membership.hpp
 
     std::atomic<std::source_location> where{};
     batch_record*                     next_free = nullptr;

@@ -263,7 +263,7 @@ inline void close_registry(registry_core* r) noexcept {
         for_records([&](batch_record& b) {
             if (!is_in_use(b, *r) || b.is_loose || (is_common(b) && !commons)) return;
             if (b.state.load(std::memory_order_relaxed) & batch_flags::done) return;
-            b.members.store(0, std::memory_order_relaxed);
+            b.members.store(no_common, std::memory_order_relaxed);
             close(b);
         });
     };

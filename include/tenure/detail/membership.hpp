@@ -18,13 +18,14 @@ namespace tenure::detail {
 /// them, as any batch does. A member has a list of the commons it is in: what its end lets go of.
 ///
 /// The count carries the low bits of the generation, as the state does: who knows a common by its id alone can
-/// neither join nor leave the next batch that has the same record.
+/// neither join nor leave the next batch that has the same record. A batch that is no common says so in the bit
+/// below the generation: what an earlier one left in its record would be right again after 2^30 of them.
 
 inline constexpr std::uint64_t members_mask = 0xffff'ffff;
 
 inline bool is_common(batch_record const& b) noexcept {
     return (b.members.load(std::memory_order_relaxed) ^ b.state.load(std::memory_order_relaxed)) >>
-               state_tag_shift ==
+               no_common_bit ==
            0;
 }
 

@@ -149,6 +149,7 @@ inline opened_batch open_batch(registry_core& r, batch_record* parent, batch_opt
     b->opened_ns.store(coarse_now(), relaxed);
     b->where.store(where, relaxed);
     b->primary.serial.store(id, relaxed);
+    b->members.store(no_common, relaxed);
     if (guarded) {
         if (local) ++parent->children;
         b->guard.store(&me, relaxed);

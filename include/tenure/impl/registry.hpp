@@ -219,7 +219,9 @@ inline std::vector<batch_id> registry::waits_for(batch_id id) const {
 
 inline batch_usage registry::usage(batch_id id) const {
     detail::found const f = find(id, "usage of batch ");
-    return f.record ? detail::usage_of(*f.record) : batch_usage{};
+    if (!f.record) return {};
+    batch_usage const now = detail::usage_of(*f.record);
+    return f.record->id.load(std::memory_order_acquire) == id.value ? now : batch_usage{};  // else another's by now
 }
 
 inline registry_usage registry::usage() const { return detail::usage_of(*core_); }
