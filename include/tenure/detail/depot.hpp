@@ -162,6 +162,13 @@ public:
             }
     }
 
+    /// In the child, where their holders are gone: the locks of units in free runs, at which threads were that had
+    /// followed stale handles. The others' are taken for the fork.
+    void free_locks_of_free_units() noexcept {
+        for (region* r = regions_; r; r = r->next)
+            for (std::size_t i = 0; i < r->count; ++i) r->units[i].lock.forget_others();
+    }
+
     /// Handles into all runs that did not come back become stale: there is nobody who will give them.
     void outdate() noexcept {
         std::scoped_lock const guard(mutex_);

@@ -172,6 +172,7 @@ inline void mend_after_fork() noexcept {
     forget_hazards_of_others();
     forget_readers_of_others();
     running_recipes.forget_others();
+    core_locks::for_supplies([](supply& s) { s.slabs.free_locks_of_free_units(); });
     process.threads.store(this_thread.counted, std::memory_order_relaxed);
     core_locks::for_registries([&](registry_core& r) {
         batch_record const* const mine   = this_thread.reclaiming;

@@ -17,6 +17,11 @@ public:
     }
     bool try_lock() noexcept { return !held_.exchange(true, std::memory_order_acquire); }
     void unlock() noexcept { held_.store(false, std::memory_order_release); }
+    /// In a forked child, whose one thread does not hold it: whoever did is gone. Writes only if need be, for a
+    /// page that is written to is copied.
+    void forget_others() noexcept {
+        if (held_.load(std::memory_order_relaxed)) held_.store(false, std::memory_order_relaxed);
+    }
 
 private:
     [[gnu::noinline, gnu::cold]] void wait() noexcept {
