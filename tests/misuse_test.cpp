@@ -543,6 +543,25 @@ TEST_SUITE("while a batch ends, its nearest active ancestor is current") {
         CHECK(outer.usage().objects == 2 * left_by_work);
     }
 
+    TEST_CASE_FIXTURE(accounting, "by rollback(): those above go on") {
+        batch_scope outer;
+        int         ran = 0;
+        batch_scope b;
+        auto const  older = b.make<int>(1);
+        b.checkpoint();
+        b.make<at_end>([&] {
+            work_as_a_callee(outer.id());
+            ++ran;
+        });
+        b.rollback();
+        CHECK(ran == 1);
+        CHECK(*older == 1);
+        CHECK(outer.usage().objects == left_by_work);
+        CHECK(tenure::current_batch() == b.id());
+        CHECK(*tenure::make<int>(2) == 2);
+        CHECK(b.usage().objects == 2);
+    }
+
     TEST_CASE_FIXTURE(accounting, "where those between end, too: children first, while their parents are active") {
         batch_scope           outer;
         std::vector<batch_id> seen;

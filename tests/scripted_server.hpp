@@ -59,8 +59,13 @@ public:
         boost::asio::read(peer_, std::array{boost::asio::buffer(f.body), boost::asio::buffer(f.payload)});
         return f;
     }
+    /// What the client asks next; that it is still there, which depends on how fast it is, is answered besides.
     frame next(operation what) {
         frame f = next();
+        while (f.what() == operation::renew && what != operation::renew) {
+            answer(f);
+            f = next();
+        }
         if (f.what() != what)
             throw std::runtime_error("operation " + std::to_string(f.header.operation) + " came, not " +
                                      std::to_string(static_cast<int>(what)));
