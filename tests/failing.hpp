@@ -37,12 +37,14 @@ struct control {
     std::atomic<unsigned> kinds{0};
     std::atomic<long>     left{0};  ///< of these kinds, until one fails
     std::atomic<bool>     failed{false};
+    std::atomic<size_t>   least{0};        ///< bytes: smaller allocations do not fail, and do not count for `left`
     std::atomic<long>     allocations{0};  ///< ever
     std::atomic<long>     blocks{0};       ///< allocated and not freed
     std::atomic<long>     mappings{0};     ///< calls, ever
     std::atomic<long>     mapped{0};       ///< bytes
 };
-inline constinit control now;
+inline constinit control           now;
+inline constinit thread_local bool spared = false;  ///< nothing that this thread does fails
 
 /// The nth of these kinds fails from here on, once.
 inline void arm(unsigned kinds, long nth) {
@@ -53,14 +55,14 @@ inline void arm(unsigned kinds, long nth) {
 inline void disarm() { now.kinds = 0; }
 
 inline bool due(kind k) noexcept {
-    if (!(now.kinds.load() & k) || now.left.fetch_sub(1) != 1) return false;
+    if (spared || !(now.kinds.load() & k) || now.left.fetch_sub(1) != 1) return false;
     now.failed = true;
     return true;
 }
 
 inline void* allocate(std::size_t bytes, std::size_t alignment) noexcept {
     ++now.allocations;
-    if (due(allocation)) return nullptr;
+    if (bytes >= now.least && due(allocation)) return nullptr;
     void* const p = alignment > alignof(std::max_align_t)
                         ? std::aligned_alloc(alignment, (bytes + alignment - 1) & ~(alignment - 1))
                         : std::malloc(bytes ? bytes : 1);
