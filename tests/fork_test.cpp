@@ -400,20 +400,19 @@ TEST_SUITE("a child of a process with threads" * doctest::skip(TENURE_TSAN != 0)
     }
 
     TEST_CASE("uses memory that went back while another thread was just at it, by a stale handle") {
-        registry          r;
-        std::atomic<int>  stage{0};
-        auto const        large = [&r](auto f) {
-            batch_scope b(r);
-            auto const  h = b.make<std::array<char, 20'000'000>>();
+        registry         r;
+        std::atomic<int> stage{0};
+        auto const       large = [&r](auto f) {
+            batch_scope       b(r);
+            auto const        h  = b.make<std::array<char, 20'000'000>>();
             void const* const at = h.get();
             f(b, h);
             return at;
         };
         std::thread       other;
         void const* const there = large([&](batch_scope&, auto h) {
-            tenure::detail::unit* const u =
-                tenure::detail::unit_at(reinterpret_cast<std::uintptr_t>(h.get()));
-            other = std::thread([&stage, u] {
+            tenure::detail::unit* const u = tenure::detail::unit_at(reinterpret_cast<std::uintptr_t>(h.get()));
+            other                         = std::thread([&stage, u] {
                 while (stage == 0) std::this_thread::yield();
                 u->lock.lock();
                 stage = 2;
@@ -421,7 +420,7 @@ TEST_SUITE("a child of a process with threads" * doctest::skip(TENURE_TSAN != 0)
                 u->lock.unlock();
             });
         });
-        stage = 1;
+        stage                   = 1;
         while (stage == 1) std::this_thread::yield();
         int const how = in_a_child([&] {
             void const* const again = large([](batch_scope& b, auto h) { b.free(h); });

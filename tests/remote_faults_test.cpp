@@ -339,8 +339,8 @@ TEST_CASE("as a client" * doctest::skip()) {
 
 TEST_CASE("clients are killed") {
     temporary_directory const here;
-    constexpr int             all = TENURE_SANITIZED ? 20 : 120, at_once = TENURE_SANITIZED ? 5 : 12;
-    auto const                lease = TENURE_SANITIZED ? 2000ms : 400ms;
+    constexpr int             all = TENURE_SANITIZED ? 20 : 48, at_once = TENURE_SANITIZED ? 5 : 12;
+    auto const                lease = 3s;  // for clients that are slow, beside others
     house<>                   there(here.path() / "server", with_lease(lease));
     std::mt19937_64           dice(1);
     for (int killed = 0; killed < all; killed += at_once) {

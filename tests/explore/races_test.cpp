@@ -394,6 +394,37 @@ TEST_CASE("batches are opened below one that ends, and goes with its store's mem
     CHECK(store->usage().blocks == 0);
 }
 
+TEST_CASE("scopes are opened inside of a batch that ends, and are told") {
+    registry                   r;
+    std::atomic<std::uint64_t> above = r.new_batch().value, ended = 0;
+    std::atomic<bool>          over = false;
+    {
+        std::jthread const inside([&] {
+            while (!over) {
+                batch_id const id{above};
+                try {
+                    auto const  in = r.enter(id);
+                    batch_scope below;
+                    bool const  told = ended == id.value;  // end_batch() has returned
+                    CHECK(!(told && below.try_make<int>(1)));
+                } catch (tenure::error const& e) {
+                    CHECK(is_gone(e.code()));
+                }
+            }
+        });
+        until_left const   going(over);
+        for (unsigned i = 0; i < 40; ++i) {
+            batch_id const id{above};
+            std::this_thread::yield();
+            r.end_batch(id);
+            ended = id.value;
+            above = r.new_batch().value;
+        }
+        r.end_batch(batch_id{above});
+    }
+    for (auto const& b : r.snapshot().batches) CHECK(b.id == r.root());
+}
+
 TEST_CASE("registries close while others open batches with the records that they had") {
     auto const open_and_close = [] {
         for (unsigned i = 0; i < 4; ++i) {

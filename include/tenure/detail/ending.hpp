@@ -217,6 +217,17 @@ inline void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept
     if (b.holds_parent) let_go(b.parent.load(std::memory_order_relaxed));
 }
 
+TENURE_COLD inline void tell_new_batch(opened_batch const& opened, batch_record const& parent) {
+    constexpr std::uint64_t over = batch_flags::closed & ~batch_flags::undoing;
+    if (!(parent.state.load(std::memory_order_acquire) & over)) return;
+    if (opened.record->guard.load(std::memory_order_relaxed)) {
+        set_flag(*opened.record, opened.id, batch_flags::stopping, 0);
+    } else {
+        end_record(*opened.record, opened.id, true);
+        refuse_below(parent);
+    }
+}
+
 /// The guard is destroyed on a thread that did not open it. What the batch owns goes now, unless there are children
 /// in the opener's chain; the record stays until the opener comes by, so that its chain is whole.
 TENURE_COLD inline void close_foreign_guard(batch_record& b, std::uint64_t id) noexcept {

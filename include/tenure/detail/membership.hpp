@@ -24,8 +24,7 @@ namespace tenure::detail {
 inline constexpr std::uint64_t members_mask = 0xffff'ffff;
 
 inline bool is_common(batch_record const& b) noexcept {
-    return (b.members.load(std::memory_order_relaxed) ^ b.state.load(std::memory_order_relaxed)) >>
-               no_common_bit ==
+    return (b.members.load(std::memory_order_relaxed) ^ b.state.load(std::memory_order_relaxed)) >> no_common_bit ==
            0;
 }
 

@@ -118,33 +118,24 @@ inline batch_record* prepare_record(registry_core& r, batch_record const* parent
     refuse_below(*parent);
 }
 
-/// A new batch below `parent`, whose record the caller keeps from being another batch's meanwhile. `guarded`: it
-/// belongs to a guard on this thread and becomes current. Throws std::bad_alloc, error{batch_ended}.
-inline opened_batch open_batch(registry_core& r, batch_record* parent, batch_options const* options, bool guarded,
-                               std::source_location where) {
-    constexpr auto  relaxed = std::memory_order_relaxed;
-    thread_context& me      = this_thread;
-    bool const      local   = parent && guarded && parent->guard.load(relaxed) == &me;
-    struct held {
-        batch_record* b = nullptr;
-        ~held() {
-            if (b) [[unlikely]]
-                let_go(b);
-        }
-    } above;  // before anything of it is looked at
-    if (parent && parent != r.root && !local) {
-        if (!hold(*parent, parent->id.load(relaxed))) [[unlikely]]
-            refuse_below(*parent);
-        above.b = parent;
-    }
-    batch_record* const b = prepare_record(r, parent, options);
+/// Where other threads may end the parent at any time: that may have come by before the new batch was there to be
+/// told. So it is told here, if it has a guard, and else is ended and refused. Throws error{batch_ended}.
+void tell_new_batch(opened_batch const& opened, batch_record const& parent);
+
+/// As open_batch. `local`: the parent is a batch of a guard on this thread. `holds`: the new batch holds it.
+[[gnu::always_inline]] inline opened_batch put_below(registry_core& r, batch_record* parent,
+                                                     batch_options const* options, bool guarded, bool local,
+                                                     bool holds, std::source_location where) {
+    constexpr auto      relaxed = std::memory_order_relaxed;
+    thread_context&     me      = this_thread;
+    batch_record* const b       = prepare_record(r, parent, options);
     if (local && parent->closed()) [[unlikely]]
         refuse_to_open(b, parent);
     std::uint64_t const generation = b->generation.load(relaxed) + 1;
     std::uint64_t const id         = make_id(generation, b->index);
     b->generation.store(generation, relaxed);
     b->parent.store(parent, relaxed);
-    b->holds_parent = std::exchange(above.b, nullptr);
+    b->holds_parent = holds;
     b->detached.store(false, relaxed);
     b->opened_ns.store(coarse_now(), relaxed);
     b->where.store(where, relaxed);
@@ -169,6 +160,32 @@ inline opened_batch open_batch(registry_core& r, batch_record* parent, batch_opt
     b->id.store(id, std::memory_order_release);
     if (!guarded) become_loose(r, *b);
     return {b, id};
+}
+
+/// Below a batch that other threads may end at any time: it is held before anything of it is looked at.
+TENURE_SLOW inline opened_batch open_apart(registry_core& r, batch_record& parent, batch_options const* options,
+                                           bool guarded, std::source_location where) {
+    struct guard {
+        batch_record* parent;
+        ~guard() {
+            if (parent) let_go(parent);
+        }
+    } undo{hold(parent, parent.id.load(std::memory_order_relaxed)) ? &parent : nullptr};
+    if (!undo.parent) refuse_below(parent);
+    opened_batch const opened = put_below(r, &parent, options, guarded, false, true, where);
+    undo.parent               = nullptr;
+    tell_new_batch(opened, parent);
+    return opened;
+}
+
+/// A new batch below `parent`, whose record the caller keeps from being another batch's meanwhile. `guarded`: it
+/// belongs to a guard on this thread and becomes current. Throws std::bad_alloc, error{batch_ended}.
+inline opened_batch open_batch(registry_core& r, batch_record* parent, batch_options const* options, bool guarded,
+                               std::source_location where) {
+    bool const local = parent && guarded && parent->guard.load(std::memory_order_relaxed) == &this_thread;
+    if (parent && parent != r.root && !local) [[unlikely]]
+        return open_apart(r, *parent, options, guarded, where);
+    return put_below(r, parent, options, guarded, local, false, where);
 }
 
 }  // namespace tenure::detail

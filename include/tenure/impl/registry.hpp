@@ -90,12 +90,7 @@ inline batch_id registry::new_batch(batch_options const& options, batch_id paren
     detail::look_at_the_clock(*up, parent.value);
     detail::kept_open const held(*up, parent.value);
     if (!held) throw over(up);
-    auto const [record, id] = detail::open_batch(*core_, up, &options, false, where);
-    if (up->closed()) {  // its end may have come by before the batch was there to be ended, too
-        detail::end_record(*record, id, true);
-        throw over(up);
-    }
-    return {id};
+    return {detail::open_batch(*core_, up, &options, false, where).id};
 }
 
 inline batch_id registry::current_batch() noexcept {
