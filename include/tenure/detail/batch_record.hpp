@@ -282,8 +282,7 @@ struct batch_record {
     paged_batch*         paged        = nullptr;  ///< of who made the paging state `moving`
     kept_log*            kept_out     = nullptr;  ///< what keep() gave away, newest first, for discard()
     membership_list*     memberships  = nullptr;  ///< what it shares with others; under the lock
-    std::atomic<std::uint64_t> members{
-        no_common};  ///< of a common, which this is; with its generation: membership.hpp
+    std::atomic<std::uint64_t> members{no_common};  ///< if this is a common; with its generation: membership.hpp
 
     std::atomic<std::source_location> where{};
     batch_record*                     next_free = nullptr;

@@ -24,8 +24,8 @@ namespace tenure::detail {
 inline constexpr std::uint64_t members_mask = 0xffff'ffff;
 
 inline bool is_common(batch_record const& b) noexcept {
-    return (b.members.load(std::memory_order_relaxed) ^ b.state.load(std::memory_order_relaxed)) >> no_common_bit ==
-           0;
+    std::uint64_t const state = b.state.load(std::memory_order_relaxed);
+    return (b.members.load(std::memory_order_relaxed) ^ state) >> no_common_bit == 0;
 }
 
 /// Batches that share it; 0: it is no common, or over.
