@@ -217,9 +217,10 @@ inline void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept
     if (b.holds_parent) let_go(b.parent.load(std::memory_order_relaxed));
 }
 
-TENURE_COLD inline void tell_new_batch(opened_batch const& opened, batch_record const& parent) {
+/// The parent's state is written to, if only with what it was: an end that comes later sees the new batch.
+TENURE_COLD inline void tell_new_batch(opened_batch const& opened, batch_record& parent) {
     constexpr std::uint64_t over = batch_flags::closed & ~batch_flags::undoing;
-    if (!(parent.state.load(std::memory_order_acquire) & over)) return;
+    if (!(parent.state.fetch_add(0, std::memory_order_acq_rel) & over)) return;
     if (opened.record->guard.load(std::memory_order_relaxed)) {
         set_flag(*opened.record, opened.id, batch_flags::stopping, 0);
     } else {

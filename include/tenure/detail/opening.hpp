@@ -120,7 +120,7 @@ inline batch_record* prepare_record(registry_core& r, batch_record const* parent
 
 /// Where other threads may end the parent at any time: that may have come by before the new batch was there to be
 /// told. So it is told here, if it has a guard, and else is ended and refused. Throws error{batch_ended}.
-void tell_new_batch(opened_batch const& opened, batch_record const& parent);
+void tell_new_batch(opened_batch const& opened, batch_record& parent);
 
 /// As open_batch. `local`: the parent is a batch of a guard on this thread. `holds`: the new batch holds it.
 [[gnu::always_inline]] inline opened_batch put_below(registry_core& r, batch_record* parent,
