@@ -628,6 +628,17 @@ TEST_SUITE("reaching") {
         check_throws(errc::batch_ended, {"'small'"}, [&] { (void)r->allocate(8); });
     }
 
+    TEST_CASE_FIXTURE(accounting, "resource: what comes back after the end is another batch's by then") {
+        batch_scope b;
+        auto const  numbers = std::make_unique<std::pmr::vector<int>>(1000, 7, b.resource());
+        b.end();
+        batch_scope next;
+        auto const  mine = next.make<int[]>(1000u);
+        CHECK(numbers->data() == mine.unchecked());
+        std::make_unique<std::pmr::vector<int>>(std::move(*numbers));  // gives it back
+        for (int const i : mine.span()) CHECK(i == 0);
+    }
+
     TEST_CASE_FIXTURE(accounting, "lane: another thread makes objects in the batch") {
         journal        log;
         batch_scope    b{{.name = "shared"}};

@@ -159,6 +159,19 @@ TEST_SUITE("registry") {
         CHECK(log.ended == std::vector{2, 1});
     }
 
+    TEST_CASE_FIXTURE(own_registry, "end_batch: of another thread's guard asks the scopes below it to stop, too") {
+        batch_scope b(r);
+        batch_scope below;
+        batch_scope deepest;
+        batch_scope apart(r, {});
+        auto const  token = deepest.stop_token();
+        std::thread([&] { r.end_batch(b.id()); }).join();
+        CHECK(token.stop_requested());
+        for (auto* const s : {&b, &below, &deepest, &apart})
+            check_throws(errc::batch_ended, {}, [&] { s->make<int>(1); });
+        CHECK(r.status(deepest.id()) == batch_status::ending);
+    }
+
     TEST_CASE_FIXTURE(own_registry, "cleanup::manual: the end of the scope frees nothing, destroy_batch does") {
         journal        log;
         handle<traced> h;

@@ -9,8 +9,10 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -510,6 +512,70 @@ struct far_store {
 };
 
 }  // namespace
+
+/// What a scope can be asked, each on its own, so that none of them puts in order what the next one does.
+using question = std::pair<char const*, void (*)(batch_scope&, tenure::handle<int>)>;
+constexpr question questions[]{
+    {"make", [](batch_scope& b, tenure::handle<int>) { b.make<int>(1); }},
+    {"try_make", [](batch_scope& b, tenure::handle<int>) { CHECK(!b.try_make<std::string>("x")); }},
+    {"make, large", [](batch_scope& b, tenure::handle<int>) { b.make<int[]>(100'000u); }},
+    {"make, with a resource",
+     [](batch_scope& b, tenure::handle<int>) { b.make<std::pmr::vector<int>>(std::pmr::get_default_resource()); }},
+    {"make_buffer", [](batch_scope& b, tenure::handle<int>) { b.make_buffer<int>(4); }},
+    {"adopt", [](batch_scope& b, tenure::handle<int>) { b.adopt(std::make_unique<int>(1)); }},
+    {"resource", [](batch_scope& b, tenure::handle<int>) { static_cast<void>(b.resource()->allocate(8)); }},
+    {"keep", [](batch_scope& b, tenure::handle<int> h) { b.keep(h); }},
+    {"keep, a range", [](batch_scope& b, tenure::handle<int> h) { b.keep(std::vector{h, h}); }},
+    {"free", [](batch_scope& b, tenure::handle<int> h) { b.free(h); }},
+    {"share", [](batch_scope& b, tenure::handle<int> h) { b.share(h, tenure::current_batch()); }},
+    {"borrow", [](batch_scope& b, tenure::handle<int> h) { b.borrow(h); }},
+    {"a scope below", [](batch_scope& b, tenure::handle<int>) { batch_scope const c{tenure::below(b)}; }},
+    {"one with options",
+     [](batch_scope& b, tenure::handle<int>) {
+         batch_scope const c{tenure::below(b), {.timeout = std::chrono::hours(1)}};
+     }},
+    {"lane", [](batch_scope& b, tenure::handle<int>) { static_cast<void>(b.lane()); }},
+    {"enter", [](batch_scope& b, tenure::handle<int>) { auto const in = b.enter(); }},
+    {"checkpoint", [](batch_scope& b, tenure::handle<int>) { b.checkpoint(); }},
+    {"rollback", [](batch_scope& b, tenure::handle<int>) { b.rollback(); }},
+    {"detach", [](batch_scope& b, tenure::handle<int>) { static_cast<void>(b.detach()); }},
+    {"cancel", [](batch_scope& b, tenure::handle<int>) { b.cancel(); }},
+    {"stop_token", [](batch_scope& b, tenure::handle<int>) { CHECK(b.stop_token().stop_requested()); }},
+    {"usage", [](batch_scope& b, tenure::handle<int>) { CHECK(b.usage().objects <= 3); }},
+    {"name", [](batch_scope& b, tenure::handle<int>) { CHECK(b.name() == "over"); }},
+    {"status", [](batch_scope& b, tenure::handle<int>) { CHECK(b.status() != batch_status::active); }},
+    {"end", [](batch_scope& b, tenure::handle<int>) { CHECK(b.end().kept == 0); }},
+    {"discard", [](batch_scope& b, tenure::handle<int>) { CHECK(b.discard().freed == 0); }},
+};
+
+TEST_CASE("a scope that is over is asked while the last thread inside its batch leaves") {
+    registry    r;
+    batch_scope outer(r);
+    for (auto const& [name, ask] : questions) {
+        CAPTURE(name);
+        for (int round = 0; round < 16; ++round) {
+            batch_scope b(r, {.name = "over"});
+            auto const  left = b.make<int>(1);
+            auto const  kept = b.make<int>(2);
+            b.keep(kept);
+            b.make<std::string>("with an end");
+            std::pmr::vector<int> numbers(1, round, b.resource());
+            std::atomic<bool>     over{false};
+            std::jthread const    last([&over, in = b.lane()] {
+                while (!over.load(std::memory_order_relaxed)) std::this_thread::yield();
+            });
+            b.end();
+            over.store(true, std::memory_order_relaxed);
+            try {
+                ask(b, left);
+            } catch (tenure::error const& e) {
+                bool const known = e.code() == errc::batch_ended || e.code() == errc::stale_handle;
+                CHECK_MESSAGE(known, e.what());
+            }
+            CHECK(*kept == 2);
+        }
+    }
+}
 
 TEST_CASE_TEMPLATE("of two threads that free the same object, one does", T, int, std::string, buffers) {
     far_store const  store;

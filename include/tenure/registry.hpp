@@ -107,7 +107,8 @@ public:
     }
 
     /// The closing brace, from any thread. No-op if it is over. Throws no_such_batch. A guard of another thread is
-    /// asked to stop: its make fails from then on, and the batch is `ending` until that guard closes.
+    /// asked to stop: its make fails from then on, in scopes below it, too, and the batch is `ending` until that
+    /// guard closes. That costs a pass over the batches of the process.
     void end_batch(batch_id id) { end(id, false); }
 
     /// As batch_scope::cancel; a batch without a guard goes as soon as no thread is inside, whatever its cleanup.

@@ -425,6 +425,42 @@ TEST_CASE("scopes are opened inside of a batch that ends, and are told") {
     for (auto const& b : r.snapshot().batches) CHECK(b.id == r.root());
 }
 
+TEST_CASE("scopes are opened below one's own that another thread ends or cancels, and are told") {
+    for (bool const cancelled : {false, true}) {
+        registry                   r;
+        errc const                 why   = cancelled ? errc::cancelled : errc::batch_ended;
+        std::atomic<std::uint64_t> above = 0, ended = 0;
+        std::atomic<bool>          over = false;
+        std::jthread const         other([&] {
+            while (!over) {
+                batch_id const id{above};
+                if (!id || ended == id.value) continue;
+                if (cancelled) r.cancel(id);
+                else r.end_batch(id);
+                ended = id.value;
+            }
+        });
+        until_left const           going(over);
+        for (unsigned i = 0; i < 40; ++i) {
+            batch_scope b(r);
+            above = b.id().value;
+            for (bool told = false; !told;) {
+                try {
+                    batch_scope below;
+                    told            = ended == b.id().value;  // the call has returned
+                    auto const made = below.try_make<int>(1);
+                    CHECK(!(told && made));
+                    if (!made) CHECK(made.error() == why);
+                } catch (tenure::error const& e) {
+                    CHECK(e.code() == why);
+                    told = true;
+                }
+            }
+            above = 0;
+        }
+    }
+}
+
 TEST_CASE("registries close while others open batches with the records that they had") {
     auto const open_and_close = [] {
         for (unsigned i = 0; i < 4; ++i) {

@@ -108,8 +108,8 @@ struct alignas(64) lane {
     bool                       in_hole   = false;  ///< the current run is one of them
     std::atomic<std::uint32_t> users{0};  ///< who entered through it; changes under the batch's lock, or by
                                           ///< who has made a primary lane `taken`
-    lane*                next     = nullptr;
-    lane_resource<lane>* resource = nullptr;  ///< once somebody asked for it
+    lane*                             next = nullptr;
+    std::atomic<lane_resource<lane>*> resource{nullptr};  ///< once somebody asked for it
 };
 
 /// Flags of batch_record::state, above the count of holds and below what there is room for of the generation.

@@ -88,11 +88,11 @@ private:
 /// no limits, and room in the log. False: anything else, and nothing was done. `just_ask`: nothing is done in any
 /// case. The caller is in a read_section.
 inline bool keep_quickly(batch_record& from, raw_handle h, bool just_ask = false) noexcept {
+    if (from.state.load(std::memory_order_acquire) & (batch_flags::closed | batch_flags::checkpointed))
+        return false;  // before anything that its reclaimer may be changing
     batch_record* const to  = from.parent.load(std::memory_order_relaxed);
     kept_log* const     log = from.kept_out;
     if (!log || from.limited || to->limited || to->closed()) return false;
-    if (from.state.load(std::memory_order_acquire) & (batch_flags::closed | batch_flags::checkpointed))
-        return false;
     if (log->count == log->room && !just_ask) return false;
     if (h.word & (header_flag | cell_flag) || (h.word & extent_mask) - 1 >= last_unbound) return false;
 

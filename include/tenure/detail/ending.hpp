@@ -85,7 +85,8 @@ inline void end_loose_descendants(batch_record& top) noexcept {
 
 /// The batch is over but held: open guards of this thread below it end, newest first, then batches without a guard;
 /// guards of other threads are asked to stop. Detached batches go on: who holds the id ends them. Costs a pass over
-/// the registry's loose batches, and over all records if other threads are inside.
+/// the registry's loose batches, and over all records if other threads are inside, or have its guard: scopes that
+/// these have open below it do not hold it.
 TENURE_COLD inline void end_descendants(batch_record& top) noexcept {
     for (batch_record *c = this_thread.newest, *older; c; c = older) {
         older = c->older;
@@ -93,7 +94,9 @@ TENURE_COLD inline void end_descendants(batch_record& top) noexcept {
             end_record(*c, c->id.load(std::memory_order_relaxed), false);
     }
     end_loose_descendants(top);
-    if ((top.state.load(std::memory_order_acquire) & batch_flags::holds) <= 1) return;  // the caller's own
+    thread_context const* const guard = top.guard.load(std::memory_order_acquire);
+    bool const                  alone = !guard || guard == &this_thread;
+    if (alone && (top.state.load(std::memory_order_acquire) & batch_flags::holds) <= 1) return;  // the caller's own
     for_records([&](batch_record& b) {
         std::uint64_t const s = b.state.load(std::memory_order_acquire);
         std::uint64_t const n = b.id.load(std::memory_order_acquire);
@@ -217,12 +220,20 @@ inline void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept
     if (b.holds_parent) let_go(b.parent.load(std::memory_order_relaxed));
 }
 
+TENURE_COLD inline void pass_on_stop(opened_batch const& opened, batch_record const& parent) noexcept {
+    errc const why = parent.cause.load(std::memory_order_acquire);
+    errc       none{};
+    opened.record->books.touch();
+    opened.record->cause.compare_exchange_strong(none, why, std::memory_order_acq_rel);
+    set_flag(*opened.record, opened.id, batch_flags::stopping, 0);
+}
+
 /// The parent's state is written to, if only with what it was: an end that comes later sees the new batch.
 TENURE_COLD inline void tell_new_batch(opened_batch const& opened, batch_record& parent) {
     constexpr std::uint64_t over = batch_flags::closed & ~batch_flags::undoing;
     if (!(parent.state.fetch_add(0, std::memory_order_acq_rel) & over)) return;
     if (opened.record->guard.load(std::memory_order_relaxed)) {
-        set_flag(*opened.record, opened.id, batch_flags::stopping, 0);
+        pass_on_stop(opened, parent);
     } else {
         end_record(*opened.record, opened.id, true);
         refuse_below(parent);

@@ -114,23 +114,24 @@ TENURE_SLOW inline lane_resource<lane>* make_resource(lane& l) {
     if (b.closed()) throw_failure({b.why_closed(), &b}, "resource() of batch ");
     thread_context& me = this_thread;
     if (!me.resources) begin_resources();
-    l.resource = ::new (me.resources->at(me.resources_taken))
+    auto* const made = ::new (me.resources->at(me.resources_taken))
         lane_resource<lane>(l, l.serial.load(std::memory_order_relaxed), b.id.load(std::memory_order_relaxed));
+    l.resource.store(made, std::memory_order_relaxed);
     if (++me.resources_taken == resource_chunk::room || me.exiting) leave_own_resources();
-    return l.resource;
+    return made;
 }
 
 /// What containers in the lane take. The same for as long as the batch lives.
 inline std::pmr::memory_resource* resource_of(lane& l) {
-    if (l.resource) [[likely]]
-        return l.resource;
+    if (auto* const made = l.resource.load(std::memory_order_relaxed)) [[likely]]
+        return made;
     return make_resource(l);
 }
 
 /// The lane's batch is over.
 TENURE_SLOW inline void end_resource(lane& l) noexcept {
-    resource_chunk* const c = resource_chunk::of(l.resource);
-    l.resource              = nullptr;
+    resource_chunk* const c = resource_chunk::of(l.resource.load(std::memory_order_relaxed));
+    l.resource.store(nullptr, std::memory_order_relaxed);
     leave_resources(c, 1);
 }
 

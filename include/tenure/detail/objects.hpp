@@ -140,7 +140,7 @@ TENURE_SLOW inline bool is_resource_of_batch(batch_record const& b, std::pmr::me
 
 /// Whether that is memory of the lane's batch, whichever lane gave it.
 inline bool is_resource_of(lane const& l, std::pmr::memory_resource const* r) noexcept {
-    return r == l.resource ? r != nullptr : is_resource_of_batch(*l.batch, r);
+    return r == l.resource.load(std::memory_order_relaxed) ? r != nullptr : is_resource_of_batch(*l.batch, r);
 }
 
 /// What a pmr container says of itself.
@@ -207,7 +207,8 @@ bool takes_resource_of(lane const& l, Args const&... args) noexcept {
     if constexpr (sizeof...(Args) > 0) {
         auto const& last = std::get<sizeof...(Args) - 1>(std::tie(args...));
         if constexpr (std::is_convertible_v<decltype(last), std::pmr::polymorphic_allocator<>>)
-            return l.resource && std::pmr::polymorphic_allocator<>(last).resource() == l.resource;
+            if (auto const* const own = l.resource.load(std::memory_order_relaxed))
+                return std::pmr::polymorphic_allocator<>(last).resource() == own;
     }
     return false;
 }

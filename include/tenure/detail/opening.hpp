@@ -10,6 +10,7 @@
 #include <source_location>
 #include <utility>
 
+#include <tenure/detail/barrier.hpp>
 #include <tenure/detail/current.hpp>
 #include <tenure/detail/figures.hpp>
 #include <tenure/detail/records.hpp>
@@ -112,25 +113,23 @@ inline batch_record* prepare_record(registry_core& r, batch_record const* parent
     throw_failure({parent.why_closed(), &parent}, "open a batch below ");
 }
 
-[[noreturn]] TENURE_COLD inline void refuse_to_open(batch_record* b, batch_record* parent) {
-    leave_supplies(*b);
-    give_unopened(*b);
-    refuse_below(*parent);
-}
+/// Other threads may end or stop the parent at any time, and that may have come by before the new batch was there
+/// to be told. So it is told here.
+void pass_on_stop(opened_batch const& opened, batch_record const& parent) noexcept;
 
-/// Where other threads may end the parent at any time: that may have come by before the new batch was there to be
-/// told. So it is told here, if it has a guard, and else is ended and refused. Throws error{batch_ended}.
+/// As pass_on_stop, below a batch that others have: a new batch without a guard is ended instead, and refused.
+/// Throws error{batch_ended}.
 void tell_new_batch(opened_batch const& opened, batch_record& parent);
 
 /// As open_batch. `local`: the parent is a batch of a guard on this thread. `holds`: the new batch holds it.
 [[gnu::always_inline]] inline opened_batch put_below(registry_core& r, batch_record* parent,
                                                      batch_options const* options, bool guarded, bool local,
                                                      bool holds, std::source_location where) {
-    constexpr auto      relaxed = std::memory_order_relaxed;
-    thread_context&     me      = this_thread;
-    batch_record* const b       = prepare_record(r, parent, options);
+    constexpr auto  relaxed = std::memory_order_relaxed;
+    thread_context& me      = this_thread;
     if (local && parent->closed()) [[unlikely]]
-        refuse_to_open(b, parent);
+        refuse_below(*parent);  // before anything that its reclaimer may be changing
+    batch_record* const b          = prepare_record(r, parent, options);
     std::uint64_t const generation = b->generation.load(relaxed) + 1;
     std::uint64_t const id         = make_id(generation, b->index);
     b->generation.store(generation, relaxed);
@@ -159,6 +158,11 @@ void tell_new_batch(opened_batch const& opened, batch_record& parent);
                    std::memory_order_release);
     b->id.store(id, std::memory_order_release);
     if (!guarded) become_loose(r, *b);
+    if (local) {
+        light_barrier();  // and who stops the parent looks for batches below behind a heavy one
+        if (parent->closed()) [[unlikely]]
+            pass_on_stop({b, id}, *parent);
+    }
     return {b, id};
 }
 

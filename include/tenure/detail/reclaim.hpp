@@ -188,7 +188,7 @@ inline void reset(lane& l) noexcept {
     l.remote.store(nullptr, std::memory_order_relaxed);
     l.thread.store(nullptr, std::memory_order_relaxed);
     l.users.store(0, std::memory_order_relaxed);
-    if (l.resource) end_resource(l);
+    if (l.resource.load(std::memory_order_relaxed)) end_resource(l);
 }
 
 /// A batch with one lane full of objects without destructors, which is the usual one. False: it is another.
@@ -207,7 +207,7 @@ inline bool release_plainly(batch_record& b) noexcept {
         reset(l);
     } else {
         l.thread.store(nullptr, std::memory_order_relaxed);
-        if (l.resource) end_resource(l);
+        if (l.resource.load(std::memory_order_relaxed)) end_resource(l);
     }
     leave_supplies(b);
     return true;

@@ -111,6 +111,8 @@ inline failure discard_kept(batch_record& b) noexcept {
 
 /// As end_with_report; if discard_kept() fails, the batch goes on.
 inline batch_report discard_with_report(batch_record& b, std::uint64_t id, failure& why) noexcept {
+    if (b.state.load(std::memory_order_acquire) & (batch_flags::ended | batch_flags::retained))
+        return {.status = status_of(b, id)};  // what it kept is no longer its to know
     batch_report pins;
     if (!b.closed() && b.uses_others.load(std::memory_order_relaxed)) report_pins(b, pins);
     if (b.kept_out) {

@@ -73,7 +73,8 @@ inline void open_window(lane& l, std::uint64_t top) noexcept {
 /// the lane has a run, the stock is empty, or there is more to consider.
 inline bool aim_at_first_run(lane& l, std::size_t needed) noexcept {
     batch_record& b = *l.batch;
-    if (l.run_end != 0 || l.queue.load(std::memory_order_relaxed) || b.limited || b.closed()) return false;
+    if (b.closed()) return false;  // before anything that its reclaimer may be changing
+    if (l.run_end != 0 || l.queue.load(std::memory_order_relaxed) || b.limited) return false;
     if (needed > unit_bytes / 4 || !may_make_in(l)) return false;
     run_cache* const c = cache_of(*b.slabs);
     unit* const      u = c ? c->runs[0] : nullptr;
@@ -287,7 +288,7 @@ inline void deallocate_to(lane& l, std::uint64_t id, void* p, std::size_t bytes,
     std::uintptr_t const at      = to_address(p);
     if (is_large_piece(rounded, alignment)) [[unlikely]]
         return deallocate_large(id, at);
-    if (!TENURE_ASAN || !is_under_checkpoint(*l.batch, at)) poison(p, bytes);
+    if (TENURE_ASAN && !l.batch->closed() && !is_under_checkpoint(*l.batch, at)) poison(p, bytes);  // else not its
     std::uint64_t const cursor = l.cursor.load(std::memory_order_relaxed);
     if ((cursor & cursor_address) != at + rounded || l.window_begin.load(std::memory_order_relaxed) > at) return;
     if (l.thread.load(std::memory_order_relaxed) != &this_thread) return;  // who may be making there just now

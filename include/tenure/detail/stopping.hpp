@@ -115,10 +115,12 @@ TENURE_COLD inline bool notice_deadline(batch_record& b) noexcept {
     return b.closed();
 }
 
-/// Where nobody watches deadlines: for who is inside, or holds the batch.
+/// Where nobody watches deadlines: for who is inside, or holds the batch, or has its guard, of which nothing is
+/// looked at once it is over.
 inline void mind_the_clock(batch_record& b) noexcept {
-    if (b.limited && minds_the_clock(b)) [[unlikely]]
-        notice_deadline(b);
+    if (!deadline_queue::used_anywhere.load(std::memory_order_relaxed)) [[likely]]
+        return;
+    if (!b.closed() && b.limited && minds_the_clock(b)) notice_deadline(b);
 }
 
 /// And for whoever comes to it: nothing of its registry is looked at before it is held.

@@ -15,7 +15,10 @@ namespace tenure {
 inline batch_scope::batch_scope(detail::registry_core* core, detail::batch_record* parent,
                                 batch_options const* options, source where) {
     detail::close_wandered();
-    if (!parent) {
+    if (parent) {
+        if (!core) detail::refuse_below(*parent);
+        detail::look_at_the_clock(*parent, parent->id.load(std::memory_order_relaxed));  // perhaps another thread's
+    } else {
         detail::lane* const current = detail::this_thread.current;
         if (detail::this_thread.ending) [[unlikely]] {
             if (auto const opened = open_in_end(core, options, where); opened.record) {
@@ -31,10 +34,8 @@ inline batch_scope::batch_scope(detail::registry_core* core, detail::batch_recor
             if (!core) core = registry::global().core_;
             parent = core->root;
         }
-    } else if (!core) {
-        detail::refuse_below(*parent);
+        detail::mind_the_clock(*parent);
     }
-    detail::mind_the_clock(*parent);
     auto const opened = detail::open_batch(*core, parent, options, true, where);
     batch_            = opened.record;
     id_               = opened.id;
