@@ -548,22 +548,23 @@ constexpr question questions[]{
     {"discard", [](batch_scope& b, tenure::handle<int>) { CHECK(b.discard().freed == 0); }},
 };
 
-TEST_CASE("a scope that is over is asked while the last thread inside its batch leaves") {
+/// Asks each question of a scope whose batch ends elsewhere: with `leave`, which is told when, or in the
+/// background.
+template <class Leave>
+void ask_of_what_is_over(tenure::reclamation reclaim, Leave leave) {
     registry    r;
     batch_scope outer(r);
     for (auto const& [name, ask] : questions) {
         CAPTURE(name);
         for (int round = 0; round < 16; ++round) {
-            batch_scope b(r, {.name = "over"});
+            batch_scope b(r, {.name = "over", .reclaim = reclaim});
             auto const  left = b.make<int>(1);
             auto const  kept = b.make<int>(2);
             b.keep(kept);
             b.make<std::string>("with an end");
-            std::pmr::vector<int> numbers(1, round, b.resource());
-            std::atomic<bool>     over{false};
-            std::jthread const    last([&over, in = b.lane()] {
-                while (!over.load(std::memory_order_relaxed)) std::this_thread::yield();
-            });
+            std::pmr::vector<int>       numbers(1, round, b.resource());
+            std::atomic<bool>           over{false};
+            [[maybe_unused]] auto const last = leave(b, over);
             b.end();
             over.store(true, std::memory_order_relaxed);
             try {
@@ -575,6 +576,18 @@ TEST_CASE("a scope that is over is asked while the last thread inside its batch 
             CHECK(*kept == 2);
         }
     }
+}
+
+TEST_CASE("a scope that is over is asked while the last thread inside its batch leaves") {
+    ask_of_what_is_over(tenure::reclamation::at_once, [](batch_scope& b, std::atomic<bool>& over) {
+        return std::jthread([&over, in = b.lane()] {
+            while (!over.load(std::memory_order_relaxed)) std::this_thread::yield();
+        });
+    });
+}
+
+TEST_CASE("a scope that is over is asked while its batch is freed in the background") {
+    ask_of_what_is_over(tenure::reclamation::background, [](batch_scope&, std::atomic<bool>&) { return 0; });
 }
 
 TEST_CASE_TEMPLATE("of two threads that free the same object, one does", T, int, std::string, buffers) {
