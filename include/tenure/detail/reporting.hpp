@@ -109,16 +109,18 @@ inline failure discard_kept(batch_record& b) noexcept {
     return {};
 }
 
-/// As end_with_report; if discard_kept() fails, the batch goes on.
+/// As end_with_report; if discard_kept() fails, the batch goes on. Of one that is over and waits, what it kept is
+/// still freed: it is held meanwhile, for the last thread inside may leave at any moment.
 inline batch_report discard_with_report(batch_record& b, std::uint64_t id, failure& why) noexcept {
-    if (b.state.load(std::memory_order_acquire) & (batch_flags::ended | batch_flags::retained))
-        return {.status = status_of(b, id)};  // what it kept is no longer its to know
+    bool const over = b.state.load(std::memory_order_acquire) & (batch_flags::ended | batch_flags::retained);
+    if (over && !hold_until_freed(b, id)) return {.status = status_of(b, id)};
     batch_report pins;
     if (!b.closed() && b.uses_others.load(std::memory_order_relaxed)) report_pins(b, pins);
     if (b.kept_out) {
         ancestor_is_current const above(b);
         why = discard_kept(b);
     }
+    if (over) let_go_in_place(&b);
     if (why) return {};
     batch_report r = end_with_report(b, id);
     r.pins_held    = pins.pins_held;
