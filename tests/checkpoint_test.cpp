@@ -24,6 +24,7 @@
 #include <random>
 #include <set>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -785,6 +786,91 @@ TEST_SUITE("refused") {
         CHECK(old.alive());
         r.end_batch(id);
         r.end_batch(other);
+    }
+
+    TEST_CASE("who asks to stop on another thread, which the rollback waits for, does not wait for that") {
+        registry              r;
+        batch_scope           above(r), b;
+        auto const            old = b.make<int>(1);
+        std::atomic<bool>     began{false};
+        std::error_code       said;
+        std::thread           ends;
+        std::function<void()> meanwhile = [&] {
+            ends = std::thread([&] { r.end_batch(above.id()); });
+            while (!began) std::this_thread::yield();
+        };
+        auto const asks = [&] {
+            began           = true;
+            auto const done = r.try_free(old);  // of the batch that is just brought back
+            if (!done) said = done.error();
+        };
+        std::stop_callback const asked(b.stop_token(), asks);
+        b.checkpoint();
+        static_cast<void>(b.make<calls_at_end>(meanwhile));
+        {
+            deadline const here("rollback");
+            b.rollback();
+            ends.join();
+        }
+        CHECK(said == errc::batch_ended);
+        CHECK(old.alive());
+    }
+
+    TEST_CASE("two rollbacks whose destructors ask for each other's batch do not wait for each other") {
+        registry         r;
+        std::atomic<int> here{0}, asked{0};
+        struct side {
+            batch_id              id;
+            handle<int>           old;
+            std::error_code       said;
+            std::function<void()> asks;
+        };
+        std::array<side, 2> sides;
+        for (std::size_t i = 0; i < 2; ++i) {
+            side &mine = sides[i], &others = sides[1 - i];
+            mine.id   = r.new_batch();
+            mine.asks = [&] {
+                ++here;
+                while (here < 2) std::this_thread::yield();
+                auto const done = r.try_free(others.old);
+                if (!done) mine.said = done.error();
+                ++asked;
+                while (asked < 2) std::this_thread::yield();  // neither is back before both have asked
+            };
+            auto const inside = r.enter(mine.id);
+            mine.old          = tenure::make<int>(1);
+            r.checkpoint(mine.id);
+            static_cast<void>(tenure::make<calls_at_end>(mine.asks));
+        }
+        {
+            deadline const now("two rollbacks");
+            std::thread    other([&] { r.rollback(sides[1].id); });
+            r.rollback(sides[0].id);
+            other.join();
+        }
+        for (side const& s : sides) {
+            CHECK(s.old.alive());
+            CHECK(s.said == errc::batch_ended);
+            r.end_batch(s.id);
+        }
+    }
+
+    TEST_CASE("a deadline that comes while the batch goes back is acted on afterwards") {
+        static std::atomic<std::uint64_t> now{1};
+        registry                          r({.clock = +[]() noexcept { return now.load(); }});
+        batch_scope                       b(r, {.timeout = std::chrono::seconds(1)});
+        std::stop_token const             token = b.stop_token();
+        std::function<void()>             late  = [&] {
+            now += 2'000'000'000;
+            r.expire_overdue();
+        };
+        b.checkpoint();
+        static_cast<void>(b.make<calls_at_end>(late));
+        b.rollback();
+        now += 2'000'000;
+        r.expire_overdue();
+        CHECK(token.stop_requested());
+        CHECK(r.status(b.id()) == tenure::batch_status::expired);
     }
 
     TEST_CASE("threads that write to what is watched need not be inside") {

@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <list>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -193,6 +194,19 @@ TEST_SUITE("registry") {
         CHECK(r.status(id) == batch_status::done);
         CHECK(log.ended == std::vector{1});
         CHECK_FALSE(h.alive());
+    }
+
+    TEST_CASE_FIXTURE(own_registry, "cleanup::manual: the guard may be destroyed on another thread") {
+        journal    log;
+        auto       b  = std::make_unique<batch_scope>(r, tenure::batch_options{.cleanup = cleanup::manual});
+        auto const id = b->id();
+        b->make<traced>(log, 1);
+        std::thread([&] { b.reset(); }).join();
+        batch_scope const mine(r);  // this thread comes by, and closes it
+        CHECK(log.alive == 1);
+        CHECK(r.status(id) == batch_status::retained);
+        r.destroy_batch(id);
+        CHECK(log.alive == 0);
     }
 
     TEST_CASE_FIXTURE(own_registry, "cleanup::manual: many that hold each other leave when the innermost ends") {
@@ -397,6 +411,52 @@ TEST_SUITE("registry") {
         CHECK(leaks.find("retained") != std::string::npos);
         CHECK(log.alive == 0);
         CHECK(log.ended.size() == 2);
+    }
+
+    TEST_CASE("guards may outlive it: nested, with timeouts, ended before; here, and on another thread") {
+        using scope = std::unique_ptr<batch_scope>;
+        scope above, between, below, ended, far;
+        {
+            registry r({.on_leak = nullptr});
+            above   = std::make_unique<batch_scope>(r, tenure::batch_options{.timeout = std::chrono::hours(1)});
+            between = std::make_unique<batch_scope>(r);
+            below   = std::make_unique<batch_scope>(r, tenure::batch_options{.timeout = std::chrono::minutes(1)});
+            far     = std::make_unique<batch_scope>(r);
+            ended   = std::make_unique<batch_scope>(r, tenure::batch_options{.timeout = std::chrono::minutes(1)});
+            below->make<std::string>(50u, 'x');
+            ended->end();
+        }
+        between.reset();
+        ended.reset();
+        std::thread([&] { far.reset(); }).join();
+        above.reset();
+        below.reset();
+        batch_scope const one, two;
+        CHECK(registry::current_batch() == two.id());
+    }
+
+    TEST_CASE("guards may outlive it where another thread destroys it") {
+        auto r = std::make_unique<registry>(tenure::registry_options{.on_leak = nullptr});
+        {
+            batch_scope above(*r), below(*r);
+            std::thread([&] { r.reset(); }).join();
+        }
+        batch_scope const one, two;
+        CHECK(registry::current_batch() == two.id());
+    }
+
+    TEST_CASE("a destructor that its end runs opens a batch that would end in the background") {
+        journal log;
+        {
+            registry    r({.on_leak = nullptr});
+            batch_scope b(r);
+            b.defer([&] {
+                batch_scope late(r, {.reclaim = tenure::reclamation::background});
+                late.make<traced>(log, 1);
+            });
+            b.detach();
+        }
+        CHECK(log.ended.size() == 1);
     }
 
     TEST_CASE_FIXTURE(accounting, "leak_report on demand; empty where nothing leaks") {

@@ -55,6 +55,30 @@ private:
     std::atomic<bool>& over_;
 };
 
+/// Another thread, which ends or cancels the batch that `above` names, once each, and then says so in `ended`.
+class ender {
+public:
+    ender(registry& r, bool cancels)
+        : thread_([this, &r, cancels] {
+              while (!over_) {
+                  batch_id const id{above};
+                  if (!id || ended == id.value) continue;
+                  if (cancels) r.cancel(id);
+                  else r.end_batch(id);
+                  ended = id.value;
+              }
+          }) {}
+    ~ender() { over_ = true; }
+    ender(ender const&)            = delete;
+    ender& operator=(ender const&) = delete;
+
+    std::atomic<std::uint64_t> above = 0, ended = 0;
+
+private:
+    std::atomic<bool>  over_ = false;
+    std::jthread const thread_;  // joined before the others go
+};
+
 bool is_gone(std::error_code e) {
     return e == errc::stale_handle || e == errc::batch_ended || e == errc::not_owner;
 }
@@ -427,20 +451,11 @@ TEST_CASE("scopes are opened inside of a batch that ends, and are told") {
 
 TEST_CASE("scopes are opened below one's own that another thread ends or cancels, and are told") {
     for (bool const cancelled : {false, true}) {
-        registry                   r;
-        errc const                 why   = cancelled ? errc::cancelled : errc::batch_ended;
-        std::atomic<std::uint64_t> above = 0, ended = 0;
-        std::atomic<bool>          over = false;
-        std::jthread const         other([&] {
-            while (!over) {
-                batch_id const id{above};
-                if (!id || ended == id.value) continue;
-                if (cancelled) r.cancel(id);
-                else r.end_batch(id);
-                ended = id.value;
-            }
-        });
-        until_left const           going(over);
+        registry                    r;
+        errc const                  why = cancelled ? errc::cancelled : errc::batch_ended;
+        ender                       other(r, cancelled);
+        std::atomic<std::uint64_t>& above = other.above;
+        std::atomic<std::uint64_t>& ended = other.ended;
         for (unsigned i = 0; i < 40; ++i) {
             batch_scope b(r);
             above = b.id().value;
@@ -458,6 +473,98 @@ TEST_CASE("scopes are opened below one's own that another thread ends or cancels
             }
             above = 0;
         }
+    }
+}
+
+TEST_CASE("scopes are opened in older records below a scope of one's own, while another thread ends or cancels") {
+    for (bool const cancelled : {false, true}) {
+        registry                    r;
+        errc const                  why = cancelled ? errc::cancelled : errc::batch_ended;
+        ender                       other(r, cancelled);
+        std::atomic<std::uint64_t>& above = other.above;
+        std::atomic<std::uint64_t>& ended = other.ended;
+        for (unsigned i = 0; i < 40; ++i) {
+            batch_scope    top(r);
+            batch_id const older = r.new_batch();  // whose record the pass looks at before that of `between`
+            try {
+                batch_scope between;
+                r.end_batch(older);
+                above = top.id().value;
+                batch_scope below;
+                while (ended != top.id().value) std::this_thread::yield();
+                auto const made = below.try_make<int>(1);
+                CHECK(made.has_error());
+                if (!made) CHECK(made.error() == why);
+            } catch (tenure::error const& e) {
+                CHECK(e.code() == why);
+                while (ended != top.id().value) std::this_thread::yield();
+            }
+            above = 0;
+        }
+    }
+}
+
+TEST_CASE("batches without a guard are opened below what is detached, while what is above that is cancelled") {
+    registry                   r;
+    std::atomic<std::uint64_t> detached = 0;
+    std::atomic<bool>          over     = false;
+    {
+        std::jthread const opener([&] {
+            while (!over) {
+                batch_id const up{detached};
+                if (!up) continue;
+                try {
+                    batch_id const id = r.new_batch({}, up);
+                    batch_scope    other(r);  // perhaps with the record that the new one had
+                    auto const     b = other.make_buffer<int>(4);
+                    b.write(0, std::array{1, 2, 3, 4});  // it was not cancelled
+                    r.end_batch(id);
+                } catch (tenure::error const& e) {
+                    CHECK((e.code() == errc::cancelled || is_gone(e.code())));
+                }
+            }
+        });
+        until_left const   going(over);
+        for (unsigned i = 0; i < 30; ++i) {
+            batch_id const top = r.new_batch();
+            {
+                auto const  in = r.enter(top);
+                batch_scope d;
+                detached = d.id().value;
+                d.detach();
+            }
+            std::this_thread::yield();
+            r.cancel(top);
+            batch_scope const mine(r);  // in the record of what was cancelled
+            r.end_batch(batch_id{detached.exchange(0)});
+        }
+    }
+    for (auto const& b : r.snapshot().batches) CHECK(b.id == r.root());
+}
+
+TEST_CASE("what a manual batch holds is freed while its guard closes, and its limits are paid back once") {
+    registry r;
+    for (unsigned i = 0; i < 30; ++i) {
+        batch_scope                      limited(r, {.limits = {.hard = 1 << 20}});
+        auto                             inner = std::make_unique<batch_scope>(tenure::below(limited),
+                                                                               tenure::batch_options{.cleanup = tenure::cleanup::manual});
+        batch_id const                   id    = inner->id();
+        std::vector<handle<std::string>> made;
+        for (unsigned k = 0; k < 20; ++k) made.push_back(inner->make<std::string>(50u, 'x'));
+        {
+            std::atomic<bool>  at = false;
+            std::jthread const freer([&] {
+                for (auto h : made) {
+                    at = true;
+                    r.free(h);
+                }
+            });
+            while (!at) std::this_thread::yield();
+            inner.reset();
+        }
+        r.destroy_batch(id);
+        CHECK(limited.try_make<char[]>(900'000).has_value());
+        CHECK(limited.try_make<char[]>(900'000).has_error());
     }
 }
 

@@ -118,6 +118,8 @@ public:
 
     /// What waits is done first.
     void stop() noexcept {
+        retired_.store(true, std::memory_order_relaxed);  // what ends from here on ends at once
+        { std::scoped_lock const starting(starting_); }   // who is just starting the thread has started it
         if (!thread_.joinable()) return;
         drain();
         {

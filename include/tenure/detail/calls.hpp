@@ -44,8 +44,9 @@ inline batch_record* find_anywhere(std::uint64_t id) noexcept {
 
 inline batch_status status_of(std::uint64_t state) noexcept {
     if (state & batch_flags::done) return batch_status::done;
-    if (state & (batch_flags::ended | batch_flags::stopping)) return batch_status::ending;
-    return state & batch_flags::retained ? batch_status::retained : batch_status::active;
+    if (state & batch_flags::ended) return batch_status::ending;
+    if (state & batch_flags::retained) return batch_status::retained;
+    return state & batch_flags::stopping ? batch_status::ending : batch_status::active;
 }
 
 /// Of the batch with that id, which had this record.

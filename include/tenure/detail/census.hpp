@@ -251,12 +251,15 @@ inline void close_registry(registry_core* r) noexcept {
             me.root_lane = nullptr;
         }
         release_memory(b);
+        b.children = 0;  // whose guards will find that they are over
         if (b.guard.load(std::memory_order_relaxed) == &this_thread) leave_chain(b);
         if (b.is_loose) leave_loose(b);
         if (b.state.fetch_or(batch_flags::done, std::memory_order_acq_rel) & batch_flags::released) recycle(&b);
     };
     for_records([&](batch_record& b) {
-        if (is_in_use(b, *r)) r->uses.forget(b);
+        if (!is_in_use(b, *r)) return;
+        r->uses.forget(b);
+        drop_deadline(b);  // a guard that outlives this has it no more
     });
     r->uses.forget_objects();
     auto const close_others = [&](bool commons) {

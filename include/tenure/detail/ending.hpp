@@ -68,8 +68,9 @@ inline void end_loose_descendants(batch_record& top) noexcept {
             while (up && up != &top && up->guard.load(std::memory_order_relaxed) && !up->detached)
                 up = up->parent.load(std::memory_order_relaxed);
             b->doomed         = up && !b->detached && (up == &top || (up->is_loose && up->doomed));
-            bool const manual = b->ends_as(end_flags::manual);
-            if (!b->doomed || !claim_end(*b, b->id.load(std::memory_order_relaxed), manual, true).mine) continue;
+            bool const          manual = b->ends_as(end_flags::manual);
+            std::uint64_t const id     = b->id.load(std::memory_order_acquire);  // 0: just being opened, and told
+            if (!b->doomed || id == 0 || !claim_end(*b, id, manual, true).mine) continue;
             b->next_doomed = doomed;
             doomed         = b;
         }
@@ -86,7 +87,8 @@ inline void end_loose_descendants(batch_record& top) noexcept {
 /// The batch is over but held: open guards of this thread below it end, newest first, then batches without a guard;
 /// guards of other threads are asked to stop. Detached batches go on: who holds the id ends them. Costs a pass over
 /// the registry's loose batches, and over all records if other threads are inside, or have its guard: scopes that
-/// these have open below it do not hold it.
+/// these have open below it do not hold it. Until a pass stops nothing more: a thread may have opened one below a
+/// scope of its own just before that was stopped, in a record that the pass was past.
 TENURE_COLD inline void end_descendants(batch_record& top) noexcept {
     for (batch_record *c = this_thread.newest, *older; c; c = older) {
         older = c->older;
@@ -97,15 +99,23 @@ TENURE_COLD inline void end_descendants(batch_record& top) noexcept {
     thread_context const* const guard = top.guard.load(std::memory_order_acquire);
     bool const                  alone = !guard || guard == &this_thread;
     if (alone && (top.state.load(std::memory_order_acquire) & batch_flags::holds) <= 1) return;  // the caller's own
-    for_records([&](batch_record& b) {
-        std::uint64_t const s = b.state.load(std::memory_order_acquire);
-        std::uint64_t const n = b.id.load(std::memory_order_acquire);
-        if (n == 0 || s & (batch_flags::closed & ~batch_flags::undoing) || !same_batch(s, n) || &b == &top) return;
-        if (!b.guard.load(std::memory_order_relaxed) || !governs(top, &b)) return;
-        if (!hold(b, n, batch_flags::closed & ~batch_flags::undoing)) return;  // its guard may be closing just now
-        if (set_flag(b, n, batch_flags::stopping, batch_flags::closed & ~batch_flags::undoing).done) stop_lanes(b);
-        let_go(&b);
-    });
+    constexpr std::uint64_t closed  = batch_flags::closed & ~batch_flags::undoing;
+    bool                    stopped = true;
+    while (std::exchange(stopped, false))
+        for_records([&](batch_record& b) {
+            std::uint64_t const s = b.state.load(std::memory_order_acquire);
+            std::uint64_t const n = b.id.load(std::memory_order_acquire);
+            if (n == 0 || s & closed || !same_batch(s, n) || &b == &top) return;
+            if (!b.guard.load(std::memory_order_relaxed) || !governs(top, &b)) return;
+            if (!hold(b, n, closed)) return;  // its guard may be closing just now
+            ++this_thread.listed_ends;  // a rollback of it waits for this hold, so what is called waits for none
+            if (set_flag(b, n, batch_flags::stopping, closed).done) {
+                stop_lanes(b);
+                stopped = true;
+            }
+            --this_thread.listed_ends;
+            let_go(&b);
+        });
 }
 
 /// The guard is no longer among the open ones of its thread, which goes on in what was current before.
@@ -229,10 +239,10 @@ TENURE_COLD inline void pass_on_stop(opened_batch const& opened, batch_record co
 }
 
 /// The parent's state is written to, if only with what it was: an end that comes later sees the new batch.
-TENURE_COLD inline void tell_new_batch(opened_batch const& opened, batch_record& parent) {
+TENURE_COLD inline void tell_new_batch(opened_batch const& opened, batch_record& parent, bool guarded) {
     constexpr std::uint64_t over = batch_flags::closed & ~batch_flags::undoing;
     if (!(parent.state.fetch_add(0, std::memory_order_acq_rel) & over)) return;
-    if (opened.record->guard.load(std::memory_order_relaxed)) {
+    if (guarded) {
         pass_on_stop(opened, parent);
     } else {
         end_record(*opened.record, opened.id, true);
@@ -243,14 +253,16 @@ TENURE_COLD inline void tell_new_batch(opened_batch const& opened, batch_record&
 /// The guard is destroyed on a thread that did not open it. What the batch owns goes now, unless there are children
 /// in the opener's chain; the record stays until the opener comes by, so that its chain is whole.
 TENURE_COLD inline void close_foreign_guard(batch_record& b, std::uint64_t id) noexcept {
-    b.registry.load(std::memory_order_relaxed)->foreign_ends.fetch_add(1, std::memory_order_relaxed);
+    bool const over = b.state.load(std::memory_order_acquire) & batch_flags::done;  // perhaps with its registry
+    if (!over) b.registry.load(std::memory_order_relaxed)->foreign_ends.fetch_add(1, std::memory_order_relaxed);
     if (!b.in_chain) {  // the opener has ended it, or is gone
         b.guard.store(nullptr, std::memory_order_release);
         end_record(b, id, false);
         if (b.state.fetch_or(batch_flags::released, std::memory_order_acq_rel) & batch_flags::done) recycle(&b);
         return;
     }
-    if (b.children == 0 && set_flag(b, id, batch_flags::ended, batch_flags::closed | batch_flags::holds).done) {
+    if (b.children == 0 && !b.ends_as(end_flags::manual) &&
+        set_flag(b, id, batch_flags::ended, batch_flags::closed | batch_flags::holds).done) {
         release_memory(b);
         b.state.fetch_or(batch_flags::done, std::memory_order_acq_rel);
         if (b.holds_parent) let_go(b.parent.load(std::memory_order_relaxed));
@@ -300,6 +312,7 @@ inline void close_guard(batch_record& b, std::uint64_t id) noexcept {
     if (b.children && !(s & batch_flags::ended)) note_unordered_end(b);
     if (s & batch_flags::checkpointed) roll_back_unwound(b, id);
     end_record(b, id, false);
+    if (b.in_chain) leave_chain(b);  // its registry was closed on another thread, and with it the batch
     b.guard.store(nullptr, std::memory_order_release);
     if (b.state.fetch_or(batch_flags::released, std::memory_order_acq_rel) & batch_flags::done) recycle(&b);
 }

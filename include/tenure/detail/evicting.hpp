@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <tenure/detail/buffer_moves.hpp>
+#include <tenure/detail/read_section.hpp>
 #include <tenure/detail/recipe.hpp>
 
 namespace tenure::detail {
@@ -122,6 +123,7 @@ inline void run_recipe(registry_core& r, raw_handle h, recipe& how) {
     std::shared_ptr<recipe_run> run;
     bool                        mine = false;
     {
+        read_section const     here;  // so that none ends under the lock
         std::scoped_lock const guard(running_recipes.mutex);
         if (is_alive(h) && static_cast<buffer_record const*>(h.pointer)->is_here()) return;
         if (how.running && how.running->by == &this_thread)

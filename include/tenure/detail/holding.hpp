@@ -26,12 +26,12 @@ inline flag_set set_flag(batch_record& b, std::uint64_t id, std::uint64_t flag, 
 }
 
 /// Waits for a thread that is taking a checkpoint or going back to one. False: that would be for ever, perhaps: it
-/// is this thread; or it waits for what this one is at; or, where `briefly`, it runs destructors or asks stores,
-/// any of which may wait for this thread in turn.
+/// is this thread; or it waits for what this one is at; or it runs destructors or asks stores, any of which may
+/// wait for this thread in turn: where `briefly`, or this thread undoes something itself.
 TENURE_COLD inline bool await_undoing(batch_record const& b, bool briefly = false) noexcept {
     for (int i = 0; b.state.load(std::memory_order_acquire) & batch_flags::undoing; ++i) {
         if (b.undoer.load(std::memory_order_acquire) == &this_thread || this_thread.listed_ends) return false;
-        if (briefly && b.undo_calls_out.load(std::memory_order_acquire)) return false;
+        if ((briefly || this_thread.undoing) && b.undo_calls_out.load(std::memory_order_acquire)) return false;
         if (i < 100) ::sched_yield();
         else ::poll(nullptr, 0, 1);
     }

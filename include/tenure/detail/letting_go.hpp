@@ -86,10 +86,21 @@ TENURE_COLD inline dropped_hold drop_special_hold(batch_record* b, std::uint64_t
     registry_core& r      = *b->registry.load(std::memory_order_relaxed);
     std::uint64_t  s      = b->state.load(std::memory_order_acquire);
     batch_record*  parent = nullptr;
+    bool           left   = false;
     do {
         bool const last = holds_inside(s) == 1;
         bool const kept = s & batch_flags::retained && !(s & batch_flags::ended);
-        if (last && kept && !parent && !(s & batch_flags::used && has_waiting_children(r, *b))) parent = retain(*b);
+        if (!last || !kept || left || (s & batch_flags::used && has_waiting_children(r, *b))) continue;
+        // Who frees something of it pays its charge back to whom it is charged to: not while that changes.
+        if (!b->state.compare_exchange_strong(s, s | batch_flags::undoing, std::memory_order_acq_rel)) {
+            s = ~std::uint64_t{0};  // no state: the exchange below fails, and loads it
+            continue;
+        }
+        b->undoer.store(&this_thread, std::memory_order_release);
+        parent = retain(*b);
+        left   = true;
+        b->undoer.store(nullptr, std::memory_order_relaxed);
+        s = b->state.fetch_and(~batch_flags::undoing, std::memory_order_acq_rel) & ~batch_flags::undoing;
     } while (!b->state.compare_exchange_weak(s, (s - 1) & ~flags, std::memory_order_acq_rel));
     constexpr std::uint64_t waits = batch_flags::ended | batch_flags::used;
     if ((s & waits) == waits && holds_inside(s) == 1) wait_for_users(r, *b, s);

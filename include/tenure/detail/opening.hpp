@@ -114,12 +114,12 @@ inline batch_record* prepare_record(registry_core& r, batch_record const* parent
 }
 
 /// Other threads may end or stop the parent at any time, and that may have come by before the new batch was there
-/// to be told. So it is told here.
+/// to be told. So it is told here. It has a guard on this thread, which keeps its record.
 void pass_on_stop(opened_batch const& opened, batch_record const& parent) noexcept;
 
-/// As pass_on_stop, below a batch that others have: a new batch without a guard is ended instead, and refused.
-/// Throws error{batch_ended}.
-void tell_new_batch(opened_batch const& opened, batch_record& parent);
+/// As pass_on_stop, below a batch that others have: a new batch without a guard is ended instead, and refused;
+/// others may have ended it by then, and its record be another batch's. Throws error{batch_ended}.
+void tell_new_batch(opened_batch const& opened, batch_record& parent, bool guarded);
 
 /// As open_batch. `local`: the parent is a batch of a guard on this thread. `holds`: the new batch holds it.
 [[gnu::always_inline]] inline opened_batch put_below(registry_core& r, batch_record* parent,
@@ -156,8 +156,8 @@ void tell_new_batch(opened_batch const& opened, batch_record& parent);
     }
     b->state.store(generation << state_tag_shift | (guarded ? 0 : batch_flags::released),
                    std::memory_order_release);
+    if (!guarded) become_loose(r, *b);  // before it can be found, and so ended by others, and its record given back
     b->id.store(id, std::memory_order_release);
-    if (!guarded) become_loose(r, *b);
     if (local) {
         light_barrier();  // and who stops the parent looks for batches below behind a heavy one
         if (parent->closed()) [[unlikely]]
@@ -178,7 +178,7 @@ TENURE_SLOW inline opened_batch open_apart(registry_core& r, batch_record& paren
     if (!undo.parent) refuse_below(parent);
     opened_batch const opened = put_below(r, &parent, options, guarded, false, true, where);
     undo.parent               = nullptr;
-    tell_new_batch(opened, parent);
+    tell_new_batch(opened, parent, guarded);
     return opened;
 }
 

@@ -128,6 +128,7 @@ public:
 
     /// Of a batch that has ended, it is no longer the guard's to release.
     void release() noexcept {
+        read_section const here;  // its batch may end, and its record be that of a registry which closes
         if (holds()) {
             registry_core&   r = *user_->registry.load(std::memory_order_relaxed);
             std::unique_lock graph(r.uses.mutex);

@@ -59,7 +59,8 @@ struct thread_context {
     bool          visiting     = false;    ///< `current` is held: it is there by set_current_batch
     bool          exiting      = false;
     bool          counted      = false;  ///< among process.threads
-    std::uint32_t listed_ends  = 0;  ///< destructors that it runs, and that a rollback may wait for: freeing.hpp
+    std::uint32_t listed_ends  = 0;  ///< what it is at that a rollback may wait for: freeing.hpp, end_descendants()
+    std::uint32_t undoing      = 0;  ///< checkpoints that it takes or ends
     std::uint64_t over         = 0;  ///< the batch that one of lapsed() is current for
     hazard_slot*  slots        = nullptr;  ///< free ones
     hazard_slot*  reader       = nullptr;  ///< counts its read_sections, once it has had one,

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <stop_token>
+#include <utility>
 
 #include <tenure/detail/dropping.hpp>
 #include <tenure/detail/ending.hpp>
@@ -61,22 +62,24 @@ TENURE_COLD inline void drop_buffers_below(batch_record& top, errc cause, droppe
 /// As end_descendants, but open guards of this thread go on, and detached batches do not. Costs a pass over all
 /// records, and another if there are buffers in what goes.
 TENURE_COLD inline void stop_descendants(batch_record& top, errc cause, dropped_blocks& dropped) noexcept {
-    bool more = false;
-    for_records([&](batch_record& b) {
-        std::uint64_t const s = b.state.load(std::memory_order_acquire);
-        std::uint64_t const n = b.id.load(std::memory_order_acquire);
-        if (n == 0 || s & batch_flags::closed || !same_batch(s, n) || !is_above(top, b) || !hold(b, n)) return;
-        bool const first = give_cause(b, cause);
-        bool const left  = b.guard.load(std::memory_order_acquire) || !governs(top, &b);
-        if (left) {
-            stopped const how = stop_making(b, n);
-            if (first && how.others) drop_buffers(b, dropped);
-            if (how.again) let_go(&b);
-        } else {
-            more = more || b.stores.load(std::memory_order_acquire);
-        }
-        let_go(&b);
-    });
+    bool more = false, again = true;
+    while (std::exchange(again, false))  // as end_descendants
+        for_records([&](batch_record& b) {
+            std::uint64_t const s = b.state.load(std::memory_order_acquire);
+            std::uint64_t const n = b.id.load(std::memory_order_acquire);
+            if (n == 0 || s & batch_flags::closed || !same_batch(s, n) || !is_above(top, b) || !hold(b, n)) return;
+            bool const first = give_cause(b, cause);
+            bool const left  = b.guard.load(std::memory_order_acquire) || !governs(top, &b);
+            if (left) {
+                stopped const how = stop_making(b, n);
+                if (first && how.others) drop_buffers(b, dropped);
+                if (how.again) let_go(&b);
+                again = true;
+            } else {
+                more = more || b.stores.load(std::memory_order_acquire);
+            }
+            let_go(&b);
+        });
     end_loose_descendants(top);
     if (more) drop_buffers_below(top, cause, dropped);
 }
@@ -152,7 +155,13 @@ inline std::chrono::nanoseconds expire_overdue(registry_core& r) noexcept {
                 q.heap.add(*n);
             }
         }
-        if (id) stop_batch(*b, id, errc::expired);
+        if (!id || stop_batch(*b, id, errc::expired)) continue;
+        // Over, or this thread takes a checkpoint of it or ends one just now: once more, then.
+        std::scoped_lock const guard(q.mutex);
+        std::uint64_t const    s = b->state.load(std::memory_order_acquire);
+        if (!same_batch(s, id) || !(s & batch_flags::undoing) || b->timer.armed) continue;
+        b->timer.due = q.now() + 1'000'000;
+        q.heap.add(b->timer);
     }
 }
 

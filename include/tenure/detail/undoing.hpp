@@ -25,11 +25,14 @@ public:
         paging_state const before = claim_paging(b);  // so nobody tries to have it go out just now
         why_                      = claim(b) ? errc{} : errc::batch_in_use;
         end_claim_of_paging(b, before);
-        if (why_ == errc{}) b.undoer.store(&this_thread, std::memory_order_release);
+        if (why_ != errc{}) return;
+        b.undoer.store(&this_thread, std::memory_order_release);
+        ++this_thread.undoing;
     }
     ~undo_claim() {
         if (!batch_) return;
         if (why_ == errc{}) {
+            --this_thread.undoing;
             batch_->undo_calls_out.store(false, std::memory_order_relaxed);
             batch_->undoer.store(nullptr, std::memory_order_relaxed);
             batch_->state.fetch_and(~batch_flags::undoing, std::memory_order_release);
