@@ -67,7 +67,7 @@ inline void end_loose_descendants(batch_record& top) noexcept {
             batch_record const* up = b->parent.load(std::memory_order_relaxed);
             while (up && up != &top && up->guard.load(std::memory_order_relaxed) && !up->detached)
                 up = up->parent.load(std::memory_order_relaxed);
-            b->doomed         = up && !b->detached && (up == &top || (up->is_loose && up->doomed));
+            b->doomed                  = up && !b->detached && (up == &top || (up->is_loose && up->doomed));
             bool const          manual = b->ends_as(end_flags::manual);
             std::uint64_t const id     = b->id.load(std::memory_order_acquire);  // 0: just being opened, and told
             if (!b->doomed || id == 0 || !claim_end(*b, id, manual, true).mine) continue;
