@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <tenure/detail/config.hpp>
 #include <tenure/detail/os.hpp>
 #include <tenure/detail/word.hpp>
 
@@ -36,12 +37,12 @@ struct address_space {
 };
 
 /// What a null handle is compared with: no handle's word is all ones.
-inline constinit std::atomic<word_t> no_unit{~word_t{0}};
+TENURE_SHARED inline constinit std::atomic<word_t> no_unit{~word_t{0}};
 
 /// Written once, before main or by the first registry, whichever is first.
-inline constinit address_space tables{&no_unit, nullptr, nullptr};
+TENURE_SHARED inline constinit address_space tables{&no_unit, nullptr, nullptr};
 
-inline bool reserve_tables() noexcept {
+TENURE_SHARED inline bool reserve_tables() noexcept {
     static bool const reserved = [] {
         std::size_t const generation_bytes = unit_count_max * sizeof(word_t);
         std::size_t const region_bytes     = (std::size_t{1} << (address_bits - region_shift)) * sizeof(void*);

@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include <tenure/batch.hpp>
+#include <tenure/detail/config.hpp>
 #include <tenure/detail/deadlines.hpp>
 #include <tenure/detail/finalizer.hpp>
 #include <tenure/detail/region.hpp>
@@ -48,7 +49,7 @@ void              deallocate_to(lane& l, std::uint64_t id, void* p, std::size_t 
 /// A template for the sake of who only includes this: the virtual functions of a class are compiled in every
 /// translation unit that could make one, and these lead to all that a batch can do.
 template <class Lane>
-class lane_resource final : public std::pmr::memory_resource {
+class TENURE_SHARED lane_resource final : public std::pmr::memory_resource {
 public:
     lane_resource(Lane& l, std::uint64_t serial, std::uint64_t id) noexcept : lane_(l), serial_(serial), id_(id) {}
 

@@ -10,6 +10,7 @@
 #include <span>
 #include <type_traits>
 
+#include <tenure/detail/config.hpp>
 #include <tenure/detail/fork_list.hpp>
 #include <tenure/detail/os.hpp>
 #include <tenure/detail/poison.hpp>
@@ -17,7 +18,7 @@
 
 namespace tenure::detail {
 
-inline constinit std::atomic<std::uint32_t> block_tables{1};  ///< made in this process
+TENURE_SHARED inline constinit std::atomic<std::uint32_t> block_tables{1};  ///< made in this process
 
 /// What a store knows of its blocks, by id: a place in a growing table and, above it, how often that place was
 /// used. So an id is found in two loads, is never given out twice, and one that is not live is known as such.
