@@ -8,7 +8,9 @@
 #include <initializer_list>
 #include <limits>
 #include <memory_resource>
+#include <new>
 #include <source_location>
+#include <span>
 #include <stop_token>
 #include <system_error>
 
@@ -201,7 +203,12 @@ struct kept_log {
     kept_log*   next;
     std::size_t room;
     std::size_t count;
-    raw_handle  items[1];  ///< `room` of them
+
+    /// `room` of them, right behind this: their lifetime began with the memory.
+    raw_handle* items() noexcept { return std::launder(reinterpret_cast<raw_handle*>(this + 1)); }
+
+    std::span<raw_handle> handles() noexcept { return {items(), count}; }
+    void                  add(raw_handle h) noexcept { items()[count++] = h; }
 };
 
 inline constexpr std::size_t name_words = 8;

@@ -14,6 +14,7 @@
 #include <tenure/detail/fork_list.hpp>
 #include <tenure/detail/os.hpp>
 #include <tenure/detail/poison.hpp>
+#include <tenure/detail/zeroed_atomic.hpp>
 #include <tenure/store/concept.hpp>
 
 namespace tenure::detail {
@@ -127,7 +128,7 @@ public:
 private:
     /// All zeros until it is first used.
     struct place {
-        std::atomic<std::uint64_t> id;  ///< while the block lives, else 0
+        zeroed_atomic<std::uint64_t> id;  ///< while the block lives, else 0
         T                          value;
         std::uint32_t              uses;
         std::uint32_t              index;
