@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The tenure authors
 // SPDX-License-Identifier: BSL-1.0
 
-// A program and two libraries that share what a process has once. Compiled three times: linked to the libraries, and
-// with PLUGIN_FLAGS, which are those that it loads them with.
+// A program and two libraries that share what a process has once. Compiled three times: linked to the libraries,
+// and with PLUGIN_FLAGS, which are those that it loads them with.
 
 #include <doctest/doctest.h>
 

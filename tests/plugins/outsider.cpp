@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The tenure authors
 // SPDX-License-Identifier: BSL-1.0
 
-// A program that does not use tenure, and loads two libraries that do: as an interpreter does. Its argument says how
-// it loads the first: `global` or `local`.
+// A program that does not use tenure, and loads two libraries that do: as an interpreter does. Its argument says
+// how it loads the first: `global` or `local`.
 
 #include <cstdio>
 #include <cstring>

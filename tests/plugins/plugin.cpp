@@ -37,15 +37,15 @@ void make_on_a_thread(tenure::batch_id id, int* ended) {
 }
 
 constexpr plugin_calls calls{
-    .registry    = []() -> tenure::registry const& { return tenure::registry::global(); },
-    .category    = []() -> std::error_category const& { return tenure::error_category(); },
-    .this_thread = []() -> void const* { return &tenure::detail::this_thread; },
-    .current     = [] { return tenure::current_batch(); },
-    .make        = &make,
-    .with_batch  = &with_batch,
-    .read        = [](tenure::handle<number> h) { return h->value; },
-    .free        = [](tenure::handle<number> h) { tenure::registry::global().free(h); },
-    .store       = [](int* ended) -> tenure::any_store { return std::make_shared<counted_store>(ended); },
+    .registry         = []() -> tenure::registry const& { return tenure::registry::global(); },
+    .category         = []() -> std::error_category const& { return tenure::error_category(); },
+    .this_thread      = []() -> void const* { return &tenure::detail::this_thread; },
+    .current          = [] { return tenure::current_batch(); },
+    .make             = &make,
+    .with_batch       = &with_batch,
+    .read             = [](tenure::handle<number> h) { return h->value; },
+    .free             = [](tenure::handle<number> h) { tenure::registry::global().free(h); },
+    .store            = [](int* ended) -> tenure::any_store { return std::make_shared<counted_store>(ended); },
     .make_on_a_thread = &make_on_a_thread,
 };
 
@@ -56,5 +56,5 @@ extern "C" {
 [[gnu::visibility("default")]] plugin_calls const* second_plugin() { return &calls; }
 #endif
 [[gnu::visibility("default")]] plugin_calls const* plugin() { return &calls; }
-[[gnu::visibility("default")]] void const* plugin_registry() { return &tenure::registry::global(); }
+[[gnu::visibility("default")]] void const*         plugin_registry() { return &tenure::registry::global(); }
 }
