@@ -15,7 +15,7 @@ namespace tenure::detail {
 /// A batch, a registry or the system may call any of these after dlclose(3). So a module stays mapped from the
 /// moment it is loaded: dlclose() succeeds and takes nothing away, and no call costs a count or a look.
 
-/// Null in a program that is linked statically, which loads no library and is not made to.
+/// May be null in a program that is linked statically: it loads no library, and needs no such call.
 [[gnu::weakref("dlopen")]] static void* dlopen_if_linked(char const* path, int how) noexcept;
 
 /// The library in which `here` lies stays mapped until the process ends. Does nothing to a program.
