@@ -17,6 +17,7 @@
 #include <tenure/detail/buffer_access.hpp>
 #include <tenure/detail/durable_buffers.hpp>
 #include <tenure/detail/evicting.hpp>
+#include <tenure/detail/rolling_back.hpp>
 #include <tenure/detail/sizes.hpp>
 #include <tenure/handle.hpp>
 

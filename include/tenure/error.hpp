@@ -10,6 +10,9 @@
 
 #include <boost/system/result.hpp>
 
+#include <tenure/detail/config.hpp>
+#include <tenure/detail/module.hpp>
+
 namespace tenure {
 
 /// What can go wrong. `message()` of each says what to do next.
@@ -58,7 +61,7 @@ enum class errc {
 
 namespace detail {
 
-class error_category_type final : public std::error_category {
+class TENURE_SHARED error_category_type final : public std::error_category {
 public:
     char const* name() const noexcept override { return "tenure"; }
 
@@ -181,7 +184,7 @@ namespace detail {
 
 /// The one object of its type, which is there for the destructors of static objects, too.
 template <class T>
-T const& immortal() noexcept {
+TENURE_SHARED T const& immortal() noexcept {
     alignas(T) static std::byte memory[sizeof(T)];
     static T const&             made = *::new (memory) T;
     return made;
@@ -197,7 +200,7 @@ inline std::error_category const& error_category() noexcept {
 inline std::error_code make_error_code(errc e) noexcept { return {static_cast<int>(e), error_category()}; }
 
 /// What every call of tenure throws, except that `make` lets a constructor's own exception through.
-class error : public std::system_error {
+class TENURE_SHARED error : public std::system_error {
 public:
     explicit error(errc e) : std::system_error(make_error_code(e)) {}
 

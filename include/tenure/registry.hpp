@@ -19,6 +19,7 @@
 
 #include <tenure/batch.hpp>
 #include <tenure/detail/census.hpp>
+#include <tenure/detail/config.hpp>
 #include <tenure/detail/owners.hpp>
 #include <tenure/detail/pinning.hpp>
 #include <tenure/detail/rolling_back.hpp>
@@ -82,7 +83,7 @@ public:
     /// threads that outlive main. At exit, where the destructor of a static object made by that first use would
     /// run, it drains, reports what nobody ended and ends that, and what its root owns; but if another thread that
     /// has used it still runs, it ends nothing. What is made later is freed by the end of its batch, or never.
-    static registry& global();
+    TENURE_SHARED static registry& global();
 
     /// A batch without a guard, active until end_batch(id) or the end of its parent. Throws batch_ended,
     /// no_such_batch.
@@ -312,13 +313,13 @@ private:
     friend class supervisor;
     friend detail::lane& detail::current_lane();
 
-    static registry& open_global();
-    void             tell_leaks() const noexcept;
-    void             watch_deadlines(std::shared_ptr<detail::deadline_watch> const& watch);
-    detail::lane&    root_lane() { return *detail::lane_of_root(*core_); }
-    detail::found    find(batch_id id, char const* call) const;
-    detail::found    find_to_end(batch_id id, char const* call) const;
-    void             end(batch_id id, bool destroy);
+    TENURE_SHARED static registry& open_global();
+    void                           tell_leaks() const noexcept;
+    void                           watch_deadlines(std::shared_ptr<detail::deadline_watch> const& watch);
+    detail::lane&                  root_lane() { return *detail::lane_of_root(*core_); }
+    detail::found                  find(batch_id id, char const* call) const;
+    detail::found                  find_to_end(batch_id id, char const* call) const;
+    void                           end(batch_id id, bool destroy);
 
     detail::batch_record& live(batch_id id, char const* call) const;
 

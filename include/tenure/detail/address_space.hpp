@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <tenure/detail/config.hpp>
 #include <tenure/detail/os.hpp>
 #include <tenure/detail/word.hpp>
+#include <tenure/detail/zeroed_atomic.hpp>
 
 namespace tenure::detail {
 
@@ -30,18 +32,18 @@ inline constexpr std::size_t records_a_chunk = 64;
 /// only entries of units that were ever used are touched. They outlive every registry, which is what keeps a handle
 /// stale for ever: whoever maps an address next goes on counting where the last one stopped.
 struct address_space {
-    std::atomic<word_t>*        generations;  ///< a word a unit
-    std::atomic<region*>*       regions;      ///< a pointer a region grain
-    std::atomic<batch_record*>* records;      ///< a pointer a chunk of batch records
+    zeroed_atomic<word_t>*        generations;  ///< a word a unit
+    zeroed_atomic<region*>*       regions;      ///< a pointer a region grain
+    zeroed_atomic<batch_record*>* records;      ///< a pointer a chunk of batch records
 };
 
 /// What a null handle is compared with: no handle's word is all ones.
-inline constinit std::atomic<word_t> no_unit{~word_t{0}};
+TENURE_SHARED inline constinit zeroed_atomic<word_t> no_unit{~word_t{0}};
 
 /// Written once, before main or by the first registry, whichever is first.
-inline constinit address_space tables{&no_unit, nullptr, nullptr};
+TENURE_SHARED inline constinit address_space tables{&no_unit, nullptr, nullptr};
 
-inline bool reserve_tables() noexcept {
+TENURE_SHARED inline bool reserve_tables() noexcept {
     static bool const reserved = [] {
         std::size_t const generation_bytes = unit_count_max * sizeof(word_t);
         std::size_t const region_bytes     = (std::size_t{1} << (address_bits - region_shift)) * sizeof(void*);
@@ -55,10 +57,10 @@ inline bool reserve_tables() noexcept {
             if (pointers) give_back(pointers, region_bytes + record_bytes);
             return false;
         }
-        auto* words = static_cast<std::atomic<word_t>*>(generations);
+        auto* words = static_cast<zeroed_atomic<word_t>*>(generations);
         words[0].store(~word_t{0}, std::memory_order_relaxed);
-        tables.regions     = reinterpret_cast<std::atomic<region*>*>(pointers);
-        tables.records     = reinterpret_cast<std::atomic<batch_record*>*>(pointers + region_bytes);
+        tables.regions     = reinterpret_cast<zeroed_atomic<region*>*>(pointers);
+        tables.records     = reinterpret_cast<zeroed_atomic<batch_record*>*>(pointers + region_bytes);
         tables.generations = words;
         return true;
     }();
@@ -67,7 +69,7 @@ inline bool reserve_tables() noexcept {
 
 inline bool const reserved_at_start = reserve_tables();
 
-inline std::atomic<word_t>& table_word(std::uintptr_t address) noexcept {
+inline zeroed_atomic<word_t>& table_word(std::uintptr_t address) noexcept {
     return tables.generations[address >> unit_shift];
 }
 

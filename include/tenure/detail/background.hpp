@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <tenure/detail/config.hpp>
 #include <tenure/detail/current.hpp>
 #include <tenure/detail/figures.hpp>
 #include <tenure/detail/reclaim.hpp>
@@ -22,7 +23,7 @@ namespace tenure::detail {
 void leave_chain(batch_record& b) noexcept;
 void recycle(batch_record* b) noexcept;
 
-inline constinit std::atomic<std::uint32_t> last_burial{0};
+TENURE_SHARED inline constinit std::atomic<std::uint32_t> last_burial{0};
 
 /// Nobody else can be at the batch. Where a unit has one owner, no locked instruction: each would wait for its unit
 /// to come from memory.

@@ -8,11 +8,14 @@
 #include <initializer_list>
 #include <limits>
 #include <memory_resource>
+#include <new>
 #include <source_location>
+#include <span>
 #include <stop_token>
 #include <system_error>
 
 #include <tenure/batch.hpp>
+#include <tenure/detail/config.hpp>
 #include <tenure/detail/deadlines.hpp>
 #include <tenure/detail/finalizer.hpp>
 #include <tenure/detail/region.hpp>
@@ -48,7 +51,7 @@ void              deallocate_to(lane& l, std::uint64_t id, void* p, std::size_t 
 /// A template for the sake of who only includes this: the virtual functions of a class are compiled in every
 /// translation unit that could make one, and these lead to all that a batch can do.
 template <class Lane>
-class lane_resource final : public std::pmr::memory_resource {
+class TENURE_SHARED lane_resource final : public std::pmr::memory_resource {
 public:
     lane_resource(Lane& l, std::uint64_t serial, std::uint64_t id) noexcept : lane_(l), serial_(serial), id_(id) {}
 
@@ -200,7 +203,12 @@ struct kept_log {
     kept_log*   next;
     std::size_t room;
     std::size_t count;
-    raw_handle  items[1];  ///< `room` of them
+
+    /// `room` of them, right behind this: their lifetime began with the memory.
+    raw_handle* items() noexcept { return std::launder(reinterpret_cast<raw_handle*>(this + 1)); }
+
+    std::span<raw_handle> handles() noexcept { return {items(), count}; }
+    void                  add(raw_handle h) noexcept { items()[count++] = h; }
 };
 
 inline constexpr std::size_t name_words = 8;

@@ -16,10 +16,13 @@ struct block_list {
     block_list* next;
     std::size_t room;
     std::size_t count;
-    block       items[1];  ///< `room` of them
 
-    std::span<block const> blocks() const noexcept { return {items, count}; }
-    void                   add(block b) noexcept { (&items[0])[count++] = b; }
+    /// `room` of them, right behind this: their lifetime began with the memory.
+    block*       items() noexcept { return std::launder(reinterpret_cast<block*>(this + 1)); }
+    block const* items() const noexcept { return std::launder(reinterpret_cast<block const*>(this + 1)); }
+
+    std::span<block const> blocks() const noexcept { return {items(), count}; }
+    void                   add(block b) noexcept { items()[count++] = b; }
 
     std::size_t bytes() const noexcept {
         std::size_t sum = 0;
@@ -38,9 +41,8 @@ using owned_block_list = std::unique_ptr<block_list, block_list::deleter>;
 inline owned_block_list make_block_list(std::size_t room) noexcept {
     if (room == 0) room = 1;
     std::size_t const most = (static_cast<std::size_t>(-1) - sizeof(block_list)) / sizeof(block);
-    void* const       p =
-        room > most ? nullptr : ::operator new(sizeof(block_list) + (room - 1) * sizeof(block), std::nothrow);
-    return owned_block_list(p ? ::new (p) block_list{nullptr, room, 0, {}} : nullptr);
+    void* const p = room > most ? nullptr : ::operator new(sizeof(block_list) + room * sizeof(block), std::nothrow);
+    return owned_block_list(p ? ::new (p) block_list{nullptr, room, 0} : nullptr);
 }
 
 }  // namespace tenure::detail

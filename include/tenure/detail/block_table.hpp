@@ -10,14 +10,16 @@
 #include <span>
 #include <type_traits>
 
+#include <tenure/detail/config.hpp>
 #include <tenure/detail/fork_list.hpp>
 #include <tenure/detail/os.hpp>
 #include <tenure/detail/poison.hpp>
+#include <tenure/detail/zeroed_atomic.hpp>
 #include <tenure/store/concept.hpp>
 
 namespace tenure::detail {
 
-inline constinit std::atomic<std::uint32_t> block_tables{1};  ///< made in this process
+TENURE_SHARED inline constinit std::atomic<std::uint32_t> block_tables{1};  ///< made in this process
 
 /// What a store knows of its blocks, by id: a place in a growing table and, above it, how often that place was
 /// used. So an id is found in two loads, is never given out twice, and one that is not live is known as such.
@@ -126,7 +128,7 @@ public:
 private:
     /// All zeros until it is first used.
     struct place {
-        std::atomic<std::uint64_t> id;  ///< while the block lives, else 0
+        zeroed_atomic<std::uint64_t> id;  ///< while the block lives, else 0
         T                          value;
         std::uint32_t              uses;
         std::uint32_t              index;

@@ -117,7 +117,7 @@ inline bool keep_quickly(batch_record& from, raw_handle h, bool just_ask = false
     from.books.add(&ledger::given, 1, bytes, true);
     to->books.add(&ledger::received, 1, bytes, to->is_here());
     to->books.noted.store(0, std::memory_order_relaxed);
-    (&log->items[0])[log->count++] = h;
+    log->add(h);
     return true;
 }
 

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <new>
 
+#include <tenure/detail/config.hpp>
 #include <tenure/detail/word.hpp>
 
 namespace tenure::detail {
@@ -38,7 +39,7 @@ struct cell_table {
         return c ? c + i % a_chunk : nullptr;
     }
 };
-inline constinit cell_table cells{};
+TENURE_SHARED inline constinit cell_table cells{};
 
 /// Null when memory or the table's 33 million places are used up.
 inline cell* take_cell() noexcept {

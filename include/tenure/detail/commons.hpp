@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include <tenure/detail/config.hpp>
 #include <tenure/detail/ending.hpp>
 #include <tenure/detail/membership.hpp>
 
@@ -21,7 +22,7 @@ struct commons_to_end {
     batch_record* last  = nullptr;
     bool          busy  = false;
 };
-inline constinit thread_local commons_to_end over_here{};
+TENURE_SHARED inline constinit thread_local commons_to_end over_here{};
 
 inline void end_common(batch_record& c) noexcept {
     commons_to_end& all                             = over_here;

@@ -59,6 +59,14 @@
 #endif
 #endif
 
+/// What a process has once, however many programs and libraries in it were compiled with these headers, whatever
+/// `-fvisibility` says: state that outlives a call, functions with such static variables, and types that other
+/// libraries catch, compare or name in the type of such state. See detail/module.hpp.
+#define TENURE_SHARED [[gnu::visibility("default")]]
+
+/// What each program and library has of its own.
+#define TENURE_OWN [[gnu::visibility("hidden")]]
+
 /// TENURE_SLOW is called now and then, by code that must stay small; TENURE_COLD hardly ever.
 #define TENURE_SLOW [[gnu::noinline]]
 #define TENURE_COLD [[gnu::noinline, gnu::cold]]

@@ -10,6 +10,8 @@
 #include <new>
 #include <utility>
 
+#include <tenure/detail/config.hpp>
+
 namespace tenure::detail {
 
 struct batch_record;
@@ -99,7 +101,7 @@ inline std::uint64_t steady_now() noexcept {
 
 /// Of one registry.
 struct deadline_queue {
-    static inline constinit std::atomic<bool> used_anywhere{false};  ///< by any registry
+    TENURE_SHARED static inline constinit std::atomic<bool> used_anywhere{false};  ///< by any registry
 
     std::uint64_t (*now)() noexcept = &steady_now;
     std::atomic<bool>               watched{false};  ///< so makes need not look at the clock

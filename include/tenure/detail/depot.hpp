@@ -173,7 +173,7 @@ public:
     void outdate() noexcept {
         std::scoped_lock const guard(mutex_);
         for_units_in_use([](unit const& u, std::uintptr_t address) {
-            std::atomic<word_t>& word = table_word(address);
+            zeroed_atomic<word_t>& word = table_word(address);
             if (u.state == unit_state::owned)
                 word.store(whole_word(generation_of(word.load(std::memory_order_relaxed)) + 1),
                            std::memory_order_release);
@@ -311,7 +311,7 @@ private:
 
     /// The new owner's side of take(), outside the lock: one generation, one head, no leftovers.
     void prepare(unit* u, std::size_t n) noexcept {
-        std::atomic<word_t>* const words = &table_word(u->address);
+        zeroed_atomic<word_t>* const words = &table_word(u->address);
 
         std::size_t was_dirty = 0, was_huge = 0;
         word_t      newest = 0;

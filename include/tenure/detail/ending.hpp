@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include <tenure/detail/config.hpp>
 #include <tenure/detail/letting_go.hpp>
 
 namespace tenure::detail {
@@ -277,7 +278,7 @@ void roll_back_unwound(batch_record& b, std::uint64_t id) noexcept;
 
 /// The guard goes, and others below it that this thread has open go with it: as where one lives across co_await,
 /// and another flow opened its own meanwhile.
-TENURE_COLD inline void note_unordered_end(batch_record& b) noexcept {
+TENURE_COLD TENURE_SHARED inline void note_unordered_end(batch_record& b) noexcept {
     b.registry.load(std::memory_order_relaxed)->unordered_ends.fetch_add(1, std::memory_order_relaxed);
     static std::atomic<bool> said{false};
     if (!TENURE_CHECKED || said.exchange(true, std::memory_order_relaxed)) return;

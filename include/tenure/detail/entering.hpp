@@ -6,12 +6,13 @@
 #include <cstdint>
 #include <mutex>
 
+#include <tenure/detail/config.hpp>
 #include <tenure/detail/ending.hpp>
 
 namespace tenure::detail {
 
 /// Stands for the thread that a lane is meant for.
-inline constinit thread_context whoever_comes{};
+TENURE_SHARED inline constinit thread_context whoever_comes{};
 
 /// Who makes something in the lane next finds no window, and so comes to refill(), which notes its thread. Till
 /// then nobody takes the lane's list for its own.

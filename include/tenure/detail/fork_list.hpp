@@ -39,7 +39,7 @@ struct fork_list {
     /// The core's part, once there is a registry.
     std::atomic<void (*)() noexcept> lock_core{nullptr}, unlock_core{nullptr}, mend_core{nullptr};
 };
-inline constinit fork_list forks{};
+TENURE_SHARED inline constinit fork_list forks{};
 
 inline void before_fork() noexcept {
     forks.mutex.lock();
@@ -110,7 +110,7 @@ private:
 };
 
 /// Names a thread for as long as it lives: so in the child of a fork(), and while that mends, the one that forked.
-inline void const* this_threads_name() noexcept {
+TENURE_SHARED inline void const* this_threads_name() noexcept {
     static constinit thread_local char one = 0;
     return &one;
 }

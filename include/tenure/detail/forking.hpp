@@ -9,6 +9,7 @@
 #include <new>
 
 #include <tenure/detail/cells.hpp>
+#include <tenure/detail/config.hpp>
 #include <tenure/detail/current.hpp>
 #include <tenure/detail/entering.hpp>
 #include <tenure/detail/fork_list.hpp>
@@ -31,7 +32,7 @@ namespace tenure::detail {
 /// whatever state they left it: it is over there, with `forked` as the reason, is read at most, and never freed.
 
 /// Stands for threads of the parent that are gone.
-inline constinit thread_context gone_thread{};
+TENURE_SHARED inline constinit thread_context gone_thread{};
 
 /// The locks of all that is reached from `process`. Under no lock of a unit or batch is any other taken, but the
 /// next unit's of the same run, and a batch's under a unit's.

@@ -14,7 +14,7 @@ namespace tenure::detail {
 /// From here on the object's own state is asked at every access. Under the object's lock.
 inline void guard_extent(extent const& x) noexcept {
     if (x.large) {
-        std::atomic<word_t>* const words = &table_word(x.large->address);
+        zeroed_atomic<word_t>* const words = &table_word(x.large->address);
         for (std::size_t i = 0; i < x.large->length; ++i)
             words[i].store(words[i].load(std::memory_order_relaxed) & ~whole_flag, std::memory_order_release);
         return;

@@ -93,17 +93,14 @@ public:
         kept_log const* const newest = from_.kept_out;
         if (newest && newest->room - newest->count >= n) return {};
         std::size_t const room = std::max<std::size_t>(n, 30);
-        std::size_t const size = sizeof(kept_log) + (room - 1) * sizeof(raw_handle);
+        std::size_t const size = sizeof(kept_log) + room * sizeof(raw_handle);
         void* const       p    = ::operator new(size, std::nothrow);
         if (!p) return {errc::memory_full, &from_, size};
-        from_.kept_out = ::new (p) kept_log{from_.kept_out, room, 0, {}};
+        from_.kept_out = ::new (p) kept_log{from_.kept_out, room, 0};
         return {};
     }
 
-    void log(raw_handle h) noexcept {
-        kept_log& k              = *from_.kept_out;
-        (&k.items[0])[k.count++] = h;
-    }
+    void log(raw_handle h) noexcept { from_.kept_out->add(h); }
 
     /// False: nothing was done, for the object is not as it was prepared: another thread was first, or it is named
     /// twice in one list.

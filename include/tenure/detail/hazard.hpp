@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <tenure/detail/barrier.hpp>
+#include <tenure/detail/config.hpp>
 #include <tenure/detail/poison.hpp>
 #include <tenure/detail/process.hpp>
 
@@ -25,7 +26,7 @@ struct hazard_slot {
     hazard_slot*               next_free = nullptr;
     thread_context*            owner     = nullptr;  ///< changes under the process's lock
 };
-inline constinit std::atomic<hazard_slot*> hazard_slots{nullptr};
+TENURE_SHARED inline constinit std::atomic<hazard_slot*> hazard_slots{nullptr};
 
 /// From a thread that ends, to others. Under the process's lock.
 inline void give_hazard_slots(hazard_slot* first) noexcept {

@@ -10,6 +10,7 @@
 
 #include <sys/mman.h>
 
+#include <tenure/detail/config.hpp>
 #include <tenure/detail/figures.hpp>
 #include <tenure/detail/os.hpp>
 #include <tenure/detail/process.hpp>
@@ -84,7 +85,7 @@ private:
     resource_chunk* last_  = nullptr;
     std::size_t     count_ = 0;
 };
-inline constinit resource_chunks all_resources{};
+TENURE_SHARED inline constinit resource_chunks all_resources{};
 
 inline void leave_resources(resource_chunk* c, std::uint32_t n) noexcept {
     if (c->left.fetch_sub(n, std::memory_order_acq_rel) == n) all_resources.put(c);

@@ -8,6 +8,7 @@
 #include <new>
 
 #include <tenure/detail/batch_record.hpp>
+#include <tenure/detail/config.hpp>
 #include <tenure/error.hpp>
 
 namespace tenure::detail {
@@ -22,9 +23,10 @@ inline constexpr errc lapse_causes[]{errc::batch_ended, errc::expired, errc::can
 
 /// Bytes, made records by who first needs one, and never destroyed. As objects they would be made in every program,
 /// and whoever included this would compile all that a batch can do, which a record's virtual functions lead to.
-alignas(lapsed_record) inline constinit std::byte lapsed_records[std::size(lapse_causes)][sizeof(lapsed_record)]{};
+alignas(lapsed_record) TENURE_SHARED
+    inline constinit std::byte lapsed_records[std::size(lapse_causes)][sizeof(lapsed_record)]{};
 
-inline lapsed_record& lapsed(errc why = errc::batch_ended) noexcept {
+TENURE_SHARED inline lapsed_record& lapsed(errc why = errc::batch_ended) noexcept {
     static bool const made = [] {
         for (std::size_t i = 0; i < std::size(lapse_causes); ++i)
             ::new (lapsed_records[i]) lapsed_record(lapse_causes[i]);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <mutex>
 
+#include <tenure/detail/config.hpp>
 #include <tenure/detail/limits.hpp>
 #include <tenure/detail/liveness.hpp>
 #include <tenure/detail/records.hpp>
@@ -81,7 +82,7 @@ private:
     std::array<batch, size> batches_{};
     std::array<run, size>   runs_{};
 };
-inline constinit lapse_log lapses{};
+TENURE_SHARED inline constinit lapse_log lapses{};
 
 /// Of the batch with that id; errc{}: it did not, as far as is known.
 TENURE_COLD inline errc lapse_of_batch(std::uint64_t id) noexcept {

@@ -49,7 +49,7 @@ inline bool test(granule_bits const& bits, std::uintptr_t a) noexcept {
 }
 
 /// How many batches of the process are `buried`.
-inline constinit std::atomic<std::size_t> burials{0};
+TENURE_SHARED inline constinit std::atomic<std::size_t> burials{0};
 
 /// Whether the object's owner is buried, and this is not the thread that runs its destructors. `locked`: under the
 /// object's lock.

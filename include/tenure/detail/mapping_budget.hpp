@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <tenure/detail/config.hpp>
 #include <tenure/detail/file.hpp>
 #include <tenure/detail/os.hpp>
 
@@ -79,6 +80,6 @@ private:
     std::atomic<std::size_t>   allowed_{0};  ///< of these, without another
     std::atomic<std::uint64_t> refused_at_{0};
 };
-inline constinit mapping_budget mappings{};
+TENURE_SHARED inline constinit mapping_budget mappings{};
 
 }  // namespace tenure::detail

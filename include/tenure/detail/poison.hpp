@@ -5,16 +5,11 @@
 #include <cstddef>
 
 #include <tenure/detail/config.hpp>
+#include <tenure/detail/valgrind.hpp>
 
 #if TENURE_ASAN
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/lsan_interface.h>
-#endif
-#if __has_include(<valgrind/memcheck.h>) && !defined(NVALGRIND)
-#include <valgrind/memcheck.h>
-#define TENURE_VALGRIND 1
-#else
-#define TENURE_VALGRIND 0
 #endif
 
 namespace tenure::detail {
@@ -55,58 +50,34 @@ inline void unpoison([[maybe_unused]] void const* p, [[maybe_unused]] std::size_
 #endif
 }
 
-#if TENURE_VALGRIND
-inline bool const under_valgrind = [] { return RUNNING_ON_VALGRIND != 0; }();
-
-TENURE_COLD inline void tell_valgrind(void const* p, std::size_t n, bool usable) noexcept {
-    if (usable) {
-        VALGRIND_MAKE_MEM_UNDEFINED(p, n);
-    } else {
-        VALGRIND_MAKE_MEM_NOACCESS(p, n);
-    }
-}
-#endif
+/// A program may say otherwise, before it has a registry: bench/instructions.cpp does.
+inline bool under_valgrind = valgrind::runs();
 
 /// Such a tool looks on: then what it wants to know may cost time.
-inline bool memory_is_checked() noexcept {
-#if TENURE_VALGRIND
-    return TENURE_ASAN || under_valgrind;
-#else
-    return TENURE_ASAN;
-#endif
-}
+inline bool memory_is_checked() noexcept { return TENURE_ASAN || under_valgrind; }
 
 /// While it lives, valgrind does not mind that memory is given to the system which is nobody's.
 class quiet_tools {
 public:
-#if TENURE_VALGRIND
     quiet_tools() noexcept {
-        if (under_valgrind) VALGRIND_DISABLE_ERROR_REPORTING;
+        if (under_valgrind) valgrind::show_errors(false);
     }
     ~quiet_tools() {
-        if (under_valgrind) VALGRIND_ENABLE_ERROR_REPORTING;
+        if (under_valgrind) valgrind::show_errors(true);
     }
-#else
-    quiet_tools() noexcept {}
-    ~quiet_tools() {}
-#endif
     quiet_tools(quiet_tools const&)            = delete;
     quiet_tools& operator=(quiet_tools const&) = delete;
 };
 
-inline void run_taken([[maybe_unused]] void const* p, [[maybe_unused]] std::size_t n) noexcept {
-#if TENURE_VALGRIND
+inline void run_taken(void const* p, std::size_t n) noexcept {
     if (under_valgrind) [[unlikely]]
-        tell_valgrind(p, n, true);
-#endif
+        valgrind::tell_undefined(p, n);
 }
 
 inline void run_given_back(void const* p, std::size_t n) noexcept {
     poison(p, n);
-#if TENURE_VALGRIND
     if (under_valgrind) [[unlikely]]
-        tell_valgrind(p, n, false);
-#endif
+        valgrind::tell_unusable(p, n);
 }
 
 }  // namespace tenure::detail

@@ -11,6 +11,7 @@
 
 #include <tenure/detail/background_queue.hpp>
 #include <tenure/detail/batch_record.hpp>
+#include <tenure/detail/config.hpp>
 #include <tenure/detail/page_space.hpp>
 #include <tenure/detail/supply.hpp>
 #include <tenure/detail/use_graph.hpp>
@@ -80,7 +81,7 @@ struct thread_context {
     void (*leave_resources)() noexcept = nullptr;
 };
 
-inline constinit thread_local thread_context this_thread{};
+TENURE_SHARED inline constinit thread_local thread_context this_thread{};
 
 /// False: the lane is that of another thread's guard. Who asked for a lane, or entered, sees to it that one thread
 /// at a time uses it.
@@ -107,7 +108,7 @@ struct process_state {
     std::atomic<batch_record*> global_root{nullptr};  ///< once there is a global registry
     std::atomic<std::size_t>   threads{0};            ///< that have opened a batch or made something, and live
 };
-inline constinit process_state process{};
+TENURE_SHARED inline constinit process_state process{};
 
 /// Returns what the thread holds when it ends.
 class thread_exit {
@@ -163,6 +164,6 @@ public:
         process.threads.fetch_sub(1, std::memory_order_release);
     }
 };
-inline thread_local thread_exit on_thread_exit;
+TENURE_SHARED inline thread_local thread_exit on_thread_exit;
 
 }  // namespace tenure::detail

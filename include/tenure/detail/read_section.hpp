@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 
+#include <tenure/detail/config.hpp>
 #include <tenure/detail/hazard.hpp>
 
 namespace tenure::detail {
@@ -22,10 +23,10 @@ namespace tenure::detail {
 /// signal handler may interrupt, for it leaves the count as it found it.
 
 /// Sections of threads that have no slot: there was no memory for one, or they are ending.
-inline constinit std::atomic<std::size_t> unannounced{0};
+TENURE_SHARED inline constinit std::atomic<std::size_t> unannounced{0};
 
 /// The memory of stores that no batch uses any more, and which is not unmapped yet.
-inline constinit std::atomic<supply*> departing{nullptr};
+TENURE_SHARED inline constinit std::atomic<supply*> departing{nullptr};
 
 /// Unmaps what is departing, unless somebody may be looking at it.
 void end_departing() noexcept;

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include <tenure/detail/config.hpp>
 #include <tenure/detail/process.hpp>
 
 namespace tenure::detail {
@@ -54,6 +55,6 @@ public:
 private:
     recipe_run* newest_ = nullptr;
 };
-inline constinit recipe_runs running_recipes{};
+TENURE_SHARED inline constinit recipe_runs running_recipes{};
 
 }  // namespace tenure::detail

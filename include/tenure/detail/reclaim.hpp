@@ -34,7 +34,7 @@ void for_lanes(batch_record& b, F f) {
 }
 
 inline void guard_run(unit const* u) noexcept {
-    std::atomic<word_t>* const words = &table_word(u->address);
+    zeroed_atomic<word_t>* const words = &table_word(u->address);
     for (std::size_t i = 0; i < u->length; ++i)
         words[i].store(words[i].load(std::memory_order_relaxed) & ~whole_flag, std::memory_order_release);
 }

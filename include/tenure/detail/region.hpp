@@ -13,6 +13,7 @@
 #include <tenure/detail/config.hpp>
 #include <tenure/detail/poison.hpp>
 #include <tenure/detail/spin_lock.hpp>
+#include <tenure/detail/zeroed_atomic.hpp>
 #include <tenure/store/any_store.hpp>
 
 namespace tenure::detail {
@@ -21,7 +22,7 @@ inline constexpr std::size_t granules_a_line = 32;  ///< 256 bytes: what is recy
 inline constexpr std::size_t lines_a_unit    = unit_bytes / (granules_a_line << granule_shift);
 
 /// One bit a granule, one word a line.
-using granule_bits = std::atomic<std::uint32_t>[lines_a_unit];
+using granule_bits = zeroed_atomic<std::uint32_t>[lines_a_unit];
 
 struct unit;
 struct lane;
@@ -46,9 +47,9 @@ struct share {
 /// the start, so that free() and the end of a batch never allocate; it is memory only once touched. Under the
 /// unit's lock; `dead` and `pass` are also read without it, by accesses (see liveness.hpp).
 struct tracking {
-    granule_bits              dead;
-    std::atomic<std::uint8_t> pass[lines_a_unit];  ///< generation of the line, above the unit's
-    share                     own[2];              ///< most units never have more
+    granule_bits                dead;
+    zeroed_atomic<std::uint8_t> pass[lines_a_unit];  ///< generation of the line, above the unit's
+    share                       own[2];              ///< most units never have more
 };
 
 enum class unit_state : std::uint8_t { unused, free, owned };
@@ -56,39 +57,39 @@ enum class unit_state : std::uint8_t { unused, free, owned };
 /// One 64 KiB unit of slab memory. A run is one or more units in a row with one generation and one home; `head` is
 /// its first, and fields so marked count there only.
 struct unit {
-    std::uintptr_t              address;  ///< head
-    std::atomic<unit*>          head;
-    std::atomic<batch_record*>  home;      ///< head: whose memory it is; null once only shares hold it
-    std::atomic<lane*>          maker;     ///< head: the lane whose list has the entries made here
-    unit*                       next;      ///< head: in its lane, cache or free list
-    unit*                       prev;      ///< head: where that list is doubly linked
-    run_cache*                  origin;    ///< head: of the thread that took it, or null
-    std::uint32_t               length;    ///< head, and last unit of a free run
-    std::atomic<std::uint32_t>  guarded;   ///< head: how many of the run's units are tracked
-    unit_state                  state;     ///< under the depot's lock
-    bool                        dirty;     ///< touched since its pages were last dropped
-    bool                        huge;      ///< huge pages were asked for
-    std::uint32_t               given_up;  ///< head: a large piece that a checkpoint keeps; which one, from 1
-    std::atomic<std::uint64_t>  filed;     ///< id of the batch that mapped it from the page file; 0: nobody did
-    spin_lock                   lock;      ///< what follows
-    std::atomic<bool>           tracked;   ///< `tracking` is in use
-    lane*                       filling;   ///< who makes objects in its holes now, or null
-    std::uint16_t               passes;    ///< how often holes were filled in this generation
-    std::atomic<share*>         shares;
-    std::uint32_t               live;          ///< without a home: granules that are not dead
-    std::atomic<std::uintptr_t> used_end;      ///< head: where its lane stopped; 0 while it has not
-    std::atomic<std::uint32_t>  large_offset;  ///< head: where a large object's extent begins
-    std::atomic<std::size_t>    large_bytes;   ///< head: its length, else 0
-    std::uintptr_t              self;          ///< its address, while tracked
-    std::uint32_t               deaths;        ///< granules freed since its holes were last looked at
-    batch_record*               counted_by;    ///< without a home: whose `retained` it is part of
-    std::atomic<lane*>          queue;         ///< in whose list of units with holes it is; under its batch's lock
-    unit*                       next_hole;     ///< likewise
-    unit*                       prev_hole;
-    std::atomic<std::uint32_t>
+    std::uintptr_t                address;  ///< head
+    zeroed_atomic<unit*>          head;
+    zeroed_atomic<batch_record*>  home;      ///< head: whose memory it is; null once only shares hold it
+    zeroed_atomic<lane*>          maker;     ///< head: the lane whose list has the entries made here
+    unit*                         next;      ///< head: in its lane, cache or free list
+    unit*                         prev;      ///< head: where that list is doubly linked
+    run_cache*                    origin;    ///< head: of the thread that took it, or null
+    std::uint32_t                 length;    ///< head, and last unit of a free run
+    zeroed_atomic<std::uint32_t>  guarded;   ///< head: how many of the run's units are tracked
+    unit_state                    state;     ///< under the depot's lock
+    bool                          dirty;     ///< touched since its pages were last dropped
+    bool                          huge;      ///< huge pages were asked for
+    std::uint32_t                 given_up;  ///< head: a large piece that a checkpoint keeps; which one, from 1
+    zeroed_atomic<std::uint64_t>  filed;     ///< id of the batch that mapped it from the page file; 0: nobody did
+    spin_lock                     lock;      ///< what follows
+    zeroed_atomic<bool>           tracked;   ///< `tracking` is in use
+    lane*                         filling;   ///< who makes objects in its holes now, or null
+    std::uint16_t                 passes;    ///< how often holes were filled in this generation
+    zeroed_atomic<share*>         shares;
+    std::uint32_t                 live;          ///< without a home: granules that are not dead
+    zeroed_atomic<std::uintptr_t> used_end;      ///< head: where its lane stopped; 0 while it has not
+    zeroed_atomic<std::uint32_t>  large_offset;  ///< head: where a large object's extent begins
+    zeroed_atomic<std::size_t>    large_bytes;   ///< head: its length, else 0
+    std::uintptr_t                self;          ///< its address, while tracked
+    std::uint32_t                 deaths;        ///< granules freed since its holes were last looked at
+    batch_record*                 counted_by;    ///< without a home: whose `retained` it is part of
+    zeroed_atomic<lane*>          queue;      ///< in whose list of units with holes it is; under its batch's lock
+    unit*                         next_hole;  ///< likewise
+    unit*                         prev_hole;
+    zeroed_atomic<std::uint32_t>
         over;  ///< small units, head of a large run: the number of the last burial here; 0: no owner is `buried`
-    std::atomic<saved_area*>   undo;   ///< who notes what is written here, or null
-    std::atomic<std::uint64_t> lapse;  ///< the last batch here that went before its end: lapses.hpp
+    zeroed_atomic<saved_area*>   undo;   ///< who notes what is written here, or null
+    zeroed_atomic<std::uint64_t> lapse;  ///< the last batch here that went before its end: lapses.hpp
 };
 
 struct supply;
@@ -135,9 +136,9 @@ struct place {
     unit*          u;
     std::uintptr_t base;
 
-    tracking&            track() const noexcept { return *where->track(u); }
-    unit*                head() const noexcept { return u->head.load(std::memory_order_relaxed); }
-    std::atomic<word_t>& word() const noexcept { return table_word(base); }
+    tracking&              track() const noexcept { return *where->track(u); }
+    unit*                  head() const noexcept { return u->head.load(std::memory_order_relaxed); }
+    zeroed_atomic<word_t>& word() const noexcept { return table_word(base); }
 };
 
 [[gnu::always_inline]] inline place place_in(region& r, std::uintptr_t address) noexcept {

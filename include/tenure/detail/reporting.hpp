@@ -92,15 +92,15 @@ inline batch_report end_by_id(batch_record& b, std::uint64_t id) noexcept {
 inline failure discard_kept(batch_record& b) noexcept {
     registry_core& r = *b.registry.load(std::memory_order_relaxed);
     if (r.uses.any()) {
-        for (kept_log const* k = b.kept_out; k; k = k->next)
-            for (raw_handle const& h : std::span(&k->items[0], k->count))
+        for (kept_log* k = b.kept_out; k; k = k->next)
+            for (raw_handle const& h : k->handles())
                 if (is_pinned(r, h, &b)) return {errc::object_pinned, &b};
-        for (kept_log const* k = b.kept_out; k; k = k->next)
-            for (raw_handle const& h : std::span(&k->items[0], k->count)) unpin(b, h);
+        for (kept_log* k = b.kept_out; k; k = k->next)
+            for (raw_handle const& h : k->handles()) unpin(b, h);
     }
     for (kept_log* k = b.kept_out; k; k = k->next) {
         while (k->count > 0) {
-            raw_handle const h = (&k->items[0])[--k->count];
+            raw_handle const h = k->items()[--k->count];
             if (!is_alive(h)) continue;
             if (std::uint64_t const common = common_of(h)) leave_common(*b.parent.load(), common);
             else free_one(r, h);

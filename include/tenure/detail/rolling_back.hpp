@@ -125,7 +125,7 @@ inline void pop(batch_record& b) noexcept {
 /// The batch goes on with what is newer, and no end to run: handles to it are whole again.
 inline void unguard_newer_large(batch_record const& b, undo_point const& c) noexcept {
     for (unit const* u = b.large; u != c.large; u = u->next) {
-        std::atomic<word_t>* const words = &table_word(u->address);
+        zeroed_atomic<word_t>* const words = &table_word(u->address);
         for (std::size_t i = 0; i < u->length; ++i)
             words[i].store(words[i].load(std::memory_order_relaxed) | whole_flag, std::memory_order_release);
     }

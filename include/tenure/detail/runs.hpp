@@ -61,7 +61,7 @@ inline unit* take_run(supply& s, std::size_t n, std::size_t least) noexcept {
 /// All handles into a run become stale, and its memory is free. `fresh` is its next generation. True: that was the
 /// last.
 inline bool outdate(supply& s, unit* u, std::size_t n, word_t fresh) noexcept {
-    std::atomic<word_t>* const words = &table_word(u->address);
+    zeroed_atomic<word_t>* const words = &table_word(u->address);
     for (std::size_t i = 0; i < n; ++i) words[i].store(whole_word(fresh), std::memory_order_release);
     run_given_back(to_pointer(u->address), n << unit_shift);
     if (fresh < last_generation) [[likely]]

@@ -14,10 +14,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <tenure/detail/config.hpp>
 #include <tenure/detail/os.hpp>
 #include <tenure/detail/poison.hpp>
 #include <tenure/detail/region.hpp>
 #include <tenure/detail/transit.hpp>
+#include <tenure/detail/zeroed_atomic.hpp>
 
 namespace tenure::detail {
 
@@ -78,7 +80,7 @@ enum class page_state : std::uint8_t {
 
 /// Each change of protection cuts a mapping in up to three, of which a process may have 65,530: the more there are,
 /// the more pages are taken at a time.
-inline constinit std::atomic<std::size_t> cut_mappings{0};
+TENURE_SHARED inline constinit std::atomic<std::size_t> cut_mappings{0};
 
 inline std::size_t pages_at_a_time() noexcept {
     std::size_t const cuts = cut_mappings.load(std::memory_order_relaxed);
@@ -88,7 +90,7 @@ inline std::size_t pages_at_a_time() noexcept {
 /// A stretch of one batch's memory at one checkpoint.
 struct saved_area {
     std::uintptr_t                begin, end;  ///< what is restored: at multiples of 8
-    std::atomic<page_state>*      pages;       ///< null: all of it was copied at once
+    zeroed_atomic<page_state>*      pages;       ///< null: all of it was copied at once
     std::byte*                    copy;        ///< as long as the pages
     std::unique_ptr<granule_mask> mask;        ///< of a unit that others own parts of
     std::size_t                   cuts = 0;
@@ -154,7 +156,9 @@ public:
     }
 
 private:
-    inline static constinit std::atomic<std::size_t> inside{0};
+    friend struct copy_places;
+
+    TENURE_SHARED inline static constinit std::atomic<std::size_t> inside{0};
 
     static bool open(saved_area const& x, std::size_t lo, std::size_t hi) noexcept {
         return ::syscall(SYS_mprotect, x.page(lo), (hi - lo) * page_bytes(), PROT_READ | PROT_WRITE) == 0;

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <span>
 
+#include <tenure/detail/config.hpp>
 #include <tenure/detail/fork_list.hpp>
 #include <tenure/detail/os.hpp>
 #include <tenure/detail/poison.hpp>
@@ -193,7 +194,7 @@ private:
 };
 
 /// Spreads threads over that many stripes, in turn as they come.
-inline unsigned thread_stripe(unsigned stripes) noexcept {
+TENURE_SHARED inline unsigned thread_stripe(unsigned stripes) noexcept {
     static constinit std::atomic<unsigned> threads{0};
     static constinit thread_local unsigned mine = 0;
     if (mine == 0) [[unlikely]]

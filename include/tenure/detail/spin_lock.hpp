@@ -6,12 +6,13 @@
 
 #include <sched.h>
 
+#include <tenure/detail/zeroed_atomic.hpp>
+
 namespace tenure::detail {
 
 /// Guards a few dozen instructions, never a system call. One byte, so that every unit and batch can have its own;
 /// a std::mutex is 40. Test and test-and-set; after a while it yields, for the holder may have lost its core.
-class spin_lock {
-public:
+struct spin_lock {
     void lock() noexcept {
         while (held_.exchange(true, std::memory_order_acquire)) wait();
     }
@@ -23,7 +24,6 @@ public:
         if (held_.load(std::memory_order_relaxed)) held_.store(false, std::memory_order_relaxed);
     }
 
-private:
     [[gnu::noinline, gnu::cold]] void wait() noexcept {
         for (int spins = 0; held_.load(std::memory_order_relaxed); ++spins) {
             if (spins < 64) {
@@ -36,7 +36,7 @@ private:
         }
     }
 
-    std::atomic<bool> held_{false};
+    zeroed_atomic<bool> held_{false};  ///< public: so it is an aggregate, which units need
 };
 
 }  // namespace tenure::detail

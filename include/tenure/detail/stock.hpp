@@ -6,6 +6,8 @@
 #include <new>
 #include <utility>
 
+#include <tenure/detail/config.hpp>
+
 namespace tenure::detail {
 
 /// Records whose memory is never returned to the system, so that who has a pointer to one can always ask whether it
@@ -40,6 +42,8 @@ public:
     static void unlock_after_fork() noexcept { common_.mutex.unlock(); }
 
 private:
+    friend struct copy_places;
+
     struct chunk {
         T      items[32];
         chunk* next;
@@ -60,7 +64,7 @@ private:
         for (T& t : more->items) give(t);
     }
 
-    static inline constinit common common_{};
+    TENURE_SHARED static inline constinit common common_{};
 
     T* free_ = nullptr;
 };

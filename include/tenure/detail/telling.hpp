@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <tenure/detail/buffer_record.hpp>
+#include <tenure/detail/config.hpp>
 #include <tenure/detail/stored.hpp>
 #include <tenure/detail/tracking.hpp>
 
@@ -60,7 +61,9 @@ public:
     }
 
 private:
-    inline static constinit std::atomic<std::uint32_t> under_way{0};
+    friend struct copy_places;
+
+    TENURE_SHARED inline static constinit std::atomic<std::uint32_t> under_way{0};
 
     struct part {
         supply*                 in;

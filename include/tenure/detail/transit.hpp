@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <tenure/detail/config.hpp>
 #include <tenure/detail/region.hpp>
 #include <tenure/detail/signals_blocked.hpp>
 
@@ -96,14 +97,21 @@ public:
     }
 
 private:
-    inline static constinit std::atomic<bool (*)(std::uintptr_t) noexcept> asked{nullptr};
+    friend struct copy_places;
 
-    inline static constinit transit_slot               slots[16];
-    inline static constinit std::atomic<std::uint64_t> completed{0};
-    inline static constinit std::atomic<signal_action> before{}, first{};
-    inline static constinit std::atomic<bool>          installed{false};
+    using fault_handler = void (*)(int, ::siginfo_t*, void*);
 
-    inline static constinit thread_local char this_one = 0;  ///< its address names a thread
+    TENURE_SHARED inline static constinit std::atomic<bool (*)(std::uintptr_t) noexcept> asked{nullptr};
+
+    /// That on_fault() which was installed first. Libraries may have others.
+    TENURE_SHARED inline static constinit std::atomic<fault_handler> handler{nullptr};
+
+    TENURE_SHARED inline static constinit transit_slot               slots[16];
+    TENURE_SHARED inline static constinit std::atomic<std::uint64_t> completed{0};
+    TENURE_SHARED inline static constinit std::atomic<signal_action> before{}, first{};
+    TENURE_SHARED inline static constinit std::atomic<bool>          installed{false};
+
+    TENURE_SHARED inline static constinit thread_local char this_one = 0;  ///< its address names a thread
 
     enum class motion { none, by_another, by_this_thread };
     static motion motion_of(std::uintptr_t a) noexcept {
@@ -117,13 +125,15 @@ private:
     /// Each time, for the program may have put a handler of its own over ours, and test frameworks take away what
     /// they find at the end of each test.
     static void install() noexcept {
+        fault_handler mine = nullptr;
+        if (handler.compare_exchange_strong(mine, &on_fault, std::memory_order_acq_rel)) mine = &on_fault;
         struct ::sigaction now{};
-        if (::sigaction(SIGSEGV, nullptr, &now) == 0 && now.sa_flags & SA_SIGINFO && now.sa_sigaction == &on_fault)
+        if (::sigaction(SIGSEGV, nullptr, &now) == 0 && now.sa_flags & SA_SIGINFO && now.sa_sigaction == mine)
             return;
         if (!installed.exchange(true)) first = signal_action(now);
         before = signal_action(now);
         struct ::sigaction ours{};
-        ours.sa_sigaction = &on_fault;
+        ours.sa_sigaction = mine;
         ours.sa_flags     = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
         ours.sa_mask      = signals_from_outside();  // who is asked must not be interrupted by who asks again
         ::sigaction(SIGSEGV, &ours, nullptr);

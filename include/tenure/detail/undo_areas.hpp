@@ -15,6 +15,7 @@
 #include <tenure/detail/paged_ranges.hpp>
 #include <tenure/detail/reclaim.hpp>
 #include <tenure/detail/undo_point.hpp>
+#include <tenure/detail/zeroed_atomic.hpp>
 
 namespace tenure::detail {
 
@@ -125,7 +126,7 @@ inline void give_room(undo_point& c) {
     ::madvise(memory, c.reserved, MADV_NOHUGEPAGE);  // changes are few and far between
 #endif
     auto* copy  = static_cast<std::byte*>(memory);
-    auto* state = reinterpret_cast<std::atomic<page_state>*>(copy + bytes);  // zeros: all are clean
+    auto* state = reinterpret_cast<zeroed_atomic<page_state>*>(copy + bytes);  // zeros: all are clean
     for (saved_area& x : c.areas) {
         x.copy = copy;
         copy += x.last() - x.first();

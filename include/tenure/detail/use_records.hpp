@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <source_location>
 
+#include <tenure/detail/config.hpp>
+
 namespace tenure::detail {
 
 /// What the graph of uses consists of: who uses what, and whose that is. All of it under the lock of a registry's
@@ -31,14 +33,14 @@ struct used_object {
 };
 
 /// An object with pins and borrows, found by its address.
-struct pinned_object : used_object {
+struct TENURE_SHARED pinned_object : used_object {
     std::uint64_t  index_key  = 0;
     pinned_object* index_next = nullptr;
     pinned_object* next_free  = nullptr;
 };
 
 /// A pin or a borrow. Its memory is never anything else, so a guard can always ask whether it still is what it was.
-struct pin_record : use_edge {
+struct TENURE_SHARED pin_record : use_edge {
     std::atomic<std::uint64_t> serial{0};  ///< a new one when it is released
     pin_record*                next_of_user = nullptr;
     pin_record*                prev_of_user = nullptr;

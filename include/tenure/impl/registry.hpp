@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include <tenure/detail/one_copy.hpp>
 #include <tenure/detail/reporting.hpp>
 #include <tenure/registry.hpp>
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <system_error>
 
+#include <tenure/detail/config.hpp>
 #include <tenure/device/cuda/driver.hpp>
 #include <tenure/error.hpp>
 
@@ -12,7 +13,7 @@ namespace tenure {
 
 namespace detail {
 
-class cuda_category_type final : public std::error_category {
+class TENURE_SHARED cuda_category_type final : public std::error_category {
 public:
     char const* name() const noexcept override { return "cuda"; }
 

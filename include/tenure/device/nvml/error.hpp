@@ -5,6 +5,7 @@
 #include <string>
 #include <system_error>
 
+#include <tenure/detail/config.hpp>
 #include <tenure/error.hpp>
 
 namespace tenure {
@@ -12,7 +13,7 @@ namespace tenure {
 namespace detail {
 
 /// What NVML calls return, by its own numbers.
-class nvml_category_type final : public std::error_category {
+class TENURE_SHARED nvml_category_type final : public std::error_category {
 public:
     static constexpr int unknown = 999;
 

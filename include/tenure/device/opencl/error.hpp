@@ -10,13 +10,14 @@
 #include <string>
 #include <system_error>
 
+#include <tenure/detail/config.hpp>
 #include <tenure/error.hpp>
 
 namespace tenure {
 
 namespace detail {
 
-class opencl_category_type final : public std::error_category {
+class TENURE_SHARED opencl_category_type final : public std::error_category {
 public:
     char const* name() const noexcept override { return "opencl"; }
 

@@ -9,6 +9,8 @@
 #include <optional>
 #include <unordered_map>
 
+#include <tenure/detail/config.hpp>
+
 namespace tenure::detail {
 
 /// The numbers that one adaptor's batches have upstream, where other adaptors may have blocks of the same batches:
@@ -42,8 +44,8 @@ public:
     }
 
 private:
-    static constexpr std::uint64_t                     first = std::uint64_t{1} << 63;
-    static inline constinit std::atomic<std::uint64_t> last{0};
+    static constexpr std::uint64_t                                   first = std::uint64_t{1} << 63;
+    TENURE_SHARED static inline constinit std::atomic<std::uint64_t> last{0};
 
     std::mutex                                       mutex_;
     std::unordered_map<std::uint64_t, std::uint64_t> upstream_;

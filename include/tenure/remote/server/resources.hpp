@@ -9,6 +9,7 @@
 #include <string_view>
 #include <system_error>
 
+#include <tenure/detail/config.hpp>
 #include <tenure/error.hpp>
 
 namespace tenure::detail {
@@ -38,7 +39,7 @@ using amounts = std::array<std::uint64_t, resources>;
 inline constexpr std::size_t index_of(resource r) noexcept { return static_cast<std::size_t>(r); }
 
 /// Says which limit: inside a server only. On the wire it is errc::limit_exceeded, and a text.
-class limit_category_type final : public std::error_category {
+class TENURE_SHARED limit_category_type final : public std::error_category {
 public:
     char const* name() const noexcept override { return "tenure server limit"; }
     std::string message(int code) const override {
@@ -49,7 +50,7 @@ public:
     }
 };
 
-inline std::error_category const& limit_category() noexcept {
+TENURE_SHARED inline std::error_category const& limit_category() noexcept {
     static limit_category_type const category;
     return category;
 }

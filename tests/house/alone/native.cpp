@@ -1,0 +1,9 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+
+#include <tenure/native.hpp>
+
+int main() {
+    tenure::buffer<int> const nothing;
+    return nothing.alive() ? 1 : 0;
+}
