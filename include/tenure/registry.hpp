@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tenure/version.hpp>
+
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -329,3 +331,4 @@ private:
 }  // namespace tenure
 
 #include <tenure/impl/registry.hpp>
+#include <tenure/result.hpp>

@@ -142,7 +142,7 @@ TENURE_COLD inline void join_named(batch_record& b, batch_record const* parent, 
                                    any_store const* named) {
     if (named) {
         b.buffers = join_supply(r, *named);
-        if (!b.buffers) throw std::bad_alloc();
+        if (!b.buffers) raise(std::bad_alloc());
         if (b.buffers->addressable()) b.slabs = b.buffers;
     } else {
         b.buffers = &buffers_of(*parent);

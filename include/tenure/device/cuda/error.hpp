@@ -7,6 +7,7 @@
 
 #include <tenure/device/cuda/driver.hpp>
 #include <tenure/error.hpp>
+#include <tenure/result.hpp>
 
 namespace tenure {
 
@@ -89,7 +90,7 @@ inline result<void> cuda_result(int code) noexcept {
 
 inline void must_cuda(int code, std::string const& context) {
     if (code == cuda_success) return;
-    throw error(cuda_code(code), "CUDA: " + context + ": " + cuda_category().message(code));
+    raise(error(cuda_code(code), "CUDA: " + context + ": " + cuda_category().message(code)));
 }
 
 }  // namespace detail

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include <tenure/error.hpp>
+#include <tenure/result.hpp>
 
 namespace tenure {
 
