@@ -171,8 +171,8 @@ private:
     }
     /// Until there are so many. There is room in the list for those that are in use, too.
     void add_spare(std::size_t enough) {
-        std::size_t const used = nodes_a_piece * by_offset_.size();
-        spare_.reserve(std::max(enough + used, 2 * spare_.capacity()));
+        std::size_t const all = enough + nodes_a_piece * by_offset_.size();
+        if (all > spare_.capacity()) spare_.reserve(std::max(all, 2 * spare_.capacity()));
         while (spare_.size() < enough) {
             offsets one;
             spare_.push_back(one.extract(one.emplace().first));
