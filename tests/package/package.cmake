@@ -34,7 +34,7 @@ add_package_test(fetch_content -DTENURE_SOURCE=${PROJECT_SOURCE_DIR} -DTENURE_FE
 # Somebody with a Boost that is too old, or with none: all but asio.hpp and remote/ is there.
 set(old_boost ${CMAKE_CURRENT_BINARY_DIR}/package/old_boost)
 file(CONFIGURE OUTPUT ${old_boost}/boost/version.hpp CONTENT "#define BOOST_VERSION 107400\n")
-set(without_boost -DCMAKE_DISABLE_FIND_PACKAGE_Boost=ON -Dtenure_boost_include=${old_boost} -DWITHOUT_BOOST=ON)
+set(without_boost -DCMAKE_DISABLE_FIND_PACKAGE_Boost=ON -Dtenure_boost_include=${old_boost} -DOLD_BOOST=${old_boost})
 add_package_test(without_boost -DCMAKE_PREFIX_PATH=${prefix} ${without_boost})
 set_tests_properties(package.without_boost PROPERTIES FIXTURES_REQUIRED package)
 add_package_test(subdirectory_without_boost -DTENURE_SOURCE=${PROJECT_SOURCE_DIR} ${without_boost})
