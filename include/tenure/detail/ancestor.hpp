@@ -4,12 +4,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <source_location>
 #include <utility>
 
 #include <tenure/detail/current.hpp>
 #include <tenure/detail/figures.hpp>
 #include <tenure/detail/membership.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 

@@ -19,6 +19,7 @@
 
 #include <tenure/detail/batch_record.hpp>
 #include <tenure/detail/signals_blocked.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 

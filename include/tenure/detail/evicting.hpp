@@ -14,6 +14,7 @@
 #include <tenure/detail/buffer_moves.hpp>
 #include <tenure/detail/read_section.hpp>
 #include <tenure/detail/recipe.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 

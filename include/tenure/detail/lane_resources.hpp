@@ -13,6 +13,7 @@
 #include <tenure/detail/figures.hpp>
 #include <tenure/detail/os.hpp>
 #include <tenure/detail/process.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 

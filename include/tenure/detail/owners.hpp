@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <tenure/detail/calls.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 

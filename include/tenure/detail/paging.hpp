@@ -14,6 +14,7 @@
 #include <tenure/detail/page_moves.hpp>
 #include <tenure/detail/paged_ranges.hpp>
 #include <tenure/detail/transit.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 

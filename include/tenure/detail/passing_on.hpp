@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <tenure/detail/commons.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <tenure/detail/ending.hpp>
+#include <tenure/raise.hpp>
 #include <tenure/snapshot.hpp>
 
 namespace tenure::detail {

@@ -9,6 +9,7 @@
 
 #include <tenure/detail/poison.hpp>
 #include <tenure/detail/process.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 

@@ -13,6 +13,7 @@
 
 #include <tenure/detail/newer.hpp>
 #include <tenure/detail/taking_checkpoints.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 

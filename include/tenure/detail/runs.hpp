@@ -7,6 +7,7 @@
 #include <new>
 
 #include <tenure/detail/supplies.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 

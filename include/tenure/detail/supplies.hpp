@@ -9,6 +9,7 @@
 
 #include <tenure/detail/process.hpp>
 #include <tenure/detail/read_section.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 

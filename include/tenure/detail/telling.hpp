@@ -14,6 +14,7 @@
 #include <tenure/detail/buffer_record.hpp>
 #include <tenure/detail/stored.hpp>
 #include <tenure/detail/tracking.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 

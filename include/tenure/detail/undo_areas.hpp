@@ -15,6 +15,7 @@
 #include <tenure/detail/paged_ranges.hpp>
 #include <tenure/detail/reclaim.hpp>
 #include <tenure/detail/undo_point.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 

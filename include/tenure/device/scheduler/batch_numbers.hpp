@@ -9,6 +9,8 @@
 #include <optional>
 #include <unordered_map>
 
+#include <tenure/raise.hpp>
+
 namespace tenure::detail {
 
 /// The numbers that one adaptor's batches have upstream, where other adaptors may have blocks of the same batches:
