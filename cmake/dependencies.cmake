@@ -2,15 +2,18 @@
 # SPDX-License-Identifier: BSL-1.0
 
 # What tenure::tenure links to. Read by this build and, installed, by find_package(tenure): both say the same when
-# something is missing, in `tenure_missing`.
+# something is missing, in `tenure_missing`; and in `tenure_boost_missing`, when it is only asio.hpp and remote/ that
+# cannot be used without it.
 set(tenure_missing "")
+set(tenure_boost_missing "")
 
 find_package(Threads QUIET)
 if(NOT Threads_FOUND)
     set(tenure_missing "no thread library found for this compiler")
 endif()
 
-# First Boost's own package, then bare headers, as an unpacked release or a package manager may have them.
+# First Boost's own package, then bare headers, as an unpacked release or a package manager may have them. Older ones
+# lack what is used of Asio: 1.74 as_tuple, any_completion_handler and cancellation slots.
 if(NOT TARGET Boost::headers)
     find_package(Boost 1.81 QUIET CONFIG COMPONENTS headers)
 endif()
@@ -28,8 +31,8 @@ if(NOT TARGET Boost::headers)
     else()
         # Else a newer Boost that is installed after this would not be looked for.
         unset(tenure_boost_include CACHE)
-        string(CONCAT tenure_missing
-            "Boost >= 1.81 not found (headers are enough). "
+        string(CONCAT tenure_boost_missing
+            "Boost >= 1.81 not found, which asio.hpp and remote/ need (headers are enough). "
             "Debian 12: apt install libboost1.81-dev (in place of its default, 1.74); "
             "Debian 13, Ubuntu 24.04 or later: apt install libboost-dev; "
             "elsewhere set Boost_ROOT to where it is.")

@@ -8,6 +8,10 @@ target_link_libraries(tenure_strict INTERFACE tenure)
 set(CMAKE_CXX_EXTENSIONS OFF)
 target_compile_options(tenure_strict INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
 
+if(tenure_boost_missing)
+    message(FATAL_ERROR "tenure: its own tests need all of it: ${tenure_boost_missing}")
+endif()
+
 # What opt-in headers include (json.hpp): for who includes them, and so not in tenure::tenure.
 find_package(nlohmann_json QUIET)
 if(NOT nlohmann_json_FOUND)

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tenure/version.hpp>
+
 #include <tenure/asio/batch_executor.hpp>
 #include <tenure/asio/supervisor.hpp>
 #include <tenure/asio/this_coro.hpp>

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tenure/version.hpp>
+
 #include <cstddef>
 #include <source_location>
 #include <stop_token>
@@ -41,7 +43,8 @@ public:
 
     /// Of a batch that has no guard: what detach(), release() and registry::new_batch gave. Throws no_such_batch.
     explicit batch_owner(batch_id id) : id_(id) {
-        if (!detail::is_known(id.value)) throw error(errc::no_such_batch, "own batch #" + std::to_string(id.value));
+        if (!detail::is_known(id.value))
+            raise(error(errc::no_such_batch, "own batch #" + std::to_string(id.value)));
     }
 
     batch_owner(batch_owner&& other) noexcept : id_(std::exchange(other.id_, {})) {}
@@ -123,7 +126,7 @@ private:
             return {end->open(&options, false, where).id};
         if (!current) return registry::global().new_batch(options, {}, where);
         auto* const r = current->batch->registry.load(std::memory_order_relaxed);
-        if (!r) throw error(current->batch->why_closed(), "open a batch below one that is over");
+        if (!r) raise(error(current->batch->why_closed(), "open a batch below one that is over"));
         detail::mind_the_clock(*current->batch);
         return {detail::open_batch(*r, current->batch, &options, false, where).id};
     }
@@ -132,7 +135,7 @@ private:
     detail::batch_record& held(char const* call) const {
         auto* const b = detail::find_anywhere(id_.value);
         if (!b || !detail::hold(*b, id_.value))
-            throw error(detail::over_because(b, id_.value), call + detail::label_of(id_.value));
+            raise(error(detail::over_because(b, id_.value), call + detail::label_of(id_.value)));
         return *b;
     }
 

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tenure/version.hpp>
+
 #include <concepts>
 #include <cstddef>
 #include <initializer_list>
@@ -291,7 +293,7 @@ private:
 
     detail::batch_record& undoable(char const* call) const {
         if (!core())
-            throw error(errc::batch_ended, call + (" batch " + detail::label_of(id_)) + ", which was detached");
+            raise(error(errc::batch_ended, call + (" batch " + detail::label_of(id_)) + ", which was detached"));
         return *batch_;
     }
     detail::batch_record*  batch() const { return batch_; }

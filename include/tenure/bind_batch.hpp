@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tenure/version.hpp>
+
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -34,7 +36,7 @@ inline void place_lapsed() {
 
 /// Throws no_such_batch.
 inline std::uint64_t bindable(batch_id id) {
-    if (!is_known(id.value)) throw error(errc::no_such_batch, "bind #" + std::to_string(id.value));
+    if (!is_known(id.value)) raise(error(errc::no_such_batch, "bind #" + std::to_string(id.value)));
     place_lapsed();
     return id.value;
 }

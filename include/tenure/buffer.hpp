@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tenure/version.hpp>
+
 #include <algorithm>
 #include <compare>
 #include <cstddef>
@@ -27,17 +29,15 @@ namespace detail {
 
 /// Runs f; what of tenure's own it throws is the result.
 template <class F>
-auto as_result(F f) -> result<decltype(f())> try {
-    if constexpr (std::is_void_v<decltype(f())>) {
-        f();
-        return {};
-    } else {
-        return f();
-    }
-} catch (error const& e) {
-    return e.code();
-} catch (std::bad_alloc const&) {
-    return make_error_code(errc::memory_full);
+auto as_result(F f) -> result<decltype(f())> {
+    using R        = result<decltype(f())>;
+    auto const run = [&]() -> R {
+        if constexpr (!std::is_void_v<decltype(f())>) return f();
+        else return f(), R();
+    };
+    auto const full   = [](std::bad_alloc const&) { return make_error_code(errc::memory_full); };
+    auto const failed = [](error const& e) { return e.code(); };
+    return run_or<error>([&] { return run_or<std::bad_alloc>(run, full); }, failed);
 }
 
 /// What a store is asked for: never less than malloc gives.
@@ -187,7 +187,7 @@ private:
 
         /// Else it is worth a second look. Throws std::bad_alloc.
         void memory_or_throw() const {
-            if (!access_) throw std::bad_alloc();
+            if (!access_) raise(std::bad_alloc());
         }
 
     private:

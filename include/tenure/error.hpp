@@ -2,13 +2,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tenure/version.hpp>
+
 #include <cstddef>
 #include <new>
 #include <string>
 #include <system_error>
 #include <type_traits>
 
-#include <boost/system/result.hpp>
+#include <tenure/raise.hpp>
 
 #include <tenure/detail/config.hpp>
 #include <tenure/detail/module.hpp>
@@ -203,6 +205,7 @@ inline std::error_code make_error_code(errc e) noexcept { return {static_cast<in
 class TENURE_SHARED error : public std::system_error {
 public:
     explicit error(errc e) : std::system_error(make_error_code(e)) {}
+    explicit error(std::error_code e) : std::system_error(e) {}
 
     /// `context` comes first in `what()`: which call, which batch, which figures.
     error(errc e, std::string const& context) : std::system_error(make_error_code(e), context) {}
@@ -210,10 +213,6 @@ public:
     /// What a store or the system said.
     error(std::error_code e, std::string const& context) : std::system_error(e, context) {}
 };
-
-/// What the `try_` forms return: a value or an error_code, never an exception of tenure's own.
-template <class T>
-using result = boost::system::result<T, std::error_code>;
 
 }  // namespace tenure
 

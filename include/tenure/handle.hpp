@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tenure/version.hpp>
+
 #include <compare>
 #include <cstddef>
 #include <functional>
@@ -70,13 +72,13 @@ struct handle_access {
 };
 
 [[noreturn]] TENURE_COLD inline void throw_refused(raw_handle h, errc why) {
-    throw error(why, h.word == 0 ? "access through a null handle" : "access through a handle");
+    raise(error(why, h.word == 0 ? "access through a null handle" : "access through a handle"));
 }
 
 [[noreturn]] TENURE_COLD inline void throw_stale(raw_handle h) { throw_refused(h, stale_because(resolve(h))); }
 
 [[noreturn]] TENURE_COLD inline void throw_out_of_range(std::size_t i, std::size_t n) {
-    throw error(errc::out_of_range, "element " + std::to_string(i) + " of an array of " + std::to_string(n));
+    raise(error(errc::out_of_range, "element " + std::to_string(i) + " of an array of " + std::to_string(n)));
 }
 
 inline batch_id owner_id(raw_handle h) {

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tenure/version.hpp>
+
 // Opt-in: snapshot::to_json(), by nlohmann-json (Debian: nlohmann-json3-dev).
 
 #include <string>

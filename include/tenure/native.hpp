@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tenure/version.hpp>
+
 #include <utility>
 
 #include <tenure/buffer.hpp>
@@ -21,11 +23,11 @@ native_view<Device> native(buffer<T> const& b) {
     if (!on) detail::throw_store_error(make_error_code(errc::not_addressable), "take a native view of", in);
     detail::raw_handle const    what = detail::handle_access::raw(b);
     detail::buffer_access const at(static_cast<detail::buffer_record const*>(what.pointer));
-    if (!at) throw std::bad_alloc();
+    if (!at) raise(std::bad_alloc());
     for (;;) {
         auto view = on->view(b.block());
         if (!view) {
-            if (!b.alive()) throw error(errc::stale_handle, "native");
+            if (!b.alive()) raise(error(errc::stale_handle, "native"));
             detail::throw_store_error(view.error(), "take a native view of", in);
         }
         if (detail::note_mapped(what)) return *std::move(view);

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tenure/version.hpp>
+
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -330,3 +332,4 @@ private:
 }  // namespace tenure
 
 #include <tenure/impl/registry.hpp>
+#include <tenure/result.hpp>

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tenure/version.hpp>
+
 // Opt-in, for jobs that are to go on where they were interrupted. Needs LMDB and libxxhash (Debian: liblmdb-dev,
 // libxxhash-dev).
 
@@ -35,11 +37,11 @@ inline std::string save_names(std::uint64_t number) {
 }
 
 inline void require_saved(result<void> const& done, durable_mmap_store const& in) {
-    if (!done) throw error(done.error(), "save in " + in.describe());
+    if (!done) raise(error(done.error(), "save in " + in.describe()));
 }
 template <class T>
 T require_saved(result<T> const& got, durable_mmap_store const& in) {
-    if (!got) throw error(got.error(), "save in " + in.describe());
+    if (!got) raise(error(got.error(), "save in " + in.describe()));
     return *got;
 }
 
@@ -59,8 +61,8 @@ inline std::uint64_t current_save(durable_mmap_store& in) {
 template <class T>
 void give_name(buffer<T> const& b, std::string_view name) {
     static_assert(alignof(T) <= 64, "what is restored is aligned to 64");
-    if (!b.alive()) throw error(errc::stale_handle, "give a name to a buffer");
-    if (name.empty() || name.size() > 400) throw error(errc::out_of_range, "a buffer's name has 1 to 400 bytes");
+    if (!b.alive()) raise(error(errc::stale_handle, "give a name to a buffer"));
+    if (name.empty() || name.size() > 400) raise(error(errc::out_of_range, "a buffer's name has 1 to 400 bytes"));
     detail::name_buffer(detail::current_lane(), detail::handle_access::raw(b), b.size() * sizeof(T), name);
 }
 
@@ -75,9 +77,9 @@ public:
     buffer<T> get(std::string_view name) const {
         static_assert(alignof(T) <= 64);
         auto const at = all_.find(name);
-        if (at == all_.end()) throw error(errc::no_such_name, "restored buffer '" + std::string(name) + "'");
+        if (at == all_.end()) raise(error(errc::no_such_name, "restored buffer '" + std::string(name) + "'"));
         if (at->second.bytes % sizeof(T))
-            throw error(errc::out_of_range, "restored buffer '" + std::string(name) + "'");
+            raise(error(errc::out_of_range, "restored buffer '" + std::string(name) + "'"));
         return detail::handle_access::make_buffer<buffer<T>>(at->second.what, at->second.bytes / sizeof(T));
     }
 
@@ -99,7 +101,7 @@ private:
 inline void save(batch_id id, std::filesystem::path const& directory) {
     detail::batch_record* const b    = detail::find_anywhere(id.value);
     auto const                  fail = [&](errc why) {
-        throw error(why, "save batch " + (b ? detail::label_of(*b) : detail::label_of(id.value)));
+        raise(error(why, "save batch " + (b ? detail::label_of(*b) : detail::label_of(id.value))));
     };
     if (!b) fail(errc::batch_ended);
     if (detail::is_root(*b)) fail(errc::batch_in_use);
@@ -157,7 +159,7 @@ inline restored_buffers restore(std::filesystem::path const& directory) {
         detail::raw_handle const    made  = detail::make_buffer_in(l, where.bytes, 64, {});
         auto const&                 to    = *static_cast<detail::buffer_record const*>(made.pointer);
         detail::buffer_access const at(&to);
-        if (!at) throw std::bad_alloc();
+        if (!at) raise(std::bad_alloc());
         if (!to.is_here()) detail::throw_failure({l.batch->why_closed(), l.batch}, "restore to batch ");
         auto const done = detail::copy_block(source, where, to.from->store, to.where, where.bytes);
         if (!done) detail::throw_copy_error(done.error(), "restore", source, to.from->store);

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// Everything that needs no more than Boost.System's headers.
+#include <tenure/version.hpp>
+
+// Everything that needs no more than the C++20 library and Linux.
 
 #include <tenure/batch.hpp>
 #include <tenure/batch_owner.hpp>
@@ -18,4 +20,3 @@
 #include <tenure/registry.hpp>
 #include <tenure/sharing.hpp>
 #include <tenure/snapshot.hpp>
-#include <tenure/version.hpp>

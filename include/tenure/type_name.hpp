@@ -2,14 +2,25 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tenure/version.hpp>
+
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <typeinfo>
 
 #include <cxxabi.h>
 
 namespace tenure::detail {
+
+#ifdef __cpp_rtti
+using type_identity = std::type_info;
+
+template <class T>
+constexpr type_identity const& identity_of() noexcept {
+    return typeid(T);
+}
 
 /// A type's name as C++ spells it. The mangled name where it cannot be demangled.
 inline std::string type_name(std::type_info const& type) {
@@ -18,5 +29,36 @@ inline std::string type_name(std::type_info const& type) {
         abi::__cxa_demangle(type.name(), nullptr, nullptr, &status));
     return status == 0 ? name.get() : type.name();
 }
+#else
+/// Stands for a std::type_info where there is none (-fno-rtti). Two libraries that hide their symbols each have
+/// their own, and do not know each other's types then.
+struct type_identity {
+    char const* function;
+
+    bool operator==(type_identity const& other) const noexcept { return this == &other; }
+};
+
+/// "... [with T = int]", "... [T = int]".
+template <class T>
+constexpr char const* function_that_names() noexcept {
+    return __PRETTY_FUNCTION__;
+}
+
+template <class T>
+inline constexpr type_identity identity{function_that_names<T>()};
+
+template <class T>
+constexpr type_identity const& identity_of() noexcept {
+    return identity<T>;
+}
+
+/// A type's name as the compiler spells it.
+inline std::string type_name(type_identity const& type) {
+    std::string_view text = type.function;
+    text.remove_prefix(text.find("T = ") + 4);
+    text.remove_suffix(1);
+    return std::string(text);
+}
+#endif
 
 }  // namespace tenure::detail

@@ -6,3 +6,11 @@
 #define TENURE_VERSION_MAJOR 0
 #define TENURE_VERSION_MINOR 1
 #define TENURE_VERSION_PATCH 0
+
+// Every public header comes here first. A file that is not there ends the compilation with one line, where #error
+// would be followed by all that an older C++ finds wrong.
+#if __cplusplus < 202002L
+#include <tenure needs C++20: compile with -std=c++20>
+#elif defined(__clang__) ? __clang_major__ < 16 : __GNUC__ < 12
+#include <tenure needs g++ 12 or clang 16, or later>
+#endif

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The tenure authors
 // SPDX-License-Identifier: BSL-1.0
-// error: traits[.]addressable is set: then address[(][)].*(s[.]address[(]b[)][^ ]* does not|result<void [*], )
+// error: traits[.]addressable is set: then address[(][)].*(s[.]address[(]b[)][^ ]* does not|result<void [*][,>])
 #include "stores/half_store.hpp"
 
 struct half : half_store::minimal {

@@ -93,6 +93,7 @@ set(snippets "")
 foreach(document IN LISTS documents)
     extract_snippets(${document} snippets)
 endforeach()
+list(GET snippets 0 first_example)  # README.md's
 
 set(parts ${snippets})
 list(FILTER parts EXCLUDE REGEX "_program[.]cpp$")

@@ -30,3 +30,18 @@ add_package_test(find_package -DCMAKE_PREFIX_PATH=${prefix})
 set_tests_properties(package.find_package PROPERTIES FIXTURES_REQUIRED package)
 add_package_test(add_subdirectory -DTENURE_SOURCE=${PROJECT_SOURCE_DIR})
 add_package_test(fetch_content -DTENURE_SOURCE=${PROJECT_SOURCE_DIR} -DTENURE_FETCH=ON)
+
+# Somebody with a Boost that is too old, or with none: all but asio.hpp and remote/ is installed and found.
+set(old_boost ${CMAKE_CURRENT_BINARY_DIR}/package/old_boost)
+file(CONFIGURE OUTPUT ${old_boost}/boost/version.hpp CONTENT "#define BOOST_VERSION 107400\n")
+set(with_old_boost -DCMAKE_DISABLE_FIND_PACKAGE_Boost=ON -Dtenure_boost_include=${old_boost})
+set(boostless ${CMAKE_CURRENT_BINARY_DIR}/package/unbuilt_boostless)
+add_test(NAME package.configure_boostless
+    COMMAND ${CMAKE_COMMAND} -S ${PROJECT_SOURCE_DIR} -B ${boostless} -G ${CMAKE_GENERATOR}
+        -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER} -DTENURE_BUILD_TESTS=OFF -DTENURE_BUILD_EXAMPLES=OFF
+        ${with_old_boost})
+add_test(NAME package.install_boostless COMMAND ${CMAKE_COMMAND} --install ${boostless} --prefix ${boostless}/prefix)
+set_tests_properties(package.install_boostless PROPERTIES DEPENDS package.configure_boostless)
+set_tests_properties(package.configure_boostless package.install_boostless PROPERTIES FIXTURES_SETUP boostless)
+add_package_test(boostless -DCMAKE_PREFIX_PATH=${boostless}/prefix ${with_old_boost} -DOLD_BOOST=${old_boost})
+set_tests_properties(package.boostless PROPERTIES FIXTURES_REQUIRED boostless)

@@ -4,12 +4,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <source_location>
 #include <utility>
 
 #include <tenure/detail/current.hpp>
 #include <tenure/detail/figures.hpp>
 #include <tenure/detail/membership.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 
@@ -101,12 +103,16 @@ public:
     /// at any time. Throws what open_batch throws for other reasons.
     opened_batch open(batch_options const* options, bool guarded, std::source_location where) const {
         for (;;) {
-            batch_record& up = above();
-            try {
-                return open_batch(*up.registry.load(std::memory_order_relaxed), &up, options, guarded, where);
-            } catch (error const&) {
-                if (!up.closed()) throw;
-            }
+            batch_record& up         = above();
+            auto const    open_below = [&] {
+                return std::optional(
+                    open_batch(*up.registry.load(std::memory_order_relaxed), &up, options, guarded, where));
+            };
+            auto const closed = [&](error const& e) {
+                if (!up.closed()) raise(e);
+                return std::nullopt;
+            };
+            if (auto const made = run_or<error>(open_below, closed)) return *made;
         }
     }
 

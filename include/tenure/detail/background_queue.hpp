@@ -19,6 +19,7 @@
 
 #include <tenure/detail/batch_record.hpp>
 #include <tenure/detail/signals_blocked.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 
@@ -36,16 +37,15 @@ public:
         if (running_.load(std::memory_order_acquire) || retired_.load(std::memory_order_relaxed)) return;
         std::scoped_lock const guard(starting_);
         if (running_.load(std::memory_order_relaxed)) return;
-        try {
+        auto const run_thread = [&] {
             signals_blocked const here;  // what the program's signals go to is its choice among its own threads
             thread_ = std::thread([run = std::move(work)] {
                 settle();
                 run();
             });
             running_.store(true, std::memory_order_release);
-        } catch (std::exception const&) {  // system_error, bad_alloc
-            return;
-        }
+        };
+        run_or<std::exception>(run_thread, [](auto const&) {});  // system_error, bad_alloc
     }
 
     /// Whether that many bytes may wait: then put() must follow.

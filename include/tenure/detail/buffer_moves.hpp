@@ -37,7 +37,7 @@ inline result<void> copy_block(any_store& from, block source, any_store& to, blo
 /// Either may be the one that failed.
 [[noreturn]] TENURE_COLD inline void throw_copy_error(std::error_code why, char const* call, any_store const& from,
                                                       any_store const& to) {
-    throw error(why, call + (" a buffer from store " + from.describe() + " to store " + to.describe()));
+    raise(error(why, call + (" a buffer from store " + from.describe() + " to store " + to.describe())));
 }
 
 /// Under the object's lock; null: it is not alive or another batch's by now.

@@ -22,7 +22,7 @@ namespace tenure::detail {
 /// Says which store it was, for a code alone does not.
 [[noreturn]] TENURE_COLD inline void throw_store_error(std::error_code why, char const* call,
                                                        any_store const& store) {
-    throw error(why, call + (" store " + store.describe()));
+    raise(error(why, call + (" store " + store.describe())));
 }
 
 /// A promise that is released unless it is redeemed.

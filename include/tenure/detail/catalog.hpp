@@ -83,21 +83,21 @@ inline catalog_contents read_catalog(int fd, std::filesystem::path const& file) 
     std::uint64_t last = ~std::uint64_t{0};
     for (int tries = 0;; ++tries) {
         struct ::stat about{};
-        if (::fstat(fd, &about) != 0) throw error(system_code(errno), "cannot read " + file.string());
+        if (::fstat(fd, &about) != 0) raise(error(system_code(errno), "cannot read " + file.string()));
         // One byte on the disk can stand for any number of zeros, and no catalog has many; see lmdb_image::begin().
         auto const size = static_cast<std::uint64_t>(about.st_size);
         if (size > std::uint64_t{64} << 20 && size / 64 > static_cast<std::uint64_t>(about.st_blocks) * 512)
-            throw error(errc::corrupt, file.string() + ": it is mostly holes");
+            raise(error(errc::corrupt, file.string() + ": it is mostly holes"));
         std::vector<std::byte> bytes(size);
         if (bytes.empty()) return {};
-        if (!read_whole(fd, 0, bytes) && errno) throw error(system_code(errno), "cannot read " + file.string());
+        if (!read_whole(fd, 0, bytes) && errno) raise(error(system_code(errno), "cannot read " + file.string()));
         catalog_contents out;
         std::uint64_t    transaction = ~std::uint64_t{0};
         auto const       o           = reading_catalog::parse(bytes, out, transaction);
         if (o == reading_catalog::outcome::good) return out;
         if (o == reading_catalog::outcome::newer)
-            throw error(errc::newer_format, file.string() + ": version " + std::to_string(out.header.version));
-        if (transaction == last || tries == 100) throw error(errc::corrupt, file.string());
+            raise(error(errc::newer_format, file.string() + ": version " + std::to_string(out.header.version)));
+        if (transaction == last || tries == 100) raise(error(errc::corrupt, file.string()));
         last = transaction;  // bad, and no commit in between: then it is bad
     }
 }
@@ -121,7 +121,7 @@ public:
         fd_               = fd;
         std::error_code e = open_environment(file);
         if (!e) e = grow();
-        if (e && (e != errc::store_full || !env_)) throw error(e, "cannot open " + file.string());
+        if (e && (e != errc::store_full || !env_)) raise(error(e, "cannot open " + file.string()));
     }
 
     void close() noexcept { env_.reset(); }

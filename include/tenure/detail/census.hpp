@@ -23,7 +23,7 @@ namespace tenure::detail {
 inline registry_core* open_registry(any_store memory, any_store buffers, paging_options paging,
                                     std::uint64_t decay_ns, std::source_location where) {
     if (!reserve_tables())
-        throw error(errc::memory_full, "open a registry: the generation table needs 16 GiB of address space");
+        raise(error(errc::memory_full, "open a registry: the generation table needs 16 GiB of address space"));
     be_ready_for_forks();
     std::uint64_t uid = 0;
     {

@@ -10,12 +10,12 @@
 #include <memory>
 #include <mutex>
 #include <new>
-
-#include <boost/intrusive/set.hpp>
+#include <vector>
 
 #include <tenure/detail/extent_pool.hpp>
 #include <tenure/detail/os.hpp>
 #include <tenure/error.hpp>
+#include <tenure/result.hpp>
 
 namespace tenure::detail {
 
@@ -23,12 +23,11 @@ namespace tenure::detail {
 /// they name its bytes to pools that are made for memory one can point to.
 template <class Device>
 struct device_chunk {
-    typename Device::memory             memory{};
-    std::byte*                          shadow = nullptr;  ///< null: it is one block's own
-    std::size_t                         bytes  = 0;
-    std::size_t                         used   = 0;        ///< in ranges that are out; under the pool's lock
-    device_chunk*                       next   = nullptr;  ///< among those to be freed
-    boost::intrusive::set_member_hook<> in_order;
+    typename Device::memory memory{};
+    std::byte*              shadow = nullptr;  ///< null: it is one block's own
+    std::size_t             bytes  = 0;
+    std::size_t             used   = 0;        ///< in ranges that are out; under the pool's lock
+    device_chunk*           next   = nullptr;  ///< among those to be freed
 };
 
 /// Bytes in a chunk: none if there is no chunk.
@@ -79,7 +78,7 @@ public:
         result<chunk*> const made = grow(bytes);
         if (!made) return made.error();
         std::scoped_lock const guard(mutex_);
-        if (!pool_.prepare()) {
+        if (!pool_.prepare() || !memory_lasts([&] { chunks_.reserve(chunks_.size() + 1); })) {
             retire(*made);  // of all that is allocated here it has nothing to give back
             return make_error_code(errc::memory_full);
         }
@@ -134,8 +133,8 @@ public:
         chunk* idle = nullptr;
         {
             std::scoped_lock const guard(mutex_);
-            for (auto i = chunks_.begin(); i != chunks_.end();) {
-                chunk& c = *i++;
+            for (std::size_t i = chunks_.size(); i-- != 0;) {
+                chunk& c = *chunks_[i];
                 if (c.used != 0) continue;
                 idle_ -= c.bytes;
                 remove(c, idle);
@@ -153,27 +152,25 @@ public:
 private:
     static constexpr std::size_t grain = 4096;
 
-    struct before {
-        bool operator()(chunk const& a, chunk const& b) const noexcept { return place_of(a) < place_of(b); }
-        bool operator()(std::uint64_t a, chunk const& b) const noexcept { return a < place_of(b); }
-    };
-    using in_order = boost::intrusive::set<
-        chunk, boost::intrusive::member_hook<chunk, boost::intrusive::set_member_hook<>, &chunk::in_order>,
-        boost::intrusive::compare<before>>;
-
     static std::uint64_t place_of(chunk const& c) noexcept { return reinterpret_cast<std::uintptr_t>(c.shadow); }
+
+    /// Of those that begin after it the first. Under the lock.
+    auto after(std::uint64_t place) noexcept {
+        return std::upper_bound(chunks_.begin(), chunks_.end(), place,
+                                [](std::uint64_t at, chunk const* c) { return at < place_of(*c); });
+    }
 
     /// What was cut from the pool, as a range of its chunk. Under the lock.
     range taken(extent_in_file e) noexcept {
-        chunk& c = *std::prev(chunks_.upper_bound(e.offset, before{}));
+        chunk& c = **std::prev(after(e.offset));
         if (c.used == 0) idle_ -= c.bytes;
         c.used += e.bytes;
         return {&c, static_cast<std::size_t>(e.offset - place_of(c)), static_cast<std::size_t>(e.bytes)};
     }
 
-    /// Under the lock; the pool is prepared.
+    /// Under the lock; the pool is prepared, and there is room in chunks_.
     void add(chunk& c) noexcept {
-        chunks_.insert(c);
+        chunks_.insert(after(place_of(c)), &c);
         total_ += c.bytes;
         idle_ += c.bytes;
         if (gone_ != 0) --gone_;  // the pool still counts one as out that will not come back
@@ -185,7 +182,7 @@ private:
     void remove(chunk& c, chunk*& idle) noexcept {
         pool_.take(extent_in_file{place_of(c), c.bytes});
         ++gone_;
-        chunks_.erase(chunks_.iterator_to(c));
+        chunks_.erase(std::prev(after(place_of(c))));
         total_ -= c.bytes;
         c.next = idle;
         idle   = &c;
@@ -243,7 +240,7 @@ private:
     device_chunk_options const options_;
     mutable std::mutex         mutex_;
     extent_pool                pool_{0};
-    in_order                   chunks_;
+    std::vector<chunk*>        chunks_;     ///< by place
     std::size_t                total_ = 0;  ///< in chunks_
     std::size_t                idle_  = 0;  ///< of these, in chunks that nothing is taken from
     std::size_t                gone_  = 0;  ///< chunks removed since the pool was told of them

@@ -16,6 +16,7 @@
 #include <tenure/detail/device_pins.hpp>
 #include <tenure/detail/device_space.hpp>
 #include <tenure/error.hpp>
+#include <tenure/result.hpp>
 #include <tenure/store/concept.hpp>
 
 namespace tenure::detail {
@@ -89,11 +90,7 @@ public:
 
     /// The block is pinned on success, for unpin().
     result<typename Device::native_type> pin(block b) noexcept {
-        try {
-            pins_.hold(b.id);
-        } catch (std::bad_alloc const&) {
-            return make_error_code(errc::memory_full);
-        }
+        if (!memory_lasts([&] { pins_.hold(b.id); })) return make_error_code(errc::memory_full);
         result<part> const at = part_of(b, 0, b.bytes);
         if (!at) {
             unpin(b.id);

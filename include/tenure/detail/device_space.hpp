@@ -16,6 +16,7 @@
 #include <tenure/detail/slot_span.hpp>
 #include <tenure/detail/span_heap.hpp>
 #include <tenure/error.hpp>
+#include <tenure/result.hpp>
 
 namespace tenure::detail {
 

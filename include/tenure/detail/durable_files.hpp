@@ -48,7 +48,7 @@ struct durable_files {
           lock(directory, !read_only) {
         data = directory.open("data", read_only ? O_RDONLY : O_RDWR);
         if (data) lock.add(data.get(), "data");
-        else if (read_only) throw error(system_code(ENOENT), "cannot open " + data_path.string());
+        else if (read_only) raise(error(system_code(ENOENT), "cannot open " + data_path.string()));
         else make_data();
         read_header();
         catalog_file = directory.open("catalog", read_only ? O_RDONLY : O_RDWR);
@@ -81,7 +81,7 @@ private:
     /// It gets its name when it is whole.
     void make_data() {
         if (directory.has("catalog"))
-            throw error(errc::corrupt, data_path.string() + " is missing, and there is a catalog");
+            raise(error(errc::corrupt, data_path.string() + " is missing, and there is a catalog"));
         std::random_device dice;
         for (auto& n : header.store) n = std::uint64_t{dice()} << 32 | dice();
         header.check = header.expected_check();
@@ -90,7 +90,7 @@ private:
         for (std::uint64_t i = 0; i < data_header::places; ++i)
             std::memcpy(all.data() + i * data_header::apart, &header, sizeof header);
         if (!write_whole(data.get(), 0, all) || ::fsync(data.get()) != 0)
-            throw error(io_code(errno), "cannot make " + data_path.string());
+            raise(error(io_code(errno), "cannot make " + data_path.string()));
         directory.rename("data.new", "data");
         directory.sync();  // before there is a catalog, which would be one without its data
     }
@@ -98,12 +98,12 @@ private:
     /// An empty file, locked, of what may be there from somebody who was interrupted.
     unique_fd make_new(char const* name) {
         unique_fd made = directory.open(name, O_RDWR | O_CREAT);
-        if (!made) throw error(system_code(ENOENT), "cannot make " + directory.file(name).string());
+        if (!made) raise(error(system_code(ENOENT), "cannot make " + directory.file(name).string()));
         lock.add(made.get(), name);
         if (!directory.names(name, made.get()))  // somebody else has just made one, and named it
-            throw error(errc::store_in_use, directory.path().string());
+            raise(error(errc::store_in_use, directory.path().string()));
         if (::ftruncate(made.get(), 0) != 0)
-            throw error(io_code(errno), "cannot make " + directory.file(name).string());
+            raise(error(io_code(errno), "cannot make " + directory.file(name).string()));
         return made;
     }
 
@@ -115,7 +115,7 @@ private:
         if (is_new) catalog_file = make_new("catalog.new");
         else lock.add(catalog_file.get(), "catalog");
         if (!directory.names("data", data.get()) || (!is_new && !directory.names("catalog", catalog_file.get())))
-            throw error(errc::store_in_use, directory.path().string() + ": somebody has just replaced its files");
+            raise(error(errc::store_in_use, directory.path().string() + ": somebody has just replaced its files"));
         lock.sign();
         catalog.open(catalog_file.get(), directory.file(is_new ? "catalog.new" : "catalog"));
 
@@ -126,7 +126,7 @@ private:
         auto const e = catalog.commit({}, next);
         // On a full disk there may be no room for it. What is there can still be read, and freed.
         if (e && (e != errc::store_full || !contents.found))
-            throw error(e, "cannot write " + catalog_path.string());
+            raise(error(e, "cannot write " + catalog_path.string()));
         if (is_new) directory.rename("catalog.new", "catalog");
         directory.sync();
         if (e) return;
@@ -137,7 +137,7 @@ private:
 
     void read_size() {
         struct ::stat about{};
-        if (::fstat(data.get(), &about) != 0) throw error(system_code(errno), "cannot read " + data_path.string());
+        if (::fstat(data.get(), &about) != 0) raise(error(system_code(errno), "cannot read " + data_path.string()));
         data_bytes = static_cast<std::uint64_t>(about.st_size);
     }
 
@@ -146,22 +146,22 @@ private:
         for (std::uint64_t i = 0; i < data_header::places; ++i) {
             data_header h;
             if (!read_whole(data.get(), i * data_header::apart, std::as_writable_bytes(std::span(&h, 1)))) {
-                if (errno) throw error(system_code(errno), "cannot read " + data_path.string());
+                if (errno) raise(error(system_code(errno), "cannot read " + data_path.string()));
                 break;
             }
             if (h.magic != data_magic) continue;
             if (h.version > durable_version)
-                throw error(errc::newer_format, data_path.string() + ": version " + std::to_string(h.version));
+                raise(error(errc::newer_format, data_path.string() + ": version " + std::to_string(h.version)));
             if (h.check != h.expected_check() || (found && h.committed < header.committed)) continue;
             header = h;
             found  = true;
         }
-        if (!found) throw error(errc::corrupt, data_path.string() + ": no header of a durable store");
+        if (!found) raise(error(errc::corrupt, data_path.string() + ": no header of a durable store"));
     }
 
     void check_contents() const {
         auto const bad = [](std::filesystem::path const& file, std::string const& why) {
-            throw error(errc::corrupt, file.string() + ": " + why);
+            raise(error(errc::corrupt, file.string() + ": " + why));
         };
         catalog_header const& h = contents.header;
         if (!contents.found && header.committed != 0) bad(catalog_path, "missing or empty, and the data is not");

@@ -29,7 +29,7 @@ inline std::size_t load_durable(durable_files& files, file_space& space, durable
     };
     auto const take = [&](extent_in_file e) {
         if (e.offset < at || !space.claim(e))
-            throw error(errc::corrupt, files.catalog_path.string() + ": blocks overlap");
+            raise(error(errc::corrupt, files.catalog_path.string() + ": blocks overlap"));
         leave(e.offset);
         at = e.end();
     };
@@ -45,7 +45,7 @@ inline std::size_t load_durable(durable_files& files, file_space& space, durable
         p.state                = durable_state::unread;
         p.hashed               = true;
         std::uint64_t const id = index.add(e, p);
-        if (!id) throw error(errc::memory_full, files.catalog_path.string());
+        if (!id) raise(error(errc::memory_full, files.catalog_path.string()));
         durable_piece* const piece = index.table.find(id)->home;
         piece->retires             = true;
         index.use(piece);

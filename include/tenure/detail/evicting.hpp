@@ -14,6 +14,7 @@
 #include <tenure/detail/buffer_moves.hpp>
 #include <tenure/detail/read_section.hpp>
 #include <tenure/detail/recipe.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 
@@ -127,18 +128,16 @@ inline void run_recipe(registry_core& r, raw_handle h, recipe& how) {
         std::scoped_lock const guard(running_recipes.mutex);
         if (is_alive(h) && static_cast<buffer_record const*>(h.pointer)->is_here()) return;
         if (how.running && how.running->by == &this_thread)
-            throw error(errc::evicted, "a recipe that reads what it makes");
+            raise(error(errc::evicted, "a recipe that reads what it makes"));
         mine = !how.running;
         if (mine) running_recipes.begin(how.running);
         run = how.running;
     }
     if (mine) {
-        try {
+        run->failure = thrown_by([&] {
             input_hold const inputs(r, how.inputs);
             renew_buffer(r, h, how.alignment, [&](supply& s, block into) { how.run(s, into); });
-        } catch (...) {
-            run->failure = std::current_exception();
-        }
+        });
         std::scoped_lock const guard(running_recipes.mutex);
         running_recipes.end(*run);
         run->done.store(1, std::memory_order_release);

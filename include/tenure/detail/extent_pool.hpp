@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <new>
+#include <set>
+#include <utility>
+#include <vector>
 
-#include <boost/intrusive/set.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 
@@ -26,30 +29,17 @@ enum class free_kind : unsigned char { cold, warm, retired };
 /// The free ranges of a file: ordered by offset, so that neighbours of one kind join, and within their kind by
 /// size, so that the smallest that fits is found. Makes no system call and has no lock. O(log n).
 ///
-/// put() allocates nothing: each range that is out has the record that it may need put aside.
+/// put() allocates nothing: for each range that is out the nodes that it may need are put aside.
 class extent_pool {
 public:
     explicit extent_pool(std::uint64_t end) noexcept : end_(end) {}
     extent_pool(extent_pool const&)            = delete;
     extent_pool& operator=(extent_pool const&) = delete;
-    ~extent_pool() {
-        by_offset_.clear();
-        for (auto& s : by_size_) s.clear();
-        while (chunk* const c = chunks_) {
-            chunks_ = c->next;
-            delete c;
-        }
-    }
 
     /// To be called before a take(), or a take() and a split: false if there is no memory for records.
     bool prepare() noexcept {
-        while (spare_count_ < out_ + 4) {
-            auto* const c = new (std::nothrow) chunk;
-            if (!c) return false;
-            c->next = chunks_;
-            chunks_ = c;
-            for (piece& p : c->pieces) give(p);
-        }
+        std::size_t const enough = nodes_a_piece * (out_ + 4);
+        if (spare_.size() < enough && !memory_lasts([&] { add_spare(enough + 64 * nodes_a_piece); })) return false;
         if (!begun_) {  // all of it is one hole
             begun_ = true;
             ++out_;
@@ -60,21 +50,21 @@ public:
 
     /// The smallest range of that kind with room for so many bytes at a multiple of `alignment`; none: no bytes.
     extent_in_file take(free_kind k, std::uint64_t bytes, std::uint64_t alignment) noexcept {
-        auto&    sizes = sizes_of(k);
+        auto&    all   = sizes_of(k);
         unsigned tries = 0;
-        auto     i     = sizes.lower_bound(bytes, smaller{});
-        while (i != sizes.end() && !fits(*i, bytes, alignment)) {
+        auto     i     = all.lower_bound(bytes);
+        while (i != all.end() && !fits(*i, bytes, alignment)) {
             // After a few that are large enough and lie badly, one where it must fit.
-            if (++tries == 8) i = sizes.lower_bound(bytes + alignment, smaller{});
+            if (++tries == 8) i = all.lower_bound(bytes + alignment);
             else ++i;
         }
-        if (i == sizes.end()) return {};
+        if (i == all.end()) return {};
         return cut(*i, {aligned(i->offset, alignment), bytes});
     }
 
     /// Just that range, if all of it is free and of one kind.
     bool take(extent_in_file e) noexcept {
-        auto i = by_offset_.upper_bound(e.offset, before{});
+        auto i = by_offset_.upper_bound(e.offset);
         if (i == by_offset_.begin()) return false;
         --i;
         if (e.bytes > i->bytes || e.offset - i->offset > i->bytes - e.bytes) return false;
@@ -84,9 +74,9 @@ public:
 
     /// The largest range of that kind, whole.
     extent_in_file take_largest(free_kind k) noexcept {
-        auto& sizes = sizes_of(k);
-        if (sizes.empty()) return {};
-        piece& p = *std::prev(sizes.end());
+        auto& all = sizes_of(k);
+        if (all.empty()) return {};
+        piece const& p = *std::prev(all.end());
         return cut(p, {p.offset, p.bytes});
     }
 
@@ -95,19 +85,16 @@ public:
 
     void put(extent_in_file e, free_kind k) noexcept {
         --out_;
-        auto after = by_offset_.lower_bound(e.offset, before{});
+        auto after = by_offset_.lower_bound(e.offset);
         if (after != by_offset_.end() && after->kind == k && e.end() == after->offset) {
             e.bytes += after->bytes;
-            piece& p = *after++;
-            unlink(p);
-            give(p);
+            unlink(*after++);
         }
         if (after != by_offset_.begin()) {
-            piece& p = *std::prev(after);
+            piece const& p = *std::prev(after);
             if (p.kind == k && p.offset + p.bytes == e.offset) {
                 e = {p.offset, p.bytes + e.bytes};
                 unlink(p);
-                give(p);
             }
         }
         link(e, k);
@@ -119,34 +106,29 @@ public:
     std::size_t pieces() const noexcept { return by_offset_.size(); }
 
 private:
-    using hook = boost::intrusive::set_member_hook<boost::intrusive::link_mode<boost::intrusive::normal_link>>;
+    static constexpr std::size_t nodes_a_piece = 2;  ///< in by_offset_ and by_size_
 
     struct piece {
         std::uint64_t offset = 0, bytes = 0;
-        hook          in_offsets, in_sizes;
-        piece*        next = nullptr;  ///< among the spare
         free_kind     kind = free_kind::cold;
     };
     struct before {
+        using is_transparent = void;
         bool operator()(piece const& a, piece const& b) const noexcept { return a.offset < b.offset; }
         bool operator()(piece const& a, std::uint64_t b) const noexcept { return a.offset < b; }
         bool operator()(std::uint64_t a, piece const& b) const noexcept { return a < b.offset; }
     };
     struct smaller {
+        using is_transparent = void;
         bool operator()(piece const& a, piece const& b) const noexcept {
             return a.bytes != b.bytes ? a.bytes < b.bytes : a.offset < b.offset;
         }
         bool operator()(piece const& a, std::uint64_t b) const noexcept { return a.bytes < b; }
         bool operator()(std::uint64_t a, piece const& b) const noexcept { return a < b.bytes; }
     };
-    template <hook piece::* Hook, class Less>
-    using tree = boost::intrusive::set<piece, boost::intrusive::member_hook<piece, hook, Hook>,
-                                       boost::intrusive::compare<Less>>;
-
-    struct chunk {
-        chunk* next = nullptr;
-        piece  pieces[64];
-    };
+    using offsets = std::set<piece, before>;
+    using sizes   = std::set<piece, smaller>;
+    using node    = offsets::node_type;  // of both
 
     static std::uint64_t aligned(std::uint64_t at, std::uint64_t alignment) noexcept {
         return (at + alignment - 1) & ~(alignment - 1);
@@ -156,14 +138,13 @@ private:
         return bytes <= p.bytes && skip <= p.bytes - bytes;
     }
 
-    tree<&piece::in_sizes, smaller>& sizes_of(free_kind k) noexcept { return by_size_[static_cast<unsigned>(k)]; }
+    sizes& sizes_of(free_kind k) noexcept { return by_size_[static_cast<unsigned>(k)]; }
 
     /// `e` lies in `p`; what is before and after it stays free.
-    extent_in_file cut(piece& p, extent_in_file e) noexcept {
+    extent_in_file cut(piece const& p, extent_in_file e) noexcept {
         extent_in_file const all{p.offset, p.bytes};
         free_kind const      k = p.kind;
         unlink(p);
-        give(p);
         if (e.offset > all.offset) link({all.offset, e.offset - all.offset}, k);
         if (e.end() < all.end()) link({e.end(), all.end() - e.end()}, k);
         ++out_;
@@ -171,36 +152,40 @@ private:
     }
 
     void link(extent_in_file e, free_kind k) noexcept {
-        piece& p = *spare_;
-        spare_   = p.next;
-        --spare_count_;
-        p.offset = e.offset;
-        p.bytes  = e.bytes;
-        p.kind   = k;
-        by_offset_.insert(p);
-        sizes_of(k).insert(p);
+        by_offset_.insert(spare({e.offset, e.bytes, k}));
+        sizes_of(k).insert(spare({e.offset, e.bytes, k}));
         bytes_[static_cast<unsigned>(k)] += e.bytes;
     }
-    void unlink(piece& p) noexcept {
-        by_offset_.erase(by_offset_.iterator_to(p));
-        sizes_of(p.kind).erase(sizes_of(p.kind).iterator_to(p));
-        bytes_[static_cast<unsigned>(p.kind)] -= p.bytes;
-    }
-    void give(piece& p) noexcept {
-        p.next = spare_;
-        spare_ = &p;
-        ++spare_count_;
+    void unlink(piece const& p) noexcept {
+        piece const was = p;
+        bytes_[static_cast<unsigned>(was.kind)] -= was.bytes;
+        spare_.push_back(by_offset_.extract(by_offset_.find(was)));
+        spare_.push_back(sizes_of(was.kind).extract(sizes_of(was.kind).find(was)));
     }
 
-    tree<&piece::in_offsets, before> by_offset_;
-    tree<&piece::in_sizes, smaller>  by_size_[3];
-    std::uint64_t                    bytes_[3]{};
-    piece*                           spare_       = nullptr;
-    std::size_t                      spare_count_ = 0;
-    std::size_t                      out_         = 0;  ///< ranges that somebody has, and may put back
-    chunk*                           chunks_      = nullptr;
-    std::uint64_t                    end_;
-    bool                             begun_ = false;
+    node spare(piece p) noexcept {
+        node n    = std::move(spare_.back());
+        n.value() = p;
+        spare_.pop_back();
+        return n;
+    }
+    /// Until there are so many. There is room in the list for those that are in use, too.
+    void add_spare(std::size_t enough) {
+        std::size_t const all = enough + nodes_a_piece * by_offset_.size();
+        if (all > spare_.capacity()) spare_.reserve(std::max(all, 2 * spare_.capacity()));
+        while (spare_.size() < enough) {
+            offsets one;
+            spare_.push_back(one.extract(one.emplace().first));
+        }
+    }
+
+    offsets           by_offset_;
+    sizes             by_size_[3];
+    std::uint64_t     bytes_[3]{};
+    std::vector<node> spare_;
+    std::size_t       out_ = 0;  ///< ranges that somebody has, and may put back
+    std::uint64_t     end_;
+    bool              begun_ = false;
 };
 
 }  // namespace tenure::detail

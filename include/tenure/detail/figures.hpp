@@ -138,7 +138,7 @@ std::string largest_holders(registry_core& r);
     }
     if (why.code == errc::store_full)
         call += ": " + std::to_string(why.wanted) + " bytes wanted of store " + why.batch->slabs->store.describe();
-    throw error(why.code, call);
+    raise(error(why.code, call));
 }
 
 }  // namespace tenure::detail

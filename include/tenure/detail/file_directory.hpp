@@ -44,9 +44,9 @@ public:
     /// For writing it is made if it is missing; what holds it is not.
     file_directory(std::filesystem::path const& where, bool writes) : path_(where) {
         if (writes && ::mkdir(where.c_str(), 0755) != 0 && errno != EEXIST)
-            throw error(system_code(errno), "cannot make the directory " + where.string());
+            raise(error(system_code(errno), "cannot make the directory " + where.string()));
         fd_ = unique_fd(::open(where.c_str(), (writes ? O_RDONLY : O_PATH) | O_DIRECTORY | O_CLOEXEC));
-        if (!fd_) throw error(system_code(errno), "cannot open the directory " + where.string());
+        if (!fd_) raise(error(system_code(errno), "cannot open the directory " + where.string()));
     }
 
     std::filesystem::path const& path() const noexcept { return path_; }
@@ -61,7 +61,7 @@ public:
     unique_fd open(char const* name, int flags) const {
         unique_fd  out;
         auto const e = open(out, name, flags);
-        if (e && e != std::errc::no_such_file_or_directory) throw error(e, "cannot open " + file(name).string());
+        if (e && e != std::errc::no_such_file_or_directory) raise(error(e, "cannot open " + file(name).string()));
         return out;
     }
 
@@ -82,14 +82,14 @@ public:
         int r = ::renameat2(fd_.get(), from, fd_.get(), to, RENAME_NOREPLACE);
         if (r != 0 && (errno == EINVAL || errno == ENOSYS))  // the file system cannot; the caller's locks must do
             r = ::renameat(fd_.get(), from, fd_.get(), to);
-        if (r != 0 && errno == EEXIST) throw error(errc::store_in_use, file(to).string());
-        if (r != 0) throw error(io_code(errno), "cannot make " + file(to).string());
+        if (r != 0 && errno == EEXIST) raise(error(errc::store_in_use, file(to).string()));
+        if (r != 0) raise(error(io_code(errno), "cannot make " + file(to).string()));
     }
 
     /// The names in it, and its own, are on stable storage. Its own cannot be where this user may not read the
     /// directory above, or the file system has no such call; whoever made it there has seen to that.
     void sync() const {
-        auto const fail = [&] { throw error(system_code(errno), "cannot sync the directory " + path_.string()); };
+        auto const fail = [&] { raise(error(system_code(errno), "cannot sync the directory " + path_.string())); };
         if (::fsync(fd_.get()) != 0) fail();
         unique_fd const above(::openat(fd_.get(), "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
         if (!above && errno != EACCES) fail();

@@ -15,6 +15,7 @@
 #include <tenure/detail/slot_size.hpp>
 #include <tenure/detail/span_heap.hpp>
 #include <tenure/error.hpp>
+#include <tenure/result.hpp>
 
 namespace tenure::detail {
 

@@ -17,6 +17,7 @@
 #include <tenure/detail/file.hpp>
 #include <tenure/detail/os.hpp>
 #include <tenure/error.hpp>
+#include <tenure/result.hpp>
 
 namespace tenure::detail {
 

@@ -5,9 +5,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <typeinfo>
 
 #include <tenure/detail/config.hpp>
+#include <tenure/type_name.hpp>
 
 namespace tenure::detail {
 
@@ -16,8 +16,8 @@ struct entry;
 /// What ends an object: one constant a type.
 struct alignas(16) finalizer {
     void (*destroy)(entry*) noexcept;
-    std::type_info const* type       = nullptr;  ///< null: a buffer
-    bool                  restorable = false;    ///< its bytes alone bring it back: checkpoints
+    type_identity const* type       = nullptr;  ///< null: a buffer
+    bool                 restorable = false;    ///< its bytes alone bring it back: checkpoints
 };
 
 /// Stands right before every object that has something to do at its end, and threads it on the list of a lane of

@@ -94,13 +94,7 @@ public:
 private:
     static constexpr std::size_t least = 64;
 
-    static array make(std::size_t n) noexcept {
-        try {
-            return array(new block[n]);
-        } catch (std::bad_alloc const&) {
-            return nullptr;
-        }
-    }
+    static array make(std::size_t n) noexcept { return array(new (std::nothrow) block[n]); }
 
     /// In a forked child, where ranges of other threads are on stacks that new ones may get.
     static void forget_others(void* self) noexcept {

@@ -14,6 +14,7 @@
 #include <tenure/detail/figures.hpp>
 #include <tenure/detail/os.hpp>
 #include <tenure/detail/process.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 
@@ -103,7 +104,7 @@ TENURE_COLD inline void begin_resources() {
     thread_context& me   = this_thread;
     me.leave_resources   = &leave_own_resources;
     resource_chunk* next = all_resources.take();
-    if (!next) throw std::bad_alloc();
+    if (!next) raise(std::bad_alloc());
     [[maybe_unused]] auto const* touched = &on_thread_exit;
     me.resources                         = next;
     me.resources_taken                   = 0;

@@ -4,6 +4,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstring>
 #include <memory>
 #include <memory_resource>
 #include <new>
@@ -51,9 +52,9 @@ void destroy_array(entry* e) noexcept {
 }
 
 template <class T>
-inline constexpr finalizer object_finalizer{&destroy_object<T>, &typeid(T), restorable<T>};
+inline constexpr finalizer object_finalizer{&destroy_object<T>, &identity_of<T>(), restorable<T>};
 template <class T>
-inline constexpr finalizer array_finalizer{&destroy_array<T>, &typeid(T[]), restorable<T>};
+inline constexpr finalizer array_finalizer{&destroy_array<T>, &identity_of<T[]>(), restorable<T>};
 
 /// A place for an object: a small one in a slab, or a run of its own.
 struct space {
@@ -133,8 +134,20 @@ inline space allocate_large(lane& l, std::size_t before, std::size_t bytes, std:
     return s;
 }
 
+/// Whether that is a lane's, of whatever batch.
+inline bool is_lane_resource(std::pmr::memory_resource const& r) noexcept {
+#ifdef __cpp_rtti
+    return typeid(r) == typeid(lane_resource<lane>);
+#else
+    // Objects with virtual functions begin with a pointer that tells their types apart (Itanium C++ ABI).
+    static lane                      nobodys;
+    static lane_resource<lane> const sample(nobodys, 0, 0);
+    return std::memcmp(static_cast<void const*>(&r), static_cast<void const*>(&sample), sizeof(void*)) == 0;
+#endif
+}
+
 TENURE_SLOW inline bool is_resource_of_batch(batch_record const& b, std::pmr::memory_resource const* r) noexcept {
-    if (!r || typeid(*r) != typeid(lane_resource<lane>)) return false;
+    if (!r || !is_lane_resource(*r)) return false;
     return static_cast<lane_resource<lane> const*>(r)->is_of(b);
 }
 

@@ -32,7 +32,7 @@ public:
     /// store_in_use names the process; not_a_file; what the system said.
     owner_lock(file_directory const& where, bool writes) : where_(where), writes_(writes) {
         auto const e = where.open(note_, "lock", writes ? O_RDWR | O_CREAT : O_RDONLY);
-        if (e && (writes || e == errc::not_a_file)) throw error(e, "cannot open " + where.file("lock").string());
+        if (e && (writes || e == errc::not_a_file)) raise(error(e, "cannot open " + where.file("lock").string()));
         if (note_) add(note_.get(), "lock");
     }
     owner_lock(owner_lock const&)            = delete;
@@ -42,8 +42,8 @@ public:
     void add(int fd, char const* name) {
         if (!(writes_ ? set(fd, F_WRLCK, writer) : await(fd))) {
             if (errno != EAGAIN && errno != EACCES)
-                throw error(system_code(errno), "cannot lock " + where_.file(name).string());
-            throw error(errc::store_in_use, where_.path().string() + ": held by process " + holder());
+                raise(error(system_code(errno), "cannot lock " + where_.file(name).string()));
+            raise(error(errc::store_in_use, where_.path().string() + ": held by process " + holder()));
         }
         files_.push_back(fd);
     }
@@ -54,7 +54,7 @@ public:
         std::string const pid = std::to_string(::getpid()) + "\n";
         if (::ftruncate(note_.get(), 0) == 0 && write_whole(note_.get(), 0, std::as_bytes(std::span(pid)))) return;
         auto const why = io_code(errno);
-        if (why != errc::store_full) throw error(why, "cannot write " + where_.file("lock").string());
+        if (why != errc::store_full) raise(error(why, "cannot write " + where_.file("lock").string()));
     }
 
     /// For the writer: calls f() if there are no readers, and none comes before it returns.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <tenure/detail/calls.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 
@@ -61,11 +62,8 @@ inline failure failure_of(joining how, batch_record const* to) noexcept {
     }
 }
 
-/// The first share: the object goes from its owner, which is held, into a common of both. stale_handle: another
-/// thread was faster.
 template <class Owner>
-TENURE_COLD failure make_common(registry_core& r, batch_record& owner, raw_handle h, extent const& x,
-                                Owner& other) try {
+failure make_common_or_throw(registry_core& r, batch_record& owner, raw_handle h, extent const& x, Owner& other) {
     fresh_common const common(r, owner);
     batch_as_owner     first{owner};
     if (failure const why = failure_of(first.join(*common, common.id()), &owner)) return why;
@@ -89,8 +87,16 @@ TENURE_COLD failure make_common(registry_core& r, batch_record& owner, raw_handl
     undo.first = nullptr;
     undo.other = nullptr;
     return {};
-} catch (std::bad_alloc const&) {
-    return {errc::memory_full, &owner, sizeof(batch_record)};
+}
+
+/// The first share: the object goes from its owner, which is held, into a common of both. stale_handle: another
+/// thread was faster.
+template <class Owner>
+TENURE_COLD failure make_common(registry_core& r, batch_record& owner, raw_handle h, extent const& x,
+                                Owner& other) {
+    return run_or<std::bad_alloc>(
+        [&] { return make_common_or_throw(r, owner, h, x, other); },
+        [&](auto const&) { return failure{errc::memory_full, &owner, sizeof(batch_record)}; });
 }
 
 struct share_result {
@@ -189,9 +195,8 @@ inline void expect(std::uint64_t id) noexcept {
         __builtin_prefetch(part, 1);
 }
 
-/// To all of them, or to none that had it not before.
 template <id_range Ids>
-failure broadcast_to(registry_core& r, raw_handle h, Ids const& ids) try {
+failure broadcast_or_throw(registry_core& r, raw_handle h, Ids const& ids) {
     std::vector<std::uint64_t> joined;
     joined.reserve(static_cast<std::size_t>(std::distance(std::begin(ids), std::end(ids))));
     std::uint64_t common = 0;
@@ -214,8 +219,13 @@ failure broadcast_to(registry_core& r, raw_handle h, Ids const& ids) try {
         if (!common) common = common_of(resolve(h));
     }
     return {};
-} catch (std::bad_alloc const&) {
-    return {errc::memory_full};
+}
+
+/// To all of them, or to none that had it not before.
+template <id_range Ids>
+failure broadcast_to(registry_core& r, raw_handle h, Ids const& ids) {
+    return run_or<std::bad_alloc>([&] { return broadcast_or_throw(r, h, ids); },
+                                  [](auto const&) { return failure{errc::memory_full}; });
 }
 
 /// As share_here.

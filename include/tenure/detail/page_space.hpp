@@ -74,7 +74,7 @@ public:
     /// parent goes on writing to the file.
     scratch_file& file() {
         if (scratch_file* const f = file_.load(std::memory_order_acquire)) {
-            if (opener_ != ::getpid()) throw error(errc::not_pageable, "the page file is the parent process's");
+            if (opener_ != ::getpid()) raise(error(errc::not_pageable, "the page file is the parent process's"));
             return *f;
         }
         std::scoped_lock const guard(mutex_);

@@ -14,6 +14,7 @@
 #include <tenure/detail/page_moves.hpp>
 #include <tenure/detail/paged_ranges.hpp>
 #include <tenure/detail/transit.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 
@@ -37,7 +38,14 @@ public:
     page_out_of(page_out_of const&)            = delete;
     page_out_of& operator=(page_out_of const&) = delete;
 
-    std::error_code run() try {
+    std::error_code run() {
+        auto const full   = [](std::bad_alloc const&) { return make_error_code(errc::memory_full); };
+        auto const failed = [](error const& e) { return e.code(); };
+        return run_or<error>([&] { return run_or<std::bad_alloc>([&] { return go_out(); }, full); }, failed);
+    }
+
+private:
+    std::error_code go_out() {
         scratch_file& file = space_.file();
         drop_strangers();
         fresh_ = ranges_of(batch_, paged_.ranges);
@@ -57,13 +65,8 @@ public:
             return why;
         }
         return give_up();
-    } catch (error const& e) {
-        return e.code();
-    } catch (std::bad_alloc const&) {
-        return make_error_code(errc::memory_full);
     }
 
-private:
     /// Each is cut out of a mapping, of which two parts are left.
     std::size_t stretches_to_map() const noexcept {
         auto const copied = [](paged_range const& r) { return r.copied; };
@@ -84,7 +87,7 @@ private:
                           [&](paged_range const& s, bool mine) { (mine ? ours : others).push_back(s); });
         }
         if (others.empty()) return;
-        if (!space_.opened()->split(ours.size() + others.size() - paged_.ranges.size())) throw std::bad_alloc();
+        if (!space_.opened()->split(ours.size() + others.size() - paged_.ranges.size())) raise(std::bad_alloc());
         paged_.ranges.swap(ours);
         for (paged_range const& r : others)
             if (part_from_file(r, id_)) space_.release(r.where);

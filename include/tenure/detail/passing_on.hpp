@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <tenure/detail/commons.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 
@@ -30,11 +31,7 @@ public:
             return up ? failure{} : failure{errc::not_owner, &from_};
         }
         failure const full{errc::memory_full, &to_, sizeof(note)};
-        try {
-            notes_.push_back({id, h, false});
-        } catch (std::bad_alloc const&) {
-            return full;
-        }
+        if (!memory_lasts([&] { notes_.push_back({id, h, false}); })) return full;
         joining const how = join_common(to_, *record_of(id), id);
         if (how == joining::over) return {errc::stale_handle, &from_};
         if (how == joining::memory_full) return full;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <tenure/detail/ending.hpp>
+#include <tenure/raise.hpp>
 #include <tenure/snapshot.hpp>
 
 namespace tenure::detail {
@@ -55,8 +56,7 @@ inline std::vector<eviction> evictions(registry_core& r) {
     return out;
 }
 
-/// Room for `bytes` more, if need be by what idle batches give up. False: there is none.
-TENURE_COLD inline bool make_room(registry_core& r, std::size_t bytes) noexcept try {
+inline bool make_room_or_throw(registry_core& r, std::size_t bytes) {
     memory_limits const& limit = r.pages.options.limit;
     auto const           fits = [&](std::size_t most) { return bytes <= most && memory_in_use(r) <= most - bytes; };
     if (fits(limit.high)) return true;
@@ -78,8 +78,11 @@ TENURE_COLD inline bool make_room(registry_core& r, std::size_t bytes) noexcept 
         }
     }
     return fits(limit.high);
-} catch (std::bad_alloc const&) {
-    return false;
+}
+
+/// Room for `bytes` more, if need be by what idle batches give up. False: there is none.
+TENURE_COLD inline bool make_room(registry_core& r, std::size_t bytes) noexcept {
+    return run_or<std::bad_alloc>([&] { return make_room_or_throw(r, bytes); }, [](auto const&) { return false; });
 }
 
 /// Who has the memory, for who is refused some.

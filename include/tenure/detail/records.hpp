@@ -9,6 +9,7 @@
 
 #include <tenure/detail/poison.hpp>
 #include <tenure/detail/process.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 
@@ -37,7 +38,7 @@ TENURE_COLD inline batch_record* more_records() {
     thread_context&        me = this_thread;
     if (!process.free_records) {
         std::uint32_t const first = process.record_count;
-        if (first >> record_bits) throw std::bad_alloc();
+        if (first >> record_bits) raise(std::bad_alloc());
         auto* const chunk = new batch_record[records_a_chunk];
         never_given_back(chunk);
         for (std::uint32_t i = 0; i < records_a_chunk; ++i) {

@@ -13,6 +13,7 @@
 
 #include <tenure/detail/newer.hpp>
 #include <tenure/detail/taking_checkpoints.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 
@@ -146,12 +147,15 @@ inline void go_back(batch_record& b, undo_claim const& claim) {
     claim.await_others();
     forget_newer_ended(b, c);
     refund_use(b, free_gathered_so_far(b));
-    try {
-        restore_buffers(c);
-    } catch (...) {
-        unguard_newer_large(b, c);
-        throw;
-    }
+    struct guard {
+        batch_record* b;
+        undo_point&   c;
+        ~guard() {
+            if (b) unguard_newer_large(*b, c);
+        }
+    } failed{&b, c};
+    restore_buffers(c);
+    failed.b = nullptr;
     claim.has_called_out();
 
     bool const        own   = b.is_here();
@@ -202,7 +206,7 @@ inline void drop_checkpoints(batch_record& b) noexcept {
 /// Throws no_checkpoint, batch_ended, batch_in_use, and what stores say.
 inline void end_checkpoint(batch_record& b, std::uint64_t id, bool back) {
     auto const fail = [&](errc why) {
-        throw error(why, (back ? "roll back batch " : "commit batch ") + label_of(b));
+        raise(error(why, (back ? "roll back batch " : "commit batch ") + label_of(b)));
     };
     if (is_root(b)) fail(errc::no_checkpoint);
     undo_claim const claim(b, id, unless_over);
@@ -215,12 +219,15 @@ inline void end_checkpoint(batch_record& b, std::uint64_t id, bool back) {
 /// The guard goes, and perhaps because the stack unwinds: then nothing was committed.
 TENURE_COLD inline void roll_back_unwound(batch_record& b, std::uint64_t id) noexcept {
     if (std::uncaught_exceptions() <= b.unwound) return;
-    try {
-        while (has_checkpoint(b)) end_checkpoint(b, id, true);
-    } catch (error const& e) {
+    auto const note = [&](error const& e) {
         ++b.store_errors;
         b.store_error = e.code();
-    }
+    };
+    run_or<error>(
+        [&] {
+            while (has_checkpoint(b)) end_checkpoint(b, id, true);
+        },
+        note);
 }
 
 }  // namespace tenure::detail

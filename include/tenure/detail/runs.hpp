@@ -7,15 +7,15 @@
 #include <new>
 
 #include <tenure/detail/supplies.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 
 /// Runs of units, from the thread's stock or the depot, and back.
 
-TENURE_COLD inline run_cache* find_cache(supply& s) noexcept try {
-    thread_context& me = this_thread;
-    if (me.exiting || s.uid == 0) return nullptr;
-    run_cache* mine = nullptr;
+inline run_cache* find_or_make_cache(supply& s) {
+    thread_context& me   = this_thread;
+    run_cache*      mine = nullptr;
     for (auto const& k : on_thread_exit.caches)
         if (k.uid == s.uid) mine = k.cache;
     if (!mine) {
@@ -34,8 +34,12 @@ TENURE_COLD inline run_cache* find_cache(supply& s) noexcept try {
     me.cache     = mine;
     me.cache_uid = s.uid;
     return mine;
-} catch (std::bad_alloc const&) {
-    return nullptr;  // the depot serves without a cache
+}
+
+TENURE_COLD inline run_cache* find_cache(supply& s) noexcept {
+    if (this_thread.exiting || s.uid == 0) return nullptr;
+    return run_or<std::bad_alloc>([&] { return find_or_make_cache(s); },
+                                  [](auto const&) { return nullptr; });  // the depot serves without a cache
 }
 
 inline run_cache* cache_of(supply& s) noexcept {

@@ -17,6 +17,7 @@
 #include <tenure/detail/file.hpp>
 #include <tenure/detail/file_space.hpp>
 #include <tenure/error.hpp>
+#include <tenure/result.hpp>
 
 namespace tenure::detail {
 
@@ -24,7 +25,7 @@ namespace tenure::detail {
 /// tenure::error, which names the directory and the reason.
 inline unique_fd open_unnamed(std::filesystem::path const& directory) {
     auto const fail = [&](int e, char const* what) -> unique_fd {
-        throw error(system_code(e), "no scratch file in " + directory.string() + ": " + what);
+        raise(error(system_code(e), "no scratch file in " + directory.string() + ": " + what));
     };
     struct ::stat about{};
     if (::stat(directory.c_str(), &about) != 0)
@@ -47,7 +48,7 @@ inline unique_fd open_unnamed(std::filesystem::path const& directory) {
     case EACCES:
     case EPERM: return fail(errno, "this user may not make files there");
     case ENOSPC:
-    case EDQUOT: throw error(errc::store_full, "no scratch file in " + directory.string());
+    case EDQUOT: raise(error(errc::store_full, "no scratch file in " + directory.string()));
     default: return fail(errno, "the system refused");
     }
 }

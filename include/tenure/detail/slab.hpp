@@ -239,8 +239,8 @@ TENURE_SLOW inline void* allocate_or_throw(lane& l, std::size_t bytes, std::size
 
 TENURE_COLD inline void refuse_over(std::uint64_t serial) {
     std::uint64_t const id = serial >> 63 ? 0 : serial;  // a lane's own is no batch's id
-    throw error(errc::batch_ended,
-                "allocate from resource() of batch " + (id ? '#' + std::to_string(id) : "that is over"));
+    raise(error(errc::batch_ended,
+                "allocate from resource() of batch " + (id ? '#' + std::to_string(id) : "that is over")));
 }
 
 /// What lane_resource does.

@@ -9,6 +9,7 @@
 
 #include <tenure/detail/process.hpp>
 #include <tenure/detail/read_section.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 
@@ -142,7 +143,7 @@ TENURE_COLD inline void join_named(batch_record& b, batch_record const* parent, 
                                    any_store const* named) {
     if (named) {
         b.buffers = join_supply(r, *named);
-        if (!b.buffers) throw std::bad_alloc();
+        if (!b.buffers) raise(std::bad_alloc());
         if (b.buffers->addressable()) b.slabs = b.buffers;
     } else {
         b.buffers = &buffers_of(*parent);

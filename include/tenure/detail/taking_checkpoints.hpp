@@ -28,8 +28,8 @@ public:
             auto const* const      p = static_cast<proxy const*>(e);
             std::scoped_lock const guard(unit_at(to_address(p->object))->lock);
             if (p->listed)
-                throw error(errc::batch_in_use, "checkpoint of batch " + label_of(batch_) + ": the batch that " +
-                                                    what_of(state) + " came from is still at it");
+                raise(error(errc::batch_in_use, "checkpoint of batch " + label_of(batch_) + ": the batch that " +
+                                                    what_of(state) + " came from is still at it"));
             e = p->object;
         }
         finalizer const& f = finalizer_of(state);
@@ -39,7 +39,7 @@ public:
     }
 
     [[noreturn]] void refuse(std::string const& what) const {
-        throw error(errc::not_restorable, "checkpoint of batch " + label_of(batch_) + ", which has " + what);
+        raise(error(errc::not_restorable, "checkpoint of batch " + label_of(batch_) + ", which has " + what));
     }
 
     std::vector<saved_buffer> buffers;
@@ -60,7 +60,7 @@ inline void copy_buffers(undo_point& c, entry_check const& check) {
         if (!from.store.capabilities().copyable) check.refuse("a buffer in store " + from.store.describe());
         if (std::none_of(c.copies.begin(), c.copies.end(), [&](saved_copies const& x) { return x.in == &from; })) {
             owned_block_list room = make_block_list(c.buffers.size());
-            if (!room) throw std::bad_alloc();
+            if (!room) raise(std::bad_alloc());
             c.copies.push_back({&from, std::move(room)});
         }
     }
@@ -80,7 +80,7 @@ inline void copy_buffers(undo_point& c, entry_check const& check) {
 /// Throws batch_ended, batch_in_use, not_restorable, memory_full, std::bad_alloc and what stores say; then nothing
 /// has changed.
 inline void take_checkpoint(batch_record& b, std::uint64_t id) {
-    auto const fail = [&](errc why) { throw error(why, "checkpoint of batch " + label_of(b)); };
+    auto const fail = [&](errc why) { raise(error(why, "checkpoint of batch " + label_of(b))); };
     if (is_root(b)) fail(errc::batch_in_use);
     undo_claim const claim(b, id, batch_flags::closed);
     if (claim.why() != errc{}) fail(claim.why());

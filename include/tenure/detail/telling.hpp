@@ -15,6 +15,7 @@
 #include <tenure/detail/config.hpp>
 #include <tenure/detail/stored.hpp>
 #include <tenure/detail/tracking.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 
@@ -43,14 +44,16 @@ public:
     }
 
     void add(raw_handle h, buffer_record const& b) noexcept {
-        try {
+        auto const note = [&] {
             part& p = part_of(*b.from);
             p.blocks.push_back(b.where);
             p.handles.push_back(h);
-        } catch (std::bad_alloc const&) {
+        };
+        auto const forget = [&](std::bad_alloc const&) {
             give_up(*b.from);
             set_told(h);
-        }
+        };
+        run_or<std::bad_alloc>(note, forget);
     }
 
     /// In a forked child: whether other threads may have left something in transit. Its batches stay held by them,

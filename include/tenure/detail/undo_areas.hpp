@@ -16,6 +16,7 @@
 #include <tenure/detail/reclaim.hpp>
 #include <tenure/detail/undo_point.hpp>
 #include <tenure/detail/zeroed_atomic.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 
@@ -119,7 +120,7 @@ inline void give_room(undo_point& c) {
     }
     if (bytes == 0) return;
     void* const memory = reserve(bytes + pages, access::read_write);
-    if (!memory) throw std::bad_alloc();
+    if (!memory) raise(std::bad_alloc());
     c.memory   = memory;
     c.reserved = bytes + pages;
 #ifdef MADV_NOHUGEPAGE

@@ -2,13 +2,15 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tenure/version.hpp>
+
 #include <concepts>
 #include <cstddef>
 #include <span>
 #include <string>
 #include <type_traits>
 
-#include <tenure/error.hpp>
+#include <tenure/result.hpp>
 
 namespace tenure {
 

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tenure/version.hpp>
+
 #include <atomic>
 #include <cstddef>
 #include <memory>
@@ -52,8 +54,8 @@ public:
         int count = 0;
         detail::must_cuda(driver_.cuDeviceGetCount(&count), "cuDeviceGetCount");
         if (options.device < 0 || options.device >= count)
-            throw error(errc::device_unavailable,
-                        "CUDA: no device " + std::to_string(options.device) + " of " + std::to_string(count));
+            raise(error(errc::device_unavailable,
+                        "CUDA: no device " + std::to_string(options.device) + " of " + std::to_string(count)));
         detail::must_cuda(driver_.cuDeviceGet(&number_, options.device), "cuDeviceGet");
         char text[256]{};
         detail::must_cuda(driver_.cuDeviceGetName(text, sizeof text - 1, number_), "cuDeviceGetName");

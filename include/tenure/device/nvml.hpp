@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tenure/version.hpp>
+
 #include <cerrno>
 #include <cstdint>
 #include <memory>
@@ -52,7 +54,7 @@ public:
         : nvml_(std::make_shared<detail::nvml_library>(library)) {
         unsigned count = 0;
         if (int const why = nvml_->call.count(&count))
-            throw error(errc::device_unavailable, library + ": nvmlDeviceGetCount_v2: " + message(why));
+            raise(error(errc::device_unavailable, library + ": nvmlDeviceGetCount_v2: " + message(why)));
         for (unsigned i = 0; i < count; ++i) {
             detail::nvml_api::device handle = nullptr;
             int const                why    = nvml_->call.handle(i, &handle);

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tenure/version.hpp>
+
 #include <tenure/device/scheduler/concept.hpp>
 #include <tenure/device/scheduler/device_pool.hpp>
 #include <tenure/device/scheduler/memory_aware.hpp>

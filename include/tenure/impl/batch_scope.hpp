@@ -55,9 +55,9 @@ TENURE_COLD inline detail::opened_batch batch_scope::open_in_end(detail::registr
 template <class T, class Deleter>
 handle<T> batch_scope::adopt(T* p, Deleter deleter) {
     auto const address = detail::to_address(p);
-    if (!p || address >> detail::address_bits) throw error(errc::bad_address, "adopt");
+    if (!p || address >> detail::address_bits) raise(error(errc::bad_address, "adopt"));
     detail::cell* const cell = detail::take_cell();
-    if (!cell) throw error(errc::memory_full, "adopt: no cell left");
+    if (!cell) raise(error(errc::memory_full, "adopt: no cell left"));
     using record = detail::adopted<T, Deleter>;
     struct guard {
         detail::cell* c;
@@ -75,7 +75,7 @@ handle<T> batch_scope::adopt(T* p, Deleter deleter) {
 inline void batch_scope::require_this_thread(char const* call) const {
     auto* const guard = batch()->guard.load(std::memory_order_relaxed);
     if (guard && guard != &detail::this_thread)
-        throw error(errc::wrong_thread, call + (" of batch " + detail::label_of(*batch_)));
+        raise(error(errc::wrong_thread, call + (" of batch " + detail::label_of(*batch_))));
 }
 
 inline batch_report batch_scope::end() {
@@ -94,14 +94,14 @@ inline batch_report batch_scope::discard() {
 inline detail::lane* batch_scope::enter_as(bool exclusive) const {
     detail::look_at_the_clock(*batch(), id_);
     if (!detail::hold(*batch(), id_))
-        throw error(detail::over_because(batch_, id_), "enter batch " + detail::label_of(id_));
+        raise(error(detail::over_because(batch_, id_), "enter batch " + detail::label_of(id_)));
     return detail::enter_held(*batch_, exclusive);
 }
 
 inline batch_id batch_scope::detach() {
     require_this_thread("detach");
     if (batch_->state.load(std::memory_order_relaxed) & (detail::batch_flags::ended | detail::batch_flags::done))
-        throw error(errc::batch_ended, "detach batch " + detail::label_of(id_));
+        raise(error(errc::batch_ended, "detach batch " + detail::label_of(id_)));
     detail::detach_guard(*batch_);
     batch_ = &detail::lapsed();
     return {id_};

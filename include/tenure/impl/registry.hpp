@@ -41,12 +41,14 @@ inline registry::~registry() {
 }
 
 inline void registry::tell_leaks() const noexcept {
-    if (options_.on_leak) try {
-            std::string const report = leak_report();
-            if (!report.empty()) options_.on_leak(report);
-        } catch (std::bad_alloc const&) {
-            std::fputs("tenure: no memory left to tell which batches nobody ended\n", stderr);
-        }
+    if (!options_.on_leak) return;
+    auto const tell = [&] {
+        std::string const report = leak_report();
+        if (!report.empty()) options_.on_leak(report);
+    };
+    detail::run_or<std::bad_alloc>(tell, [](auto const&) {
+        std::fputs("tenure: no memory left to tell which batches nobody ended\n", stderr);
+    });
 }
 
 inline registry& registry::global() {
@@ -76,7 +78,7 @@ TENURE_COLD inline registry& registry::open_global() {
 
 inline detail::found registry::find(batch_id id, char const* call) const {
     detail::found const f = detail::find_batch(*core_, id.value);
-    if (!f.known) throw error(errc::no_such_batch, call + detail::label_of(id.value));
+    if (!f.known) raise(error(errc::no_such_batch, call + detail::label_of(id.value)));
     return f;
 }
 
@@ -87,10 +89,10 @@ inline batch_id registry::new_batch(batch_options const& options, batch_id paren
                      "open a batch below " + detail::label_of(parent.value));
     };
     detail::batch_record* const up = find(parent, "open a batch below ").record;
-    if (!up) throw over(up);
+    if (!up) raise(over(up));
     detail::look_at_the_clock(*up, parent.value);
     detail::kept_open const held(*up, parent.value);
-    if (!held) throw over(up);
+    if (!held) raise(over(up));
     return {detail::open_batch(*core_, up, &options, false, where).id};
 }
 
@@ -104,7 +106,7 @@ inline batch_id registry::set_current_batch(batch_id id) {
     detail::batch_record* b        = detail::find_anywhere(id.value);
     if (!b) {
         find(id, "make current: batch ");
-        throw error(detail::over_because(b, id.value), "make current: batch " + detail::label_of(id.value));
+        raise(error(detail::over_because(b, id.value), "make current: batch " + detail::label_of(id.value)));
     }
     detail::lane* to      = nullptr;
     bool          visited = false;
@@ -112,11 +114,11 @@ inline batch_id registry::set_current_batch(batch_id id) {
         if (detail::this_thread.ending) to = &global().root_lane();  // else null stands for it
     } else if (b->guard.load(std::memory_order_acquire) == &detail::this_thread) {
         if (b->closed() && !b->in_chain.load(std::memory_order_relaxed))
-            throw error(b->why_closed(), "make current: batch " + detail::label_of(id.value));
+            raise(error(b->why_closed(), "make current: batch " + detail::label_of(id.value)));
         to = &b->primary;
     } else {
         if (!detail::hold_or_root(*b, id.value))
-            throw error(detail::over_because(b, id.value), "make current: batch " + detail::label_of(id.value));
+            raise(error(detail::over_because(b, id.value), "make current: batch " + detail::label_of(id.value)));
         to                                = detail::enter_held(*b);
         visited                           = true;
         detail::this_thread.leave_visited = &detail::leave_visited;
@@ -152,9 +154,9 @@ inline batch_report registry::end_with_report(batch_id id) {
 
 inline detail::found registry::find_to_end(batch_id id, char const* call) const {
     detail::found const f = find(id, call);
-    if (f.record == core_->root) throw error(errc::not_owner, "end the root: it ends with its registry");
+    if (f.record == core_->root) raise(error(errc::not_owner, "end the root: it ends with its registry"));
     if (f.record && detail::is_common(*f.record))
-        throw error(errc::not_owner, "end what several batches share: it ends with the last of them");
+        raise(error(errc::not_owner, "end what several batches share: it ends with the last of them"));
     return f;
 }
 
@@ -164,23 +166,23 @@ inline void registry::page_out(batch_id id) {
     std::error_code const why   = !b                    ? make_error_code(errc::batch_ended)
                                   : detail::is_root(*b) ? make_error_code(errc::not_pageable)
                                                         : detail::page_out_batch(*b, id.value, true);
-    if (why) throw error(why, "page out batch " + label + " to " + core_->pages.options.directory);
+    if (why) raise(error(why, "page out batch " + label + " to " + core_->pages.options.directory));
 }
 
 inline void registry::page_in(batch_id id) {
     auto* const b = find(id, "page in batch ").record;
     if (!b || !detail::hold_or_root(*b, id.value, detail::unless_over))
-        throw error(errc::batch_ended, "page in batch " + detail::label_of(id.value));
+        raise(error(errc::batch_ended, "page in batch " + detail::label_of(id.value)));
     bool const all = detail::is_root(*b) || detail::page_in_batch(*b);
     if (!detail::is_root(*b)) detail::let_go_in_place(b);
     if (!all)
-        throw error(std::make_error_code(std::errc::io_error),
-                    "page in batch " + detail::label_of(id.value) + " from " + core_->pages.options.directory);
+        raise(error(std::make_error_code(std::errc::io_error),
+                    "page in batch " + detail::label_of(id.value) + " from " + core_->pages.options.directory));
 }
 
 inline detail::batch_record& registry::live(batch_id id, char const* call) const {
     auto* const b = find(id, call).record;
-    if (!b) throw error(errc::batch_ended, call + detail::label_of(id.value));
+    if (!b) raise(error(errc::batch_ended, call + detail::label_of(id.value)));
     return *b;
 }
 
@@ -199,7 +201,7 @@ inline entered registry::enter(batch_id id) {
     if (b) detail::look_at_the_clock(*b, id.value);
     if (b && detail::visit_primary(*b, id.value)) return entered(&b->primary);
     if (!b || !detail::hold_or_root(*b, id.value))
-        throw error(detail::over_because(b, id.value), "enter batch " + detail::label_of(id.value));
+        raise(error(detail::over_because(b, id.value), "enter batch " + detail::label_of(id.value)));
     return entered(detail::enter_held(*b));
 }
 

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tenure/version.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -14,6 +16,7 @@
 #include <boost/endian/arithmetic.hpp>
 
 #include <tenure/error.hpp>
+#include <tenure/result.hpp>
 #include <tenure/store/concept.hpp>
 
 /// What a client and a server of buffers say to each other: docs/protocol.md, in types. All of them are packed,

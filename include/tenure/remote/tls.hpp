@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tenure/version.hpp>
+
 // Opt-in: needs OpenSSL (Debian: libssl-dev) at compile time and to link: OpenSSL::SSL.
 
 #include <array>

@@ -2,12 +2,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tenure/version.hpp>
+
 #include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
-#include <typeinfo>
 #include <utility>
 
 #include <tenure/store/any_store.hpp>
@@ -22,7 +23,7 @@ namespace detail {
 template <class S>
 std::string name_of(S const& s) {
     if constexpr (described<S>) return s.describe();
-    else return type_name(typeid(S));
+    else return type_name(identity_of<S>());
 }
 
 /// The operations of asynchronous and batched stores go past whoever hides the others: so they are not passed on.

@@ -2,12 +2,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tenure/version.hpp>
+
 #include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
-#include <typeinfo>
 #include <utility>
 
 #include <tenure/store/concept.hpp>
@@ -19,8 +20,8 @@ namespace detail {
 
 /// What any_store calls. Null: the store cannot.
 struct store_calls {
-    store_traits          traits;
-    std::type_info const* type;
+    store_traits         traits;
+    type_identity const* type;
     result<block> (*allocate)(void*, std::size_t, std::size_t);
     result<void> (*deallocate)(void*, std::span<block const>) noexcept;
     result<void> (*read)(void*, block, std::size_t, std::span<std::byte>);
@@ -42,7 +43,7 @@ template <class S>
 constexpr store_calls make_store_calls() noexcept {
     store_calls c{};
     c.traits     = S::traits;
-    c.type       = &typeid(S);
+    c.type       = &identity_of<S>();
     c.allocate   = [](void* s, std::size_t n, std::size_t a) { return static_cast<S*>(s)->allocate(n, a); };
     c.deallocate = [](void* s, std::span<block const> many) noexcept {
         return static_cast<S*>(s)->deallocate(many);
@@ -56,7 +57,7 @@ constexpr store_calls make_store_calls() noexcept {
     c.usage    = [](void const* s) noexcept { return static_cast<S const*>(s)->usage(); };
     c.describe = [](void const* s) -> std::string {
         if constexpr (described<S>) return static_cast<S const*>(s)->describe();
-        else return type_name(typeid(S));
+        else return type_name(identity_of<S>());
     };
     if constexpr (S::traits.addressable)
         c.address = [](void* s, block b) { return static_cast<S*>(s)->address(b); };
@@ -165,7 +166,7 @@ public:
     /// The store itself if it is an S, else null.
     template <class S>
     S* get_if() const noexcept {
-        return calls_ && *calls_->type == typeid(S) ? static_cast<S*>(store_.get()) : nullptr;
+        return calls_ && *calls_->type == detail::identity_of<S>() ? static_cast<S*>(store_.get()) : nullptr;
     }
 
     explicit    operator bool() const noexcept { return store_ != nullptr; }

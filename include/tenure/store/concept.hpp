@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tenure/version.hpp>
+
 #include <compare>
 #include <concepts>
 #include <cstddef>
@@ -13,7 +15,7 @@
 #include <system_error>
 #include <type_traits>
 
-#include <tenure/error.hpp>
+#include <tenure/result.hpp>
 
 namespace tenure {
 

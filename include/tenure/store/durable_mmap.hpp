@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tenure/version.hpp>
+
 // Opt-in: mmap_store::open(). Needs LMDB and libxxhash (Debian: liblmdb-dev, libxxhash-dev).
 
 #include <algorithm>
@@ -33,6 +35,7 @@
 #include <tenure/detail/file_window.hpp>
 #include <tenure/detail/fork_list.hpp>
 #include <tenure/error.hpp>
+#include <tenure/result.hpp>
 #include <tenure/store/concept.hpp>
 #include <tenure/store/mmap.hpp>
 
@@ -71,9 +74,9 @@ public:
           index_(space_),
           syncer_(files_, window_, space_, index_),
           bytes_(options.capacity) {
-        if (!mapped_) throw error(detail::io_code(errno), "cannot map " + files_.data_path.string());
+        if (!mapped_) raise(error(detail::io_code(errno), "cannot map " + files_.data_path.string()));
         if (files_.data_bytes > window_.bytes())
-            throw error(errc::memory_full, "no addresses for " + files_.data_path.string());
+            raise(error(errc::memory_full, "no addresses for " + files_.data_path.string()));
         bytes_.found(detail::load_durable(files_, space_, index_, window_.bytes()));
         if (!options.read_only) syncer_.reclaim();  // what somebody left
     }
@@ -179,17 +182,9 @@ public:
 
     /// A name is 1 to 500 bytes, any (else std::errc::filename_too_long, invalid_argument). The block that had it
     /// before ends; a block that is kept again loses its earlier name. On stable storage after sync().
-    result<void> keep(block b, std::string_view name) try {
+    result<void> keep(block b, std::string_view name) {
         if (auto const e = writable()) return e;
-        std::scoped_lock const       guard(index_.mutex);
-        detail::durable_place* const p = index_.find(b);
-        if (!p) return make_error_code(errc::no_such_block);
-        if (name.empty()) return make_error_code(std::errc::invalid_argument);
-        if (name.size() > detail::longest_name) return make_error_code(std::errc::filename_too_long);
-        bytes_.take(index_.give_name(b.id, *p, index_.name_of(name)));
-        return {};
-    } catch (std::bad_alloc const&) {
-        return make_error_code(errc::memory_full);
+        return detail::run_or<std::bad_alloc>([&] { return give_name(b, name); }, memory_is_full);
     }
 
     result<block> find(std::string_view name) {
@@ -267,14 +262,27 @@ private:
         return options_.read_only ? make_error_code(errc::read_only) : std::error_code();
     }
 
-    template <class Pick>
-    result<void> commit(Pick pick) try {
-        std::scoped_lock const one(sync_mutex_);
-        if (auto const e = syncer_.commit(pick)) return e;
-        syncer_.reclaim();
+    static result<void> memory_is_full(std::bad_alloc const&) { return make_error_code(errc::memory_full); }
+
+    result<void> give_name(block b, std::string_view name) {
+        std::scoped_lock const       guard(index_.mutex);
+        detail::durable_place* const p = index_.find(b);
+        if (!p) return make_error_code(errc::no_such_block);
+        if (name.empty()) return make_error_code(std::errc::invalid_argument);
+        if (name.size() > detail::longest_name) return make_error_code(std::errc::filename_too_long);
+        bytes_.take(index_.give_name(b.id, *p, index_.name_of(name)));
         return {};
-    } catch (std::bad_alloc const&) {
-        return make_error_code(errc::memory_full);
+    }
+
+    template <class Pick>
+    result<void> commit(Pick pick) {
+        auto const run = [&]() -> result<void> {
+            std::scoped_lock const one(sync_mutex_);
+            if (auto const e = syncer_.commit(pick)) return e;
+            syncer_.reclaim();
+            return {};
+        };
+        return detail::run_or<std::bad_alloc>(run, memory_is_full);
     }
 
     /// Gives back what is not kept, now that nobody points there.

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tenure/version.hpp>
+
 #include <array>
 #include <atomic>
 #include <bit>
@@ -16,6 +18,7 @@
 #include <tenure/detail/block_table.hpp>
 #include <tenure/detail/span_heap.hpp>
 #include <tenure/error.hpp>
+#include <tenure/result.hpp>
 #include <tenure/store/concept.hpp>
 
 namespace tenure {

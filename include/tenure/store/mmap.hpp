@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tenure/version.hpp>
+
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -24,6 +26,7 @@
 #include <tenure/detail/poison.hpp>
 #include <tenure/detail/scratch_file.hpp>
 #include <tenure/error.hpp>
+#include <tenure/result.hpp>
 #include <tenure/store/concept.hpp>
 
 namespace tenure {
@@ -74,7 +77,8 @@ public:
           space_(fd_.get(), {.end = window_.bytes(), .keep_warm = options.keep_warm}),
           slots_(space_, window_),
           bytes_(options.capacity) {
-        if (!mapped_) throw error(detail::io_code(errno), "no mapping of a scratch file in " + directory_.string());
+        if (!mapped_)
+            raise(error(detail::io_code(errno), "no mapping of a scratch file in " + directory_.string()));
     }
 
     ~mmap_store() {

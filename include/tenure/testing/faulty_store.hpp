@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tenure/version.hpp>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -16,7 +18,6 @@
 #include <string_view>
 #include <system_error>
 #include <thread>
-#include <typeinfo>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -80,7 +81,7 @@ public:
 
     /// Counts from now on. Throws std::invalid_argument: `nth` or `times` is 0.
     void inject(fault f) {
-        if (f.nth == 0 || f.times == 0) throw std::invalid_argument("tenure::fault: nth and times count from 1");
+        if (f.nth == 0 || f.times == 0) raise(std::invalid_argument("tenure::fault: nth and times count from 1"));
         std::scoped_lock const guard(lock_);
         pending_.push_back(f);
     }
@@ -128,7 +129,7 @@ public:
 
     std::string describe() const {
         if constexpr (described<Upstream>) return "faulty " + std::string(upstream_->describe());
-        else return "faulty " + detail::type_name(typeid(Upstream));
+        else return "faulty " + detail::type_name(detail::identity_of<Upstream>());
     }
 
     result<std::byte*> address(block b)

@@ -69,11 +69,11 @@ inline cuda_driver load_cuda(std::string const& path) {
     d.library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!d.library) {
         char const* const why = ::dlerror();
-        throw error(errc::device_unavailable, std::string("CUDA: ") + (why ? why : path.c_str()));
+        raise(error(errc::device_unavailable, std::string("CUDA: ") + (why ? why : path.c_str())));
     }
     auto const find = [&]<class F>(F*& f, char const* name) {
         f = reinterpret_cast<F*>(::dlsym(d.library, name));
-        if (!f) throw error(errc::device_unavailable, "CUDA: " + path + " has no " + name + "; it is too old");
+        if (!f) raise(error(errc::device_unavailable, "CUDA: " + path + " has no " + name + "; it is too old"));
     };
 #define TENURE_FIND(name) find(d.name, #name)
     TENURE_FIND(cuGetErrorName);

@@ -8,6 +8,7 @@
 #include <tenure/detail/config.hpp>
 #include <tenure/device/cuda/driver.hpp>
 #include <tenure/error.hpp>
+#include <tenure/result.hpp>
 
 namespace tenure {
 
@@ -90,7 +91,7 @@ inline result<void> cuda_result(int code) noexcept {
 
 inline void must_cuda(int code, std::string const& context) {
     if (code == cuda_success) return;
-    throw error(cuda_code(code), "CUDA: " + context + ": " + cuda_category().message(code));
+    raise(error(cuda_code(code), "CUDA: " + context + ": " + cuda_category().message(code)));
 }
 
 }  // namespace detail

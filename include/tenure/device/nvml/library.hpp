@@ -39,23 +39,24 @@ class nvml_library {
 public:
     /// Throws device_unavailable, and says why.
     explicit nvml_library(std::string const& path) : loaded_(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-        if (!loaded_) throw error(errc::device_unavailable, "NVML: " + last_error());
-        try {
-            require(path, "nvmlInit_v2", call.init);
-            require(path, "nvmlShutdown", call.shutdown);
-            require(path, "nvmlDeviceGetCount_v2", call.count);
-            require(path, "nvmlDeviceGetHandleByIndex_v2", call.handle);
-            require(path, "nvmlDeviceGetMemoryInfo", call.memory_info);
-            for (char const* name :
-                 {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2",
-                  "nvmlDeviceGetComputeRunningProcesses"})
-                if (!call.processes) find(name, call.processes);
-            if (int const why = call.init())
-                throw error(errc::device_unavailable, path + ": nvmlInit_v2: " + nvml_category().message(why));
-        } catch (...) {
-            ::dlclose(loaded_);
-            throw;
-        }
+        if (!loaded_) raise(error(errc::device_unavailable, "NVML: " + last_error()));
+        struct guard {
+            void* loaded;
+            ~guard() {
+                if (loaded) ::dlclose(loaded);
+            }
+        } failed{loaded_};
+        require(path, "nvmlInit_v2", call.init);
+        require(path, "nvmlShutdown", call.shutdown);
+        require(path, "nvmlDeviceGetCount_v2", call.count);
+        require(path, "nvmlDeviceGetHandleByIndex_v2", call.handle);
+        require(path, "nvmlDeviceGetMemoryInfo", call.memory_info);
+        for (char const* name : {"nvmlDeviceGetComputeRunningProcesses_v3",
+                                 "nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses"})
+            if (!call.processes) find(name, call.processes);
+        if (int const why = call.init())
+            raise(error(errc::device_unavailable, path + ": nvmlInit_v2: " + nvml_category().message(why)));
+        failed.loaded = nullptr;
     }
     ~nvml_library() {
         call.shutdown();
@@ -74,7 +75,7 @@ private:
     template <class F>
     void require(std::string const& path, char const* name, F& f) {
         find(name, f);
-        if (!f) throw error(errc::device_unavailable, path + " is no NVML library of ours: it has no " + name);
+        if (!f) raise(error(errc::device_unavailable, path + " is no NVML library of ours: it has no " + name));
     }
     static std::string last_error() {
         char const* const why = ::dlerror();  // NOLINT(concurrency-mt-unsafe): of this thread, in glibc

@@ -12,6 +12,7 @@
 
 #include <tenure/detail/config.hpp>
 #include <tenure/error.hpp>
+#include <tenure/result.hpp>
 
 namespace tenure {
 

@@ -9,6 +9,7 @@
 
 #include <tenure/device/opencl/error.hpp>
 #include <tenure/error.hpp>
+#include <tenure/result.hpp>
 
 namespace tenure::detail {
 
@@ -28,7 +29,7 @@ using opencl_queue =
 using opencl_event = std::unique_ptr<std::remove_pointer_t<cl_event>, opencl_release<&::clReleaseEvent>>;
 
 inline void must_opencl(cl_int code, char const* call) {
-    if (code != CL_SUCCESS) throw error(opencl_code(code), call + (": " + opencl_category().message(code)));
+    if (code != CL_SUCCESS) raise(error(opencl_code(code), call + (": " + opencl_category().message(code))));
 }
 
 /// Throws device_unavailable, with the count of what there is.
@@ -36,10 +37,10 @@ inline cl_device_id find_opencl_device(unsigned platform, unsigned device) {
     cl_uint      n     = 0;
     cl_int const found = ::clGetPlatformIDs(0, nullptr, &n);
     if (found != CL_SUCCESS || n == 0)
-        throw error(errc::device_unavailable, "OpenCL: no platform is installed (in /etc/OpenCL/vendors)");
+        raise(error(errc::device_unavailable, "OpenCL: no platform is installed (in /etc/OpenCL/vendors)"));
     if (platform >= n)
-        throw error(errc::device_unavailable,
-                    "OpenCL: no platform " + std::to_string(platform) + " of " + std::to_string(n));
+        raise(error(errc::device_unavailable,
+                    "OpenCL: no platform " + std::to_string(platform) + " of " + std::to_string(n)));
     std::vector<cl_platform_id> platforms(n);
     must_opencl(::clGetPlatformIDs(n, platforms.data(), nullptr), "clGetPlatformIDs");
 
@@ -47,8 +48,8 @@ inline cl_device_id find_opencl_device(unsigned platform, unsigned device) {
     if (counted == CL_DEVICE_NOT_FOUND) n = 0;
     else must_opencl(counted, "clGetDeviceIDs");
     if (device >= n)
-        throw error(errc::device_unavailable, "OpenCL: no device " + std::to_string(device) + " of " +
-                                                  std::to_string(n) + " on platform " + std::to_string(platform));
+        raise(error(errc::device_unavailable, "OpenCL: no device " + std::to_string(device) + " of " +
+                                                  std::to_string(n) + " on platform " + std::to_string(platform)));
     std::vector<cl_device_id> devices(n);
     must_opencl(::clGetDeviceIDs(platforms[platform], CL_DEVICE_TYPE_ALL, n, devices.data(), nullptr),
                 "clGetDeviceIDs");

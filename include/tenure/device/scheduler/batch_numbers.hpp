@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include <tenure/detail/config.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 
@@ -22,13 +23,12 @@ public:
     std::optional<std::uint64_t> open(std::uint64_t batch) noexcept {
         if (batch == 0) return batch;
         std::scoped_lock const guard(mutex_);
-        try {
+        auto const             number = [&]() -> std::optional<std::uint64_t> {
             auto const [at, fresh] = upstream_.try_emplace(batch, 0);
             if (fresh) at->second = first | ++last;
             return at->second;
-        } catch (std::bad_alloc const&) {
-            return std::nullopt;
-        }
+        };
+        return run_or<std::bad_alloc>(number, [](auto const&) { return std::nullopt; });
     }
 
     /// nullopt: it was never opened, or closed since.

@@ -59,7 +59,7 @@ public:
     /// if the scheduler picks a device that has no store here, std::bad_alloc, and what the scheduler throws.
     any_store place(job_request r) {
         attempt const a = try_once(r);
-        if (a.why) throw error(a.why, explain(r, a));
+        if (a.why) raise(error(a.why, explain(r, a)));
         return a.where;
     }
 

@@ -2,16 +2,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
-
-#include <boost/accumulators/accumulators.hpp>
-#include <boost/accumulators/statistics/count.hpp>
-#include <boost/accumulators/statistics/max.hpp>
-#include <boost/accumulators/statistics/mean.hpp>
-#include <boost/accumulators/statistics/stats.hpp>
-#include <boost/accumulators/statistics/variance.hpp>
 
 namespace tenure {
 
@@ -36,32 +30,37 @@ namespace detail {
 /// that job used, by either rule.
 class need_estimate {
 public:
-    void observe(std::size_t bytes) { seen_(static_cast<double>(bytes)); }
+    void observe(std::size_t bytes) noexcept {
+        auto const   x    = static_cast<double>(bytes);
+        double const away = x - mean_;
+        mean_ += away / static_cast<double>(++count_);
+        squares_ += away * (x - mean_);
+        most_ = std::max(most_, x);
+    }
 
-    std::size_t count() const { return boost::accumulators::count(seen_); }
+    std::size_t count() const noexcept { return count_; }
 
     std::size_t bytes(std::size_t declared, estimate_options const& o) const {
         auto const n = static_cast<double>(count());
         if (n == 0) return declared ? declared : o.unknown;
-        double const learned = o.by == estimate_options::rule::maximum
-                                   ? boost::accumulators::max(seen_)
-                                   : boost::accumulators::mean(seen_) + o.deviations * deviation();
+        double const learned = o.by == estimate_options::rule::maximum ? most_ : mean_ + o.deviations * deviation();
         return whole(declared ? (static_cast<double>(declared) + n * learned) / (n + 1) : learned);
     }
 
 private:
-    /// Of those seen, not of all that may come. Rounding makes it less than zero where all are equal.
-    double deviation() const { return std::sqrt(std::fmax(boost::accumulators::variance(seen_), 0)); }
+    /// Of those seen, not of all that may come.
+    double deviation() const noexcept { return std::sqrt(squares_ / static_cast<double>(count_)); }
 
     static std::size_t whole(double bytes) noexcept {
         constexpr auto most = std::numeric_limits<std::size_t>::max();
         return bytes >= static_cast<double>(most) ? most : static_cast<std::size_t>(std::ceil(bytes));
     }
 
-    boost::accumulators::accumulator_set<
-        double, boost::accumulators::stats<boost::accumulators::tag::count, boost::accumulators::tag::mean,
-                                           boost::accumulators::tag::variance, boost::accumulators::tag::max>>
-        seen_;
+    // Welford's recurrence (1962): no sum of squares that cancels.
+    std::size_t count_   = 0;
+    double      mean_    = 0;
+    double      squares_ = 0;  ///< of the distances from the mean, summed
+    double      most_    = 0;
 };
 
 }  // namespace detail

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include <tenure/device/scheduler/concept.hpp>
-#include <tenure/error.hpp>
+#include <tenure/result.hpp>
 #include <tenure/store/any_store.hpp>
 
 namespace tenure {

@@ -9,6 +9,7 @@
 
 #include <tenure/error.hpp>
 #include <tenure/remote/protocol.hpp>
+#include <tenure/result.hpp>
 
 namespace tenure::detail {
 

@@ -20,6 +20,7 @@
 #include <tenure/remote/server/held_block.hpp>
 #include <tenure/remote/server/tenant.hpp>
 #include <tenure/remote/trust.hpp>
+#include <tenure/result.hpp>
 
 namespace tenure::detail {
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include <tenure/remote/server/resources.hpp>
+#include <tenure/result.hpp>
 
 namespace tenure::detail {
 
