@@ -55,7 +55,15 @@ foreach(header IN LISTS headers)
     string(APPEND forwards "#include <${header}>\n")
     string(PREPEND backwards "#include <${header}>\n")
 endforeach()
-file(CONFIGURE OUTPUT ${dir}/forwards.cpp CONTENT "${forwards}")
+
+# Where every header is in, each type that fwd.hpp names has a size.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${root}/tenure/fwd.hpp)
+file(READ ${root}/tenure/fwd.hpp names)
+string(REGEX REPLACE "template <class T>\nclass ([a-z_]+)" "class \\1<int>" names "${names}")
+string(REGEX MATCHALL "\n(class|struct) [a-z_<>]+" names "${names}")
+string(REGEX REPLACE ";?\n(class|struct) ([^;]+)" "static_assert(sizeof(tenure::\\2) != 0);\n" sizes "${names}")
+
+file(CONFIGURE OUTPUT ${dir}/forwards.cpp CONTENT "${forwards}\n${sizes}")
 file(CONFIGURE OUTPUT ${dir}/backwards.cpp CONTENT "${backwards}\nint main() {}\n")
 
 add_executable(headers ${units_from_nothing} ${dir}/forwards.cpp ${dir}/backwards.cpp)

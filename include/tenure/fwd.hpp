@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+// The names that occur in signatures, for headers that say no more of them. Costs a compiler nothing. Left out are
+// templates over a store or a device: their concepts would have to be known.
+
+#include <cstdint>
+
+namespace tenure {
+
+enum class errc;
+class error;
+
+struct batch_id;
+enum class batch_status : std::uint8_t;
+enum class cleanup : std::uint8_t;
+enum class reclamation : std::uint8_t;
+enum class on_exception : std::uint8_t;
+enum class residency : std::uint8_t;
+struct batch_usage;
+struct batch_limits;
+struct batch_options;
+struct batch_report;
+
+template <class T>
+class handle;
+template <class T>
+class buffer;
+template <class T>
+class frozen_buffer;
+template <class T>
+class pinned;
+
+class batch_scope;
+class batch_owner;
+class below;
+class lane;
+class entered;
+
+class registry;
+struct registry_options;
+struct memory_limits;
+struct eviction_candidate;
+enum class paged_access : std::uint8_t;
+
+struct snapshot;
+struct registry_usage;
+struct batch_info;
+struct store_info;
+class restored_buffers;
+
+struct block;
+struct store_traits;
+struct store_usage;
+class any_store;
+class heap_store;
+struct heap_options;
+class mmap_store;
+struct mmap_options;
+class durable_mmap_store;
+struct durable_options;
+struct store_limits;
+struct tiered_options;
+
+class host_device;
+class opencl_device;
+struct opencl_options;
+class cuda_device;
+struct cuda_options;
+struct device_store_options;
+
+class remote_store;
+struct client_options;
+class buffer_server;
+struct server_options;
+struct endpoint;
+
+class supervisor;
+
+}  // namespace tenure
