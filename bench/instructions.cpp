@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: BSL-1.0
 
 // Instructions, which no neighbour on the machine can disturb: bench/run runs this under callgrind. Each operation
-// is dumped under its name and the number of times it was done. What tenure tells valgrind about its memory is no part
-// of a normal run, so it is not told here.
+// is dumped under its name and the number of times it was done. What tenure tells valgrind about its memory is no
+// part of a normal run, so it is not told here.
 
 #include <memory_resource>
 #include <string>

@@ -129,10 +129,10 @@ private:
     /// All zeros until it is first used.
     struct place {
         zeroed_atomic<std::uint64_t> id;  ///< while the block lives, else 0
-        T                          value;
-        std::uint32_t              uses;
-        std::uint32_t              index;
-        place*                     next_free;
+        T                            value;
+        std::uint32_t                uses;
+        std::uint32_t                index;
+        place*                       next_free;
     };
     static_assert(std::is_trivially_copyable_v<T>);
 

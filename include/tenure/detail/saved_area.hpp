@@ -90,7 +90,7 @@ inline std::size_t pages_at_a_time() noexcept {
 /// A stretch of one batch's memory at one checkpoint.
 struct saved_area {
     std::uintptr_t                begin, end;  ///< what is restored: at multiples of 8
-    zeroed_atomic<page_state>*      pages;       ///< null: all of it was copied at once
+    zeroed_atomic<page_state>*    pages;       ///< null: all of it was copied at once
     std::byte*                    copy;        ///< as long as the pages
     std::unique_ptr<granule_mask> mask;        ///< of a unit that others own parts of
     std::size_t                   cuts = 0;
