@@ -5,6 +5,8 @@
 // The names that occur in signatures, for headers that say no more of them. Costs a compiler nothing. Left out are
 // templates over a store or a device: their concepts would have to be known.
 
+#include <tenure/version.hpp>
+
 #include <cstdint>
 
 namespace tenure {
