@@ -63,7 +63,7 @@ void vector_to_a_thread(benchmark::State& state) {
     ends(
         state, [] { return std::vector<std::string>(count, std::string{text}); },
         [&](auto& strings) {
-            other = std::thread([doomed = std::move(strings)]() mutable { std::exchange(doomed, {}); });
+            other = std::thread([ends_along = std::move(strings)]() mutable { std::exchange(ends_along, {}); });
         },
         [&] { other.join(); });
 }

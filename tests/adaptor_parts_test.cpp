@@ -14,10 +14,10 @@
 
 #include <doctest/doctest.h>
 
-#include <tenure/detail/gather_space.hpp>
-#include <tenure/detail/hash_index.hpp>
-#include <tenure/detail/use_order.hpp>
+#include <tenure/detail/base/hash_index.hpp>
+#include <tenure/detail/blocks/gather_space.hpp>
 #include <tenure/store/adaptor.hpp>
+#include <tenure/store/tiered/use_order.hpp>
 
 #include "random/dice.hpp"
 #include "stores/plain_store.hpp"

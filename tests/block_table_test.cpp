@@ -15,7 +15,7 @@
 
 #include <doctest/doctest.h>
 
-#include <tenure/detail/block_table.hpp>
+#include <tenure/detail/blocks/block_table.hpp>
 
 namespace {
 

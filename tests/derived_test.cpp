@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The tenure authors
 // SPDX-License-Identifier: BSL-1.0
 
-// Buffers that lose their bytes and get them back: by being written anew, or by the recipe they were made with.
+// Buffers that lose their bytes and get them back: by being written anew, or by the derivation they were made with.
 
 #include <algorithm>
 #include <array>
@@ -80,8 +80,8 @@ buffer<int> make_filled(batch_scope& in, std::size_t n, any_store const& store, 
     return b;
 }
 
-/// Its recipe: who waits for a run of it can be seen nowhere else.
-tenure::detail::recipe_hold how_made(buffer<int> const& b) {
+/// Its derivation: who waits for a run of it can be seen nowhere else.
+tenure::detail::derivation_hold how_made(buffer<int> const& b) {
     auto const raw = tenure::detail::handle_access::raw(b);
     return tenure::detail::look_at(static_cast<tenure::detail::buffer_record const*>(raw.pointer)->from->registry,
                                    raw)
@@ -281,7 +281,7 @@ TEST_SUITE("a derived buffer") {
             CHECK(store->usage().bytes == 40);
             CHECK(stores_error(r, store) == "");
         }
-        CHECK(b.usage().objects == 1);  // x is shared with the recipe
+        CHECK(b.usage().objects == 1);  // x is shared with the derivation
         CHECK(shared() == 1);
         b.end();
         CHECK(shared() == 0);
@@ -475,7 +475,7 @@ TEST_SUITE("a derived buffer") {
         CHECK(contents(d) == std::vector{7, 7});
     }
 
-    TEST_CASE_FIXTURE(lab, "a recipe may make what it likes, and end with its buffer") {
+    TEST_CASE_FIXTURE(lab, "a derivation may make what it likes, and end with its buffer") {
         auto const  state = std::make_shared<int>(3);
         batch_scope b(r);
         auto const  d = make_derived<int>(1, [state](std::span<int> out) {
@@ -553,7 +553,7 @@ TEST_SUITE("a derived buffer") {
         CHECK(here(a) == 0);
     }
 
-    TEST_CASE_FIXTURE(lab, "whose recipe or store fails is as it was, and the next access tries again") {
+    TEST_CASE_FIXTURE(lab, "whose derivation or store fails is as it was, and the next access tries again") {
         auto const  from = make_far("from"), to = make_far("to");
         batch_scope b{r, {.limits = {.hard = 1000}}};
         auto const  x     = make_filled(b, 10, from);
@@ -663,10 +663,10 @@ TEST_SUITE("threads at one derived buffer") {
                 }
                 out[0] = 3;
             });
-            // Who else has it: the recipe, and who runs it.
+            // Who else has it: the derivation, and who runs it.
             auto const made_by = how_made(d);
             others_wait        = [&] {
-                std::scoped_lock const guard(tenure::detail::running_recipes.mutex);
+                std::scoped_lock const guard(tenure::detail::running_derivations.mutex);
                 return made_by->running.use_count() == 2 + (n - 1);
             };
             // Nobody's is the last to go: ThreadSanitizer does not see how an exception counts who has it.
@@ -717,7 +717,7 @@ TEST_SUITE("threads at one derived buffer") {
 }
 
 TEST_SUITE("random") {
-    TEST_CASE("graphs of recipes: what is read is always what plain functions give") {
+    TEST_CASE("graphs of derivations: what is read is always what plain functions give") {
         std::uint64_t const seed  = from_environment("TENURE_SEED", 1);
         std::size_t const   steps = from_environment("TENURE_STEPS", 1'000 / fewer);
         struct node {

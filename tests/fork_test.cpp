@@ -552,7 +552,7 @@ TEST_SUITE("a child of a process with threads" * doctest::skip(TENURE_TSAN != 0)
         CHECK(ended == 1);
     }
 
-    TEST_CASE("runs a recipe anew that another thread was at, and is not run twice where it forks itself") {
+    TEST_CASE("runs a derivation anew that another thread was at, and is not run twice where it forks itself") {
         registry          r;
         batch_scope       b{r};
         std::atomic<bool> reached{false}, go{false};

@@ -833,7 +833,7 @@ TEST_SUITE("a guard on the wrong thread") {
     TEST_CASE_FIXTURE(accounting, "destroyed there: its objects go, and the snapshot says so") {
         journal    log;
         registry   r;
-        auto       b = std::make_unique<batch_scope>(r, tenure::batch_options{.name = "wandered"});
+        auto       b = std::make_unique<batch_scope>(r, tenure::batch_options{.name = "closed_elsewhere"});
         auto const h = b->make<traced>(log, 1);
         b->make<int>(2);
         std::thread([&] { b.reset(); }).join();
@@ -850,7 +850,7 @@ TEST_SUITE("a guard on the wrong thread") {
     TEST_CASE_FIXTURE(accounting, "destroyed there: the thread that opened it goes on in what was current before") {
         journal     log;
         batch_scope outer{{.name = "outer"}};
-        auto        wanders = std::make_unique<batch_scope>(tenure::batch_options{.name = "wandered"});
+        auto        wanders = std::make_unique<batch_scope>(tenure::batch_options{.name = "closed_elsewhere"});
         wanders->make<traced>(log, 1);
         std::thread([&] { wanders.reset(); }).join();
         CHECK(log.ended == std::vector{1});
@@ -872,7 +872,7 @@ TEST_SUITE("a guard on the wrong thread") {
     TEST_CASE_FIXTURE(accounting, "destroyed there, with children open where it was opened") {
         journal log;
         {
-            auto        wanders = std::make_unique<batch_scope>(tenure::batch_options{.name = "wandered"});
+            auto        wanders = std::make_unique<batch_scope>(tenure::batch_options{.name = "closed_elsewhere"});
             auto const  h       = wanders->make<traced>(log, 1);
             batch_scope child{{.name = "child"}};
             child.make<traced>(log, 2);

@@ -17,7 +17,7 @@
 
 #include <doctest/doctest.h>
 
-#include <tenure/detail/config.hpp>
+#include <tenure/detail/base/config.hpp>
 #include <tenure/tenure.hpp>
 
 #include "random/operations.hpp"

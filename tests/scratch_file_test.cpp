@@ -17,7 +17,7 @@
 
 #include <doctest/doctest.h>
 
-#include <tenure/detail/scratch_file.hpp>
+#include <tenure/detail/space/scratch_file.hpp>
 
 #include "temporary.hpp"
 #include "throws.hpp"

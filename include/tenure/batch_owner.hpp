@@ -12,8 +12,8 @@
 
 #include <tenure/batch.hpp>
 #include <tenure/batch_scope.hpp>
-#include <tenure/detail/reporting.hpp>
-#include <tenure/detail/visiting.hpp>
+#include <tenure/detail/life/reporting.hpp>
+#include <tenure/detail/life/visiting.hpp>
 #include <tenure/error.hpp>
 #include <tenure/registry.hpp>
 
@@ -76,13 +76,13 @@ public:
     }
     std::stop_token stop_token() const {
         auto* const b = detail::find_anywhere(id_.value);
-        return detail::stop_token_of(b ? *b : detail::lapsed(), id_.value);
+        return detail::stop_token_of(b ? *b : detail::over_record_of(), id_.value);
     }
 
     /// `done` where there is none.
     batch_status status() const noexcept {
         auto* const b = detail::find_anywhere(id_.value);
-        return detail::status_of(b ? *b : detail::lapsed(), id_.value);
+        return detail::status_of(b ? *b : detail::over_record_of(), id_.value);
     }
 
     /// As batch_scope::enter: the batch is current on this thread while the guard lives, which must not be across
@@ -112,7 +112,7 @@ public:
         auto& b = held("keep from batch ");
         struct guard {
             detail::batch_record& b;
-            ~guard() { detail::let_go(&b); }
+            ~guard() { detail::release_hold(&b); }
         } const undo{b};
         if (auto const why = detail::keep_from(b, detail::handle_access::raw(h)))
             detail::throw_failure(why, "keep from batch ");

@@ -19,9 +19,9 @@
 
 #include <tenure/batch.hpp>
 #include <tenure/buffer.hpp>
-#include <tenure/detail/calls.hpp>
-#include <tenure/detail/objects.hpp>
-#include <tenure/detail/pinning.hpp>
+#include <tenure/detail/life/calls.hpp>
+#include <tenure/detail/objects/make_object.hpp>
+#include <tenure/detail/uses/pinning.hpp>
 #include <tenure/handle.hpp>
 #include <tenure/lane.hpp>
 #include <tenure/reach.hpp>
@@ -100,7 +100,7 @@ public:
     batch_scope& operator=(batch_scope const&)            = delete;
 
     ~batch_scope() {
-        if (!detail::is_lapsed(batch_)) detail::close_guard(*batch_, id_);
+        if (!detail::is_over_record(batch_)) detail::close_guard(*batch_, id_);
     }
 
     /// Makes a T, or with make<T[]>(n) n value-initialised elements, at an address that never changes. What T's
@@ -339,8 +339,9 @@ private:
         });
     }
 
-    detail::batch_record* batch_ = nullptr;  ///< once detached, one that is lapsed(): all calls say batch_ended
-    std::uint64_t         id_    = 0;
+    detail::batch_record* batch_ =
+        nullptr;  ///< once detached, one that is over_record_of(): all calls say batch_ended
+    std::uint64_t id_ = 0;
 };
 
 }  // namespace tenure

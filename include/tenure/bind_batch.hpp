@@ -13,7 +13,7 @@
 
 #include <tenure/batch.hpp>
 #include <tenure/batch_scope.hpp>
-#include <tenure/detail/visiting.hpp>
+#include <tenure/detail/life/visiting.hpp>
 #include <tenure/error.hpp>
 #include <tenure/registry.hpp>
 
@@ -27,17 +27,17 @@ concept runs_functions =
     requires(E& e, void (*f)()) { e.execute(f); } || requires(std::remove_const_t<E>& e) { e.get_executor(); };
 
 /// Batches below what is over are refused like others below what has ended; for that it is in a registry.
-inline void place_lapsed() {
-    if (lapsed().registry.load(std::memory_order_acquire)) return;
+inline void place_over_records() {
+    if (over_record_of().registry.load(std::memory_order_acquire)) return;
     batch_record const* const root = find_anywhere(registry::global().root().value);
     for (errc const why : {errc::expired, errc::cancelled, errc::batch_ended})  // the last is looked at above
-        lapsed(why).registry.store(root->registry, std::memory_order_release);
+        over_record_of(why).registry.store(root->registry, std::memory_order_release);
 }
 
 /// Throws no_such_batch.
 inline std::uint64_t bindable(batch_id id) {
     if (!is_known(id.value)) raise(error(errc::no_such_batch, "bind #" + std::to_string(id.value)));
-    place_lapsed();
+    place_over_records();
     return id.value;
 }
 
@@ -83,7 +83,7 @@ private:
 /// to nothing where the batch is current already.
 template <class F>
 batch_function<std::decay_t<F>> bind_batch(F&& f) {
-    detail::place_lapsed();
+    detail::place_over_records();
     return {std::forward<F>(f), batch_id{detail::current_id()}};
 }
 

@@ -16,11 +16,11 @@
 #include <utility>
 #include <vector>
 
-#include <tenure/detail/buffer_access.hpp>
-#include <tenure/detail/durable_buffers.hpp>
-#include <tenure/detail/evicting.hpp>
-#include <tenure/detail/rolling_back.hpp>
-#include <tenure/detail/sizes.hpp>
+#include <tenure/detail/base/sizes.hpp>
+#include <tenure/detail/buffers/buffer_access.hpp>
+#include <tenure/detail/buffers/durable_buffers.hpp>
+#include <tenure/detail/buffers/evicting.hpp>
+#include <tenure/detail/checkpoints/rolling_back.hpp>
 #include <tenure/handle.hpp>
 
 namespace tenure {

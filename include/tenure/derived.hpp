@@ -16,7 +16,7 @@
 
 #include <tenure/batch_scope.hpp>
 #include <tenure/buffer.hpp>
-#include <tenure/detail/sizes.hpp>
+#include <tenure/detail/base/sizes.hpp>
 #include <tenure/sharing.hpp>
 
 namespace tenure {
@@ -92,7 +92,7 @@ private:
 };
 
 template <class T, class F, class... In>
-class recipe_of final : public recipe {
+class derivation_of final : public derivation {
 public:
     using on_elements                 = std::is_invocable<F&, std::span<T>, std::span<In const>...>;
     static constexpr bool by_elements = on_elements::value;
@@ -100,8 +100,8 @@ public:
                   "make_derived<T>(n, f, inputs...) calls f(span<T> out, span<In const> in...), or "
                   "f(buffer<T> out, frozen_buffer<In> in...)");
 
-    recipe_of(std::size_t n, F f, frozen_buffer<In> const&... in)
-        : recipe(buffer_alignment<T>), size_(n), make_(std::move(f)), in_(in...) {}
+    derivation_of(std::size_t n, F f, frozen_buffer<In> const&... in)
+        : derivation(buffer_alignment<T>), size_(n), make_(std::move(f)), in_(in...) {}
 
 private:
     void run(supply& s, block into) override {
@@ -126,7 +126,7 @@ private:
         std::span<T> const out(memory.data(), size_);
         make_(out, std::span<In const>(in)...);
         if (auto const done = store.write(into, 0, std::as_bytes(out)); !done)
-            throw_store_error(done.error(), "write what a recipe made to", store);
+            throw_store_error(done.error(), "write what a derivation made to", store);
     }
 
     std::size_t                      size_;
@@ -136,7 +136,7 @@ private:
 
 /// A buffer without a block, which has it made by its first access.
 inline raw_handle make_evicted_buffer(lane& l, std::size_t bytes, any_store const& named,
-                                      std::unique_ptr<recipe> how) {
+                                      std::unique_ptr<derivation> how) {
     constexpr char const* call = "make a derived buffer in batch ";
     batch_record&         b    = *l.batch;
     if (b.closed()) throw_failure({errc::batch_ended, &b}, call);
@@ -158,7 +158,7 @@ template <class T, class F, class... In>
 buffer<T> make_derived_in(lane& l, std::size_t n, any_store const& store, F f, frozen_buffer<In> const&... in) {
     if (l.batch->closed()) throw_failure({l.batch->why_closed(), l.batch}, "make a derived buffer in batch ");
     registry_core& r   = *l.batch->registry.load(std::memory_order_relaxed);
-    auto           how = std::make_unique<recipe_of<T, F, In...>>(n, std::move(f), in...);
+    auto           how = std::make_unique<derivation_of<T, F, In...>>(n, std::move(f), in...);
     (add_input(r, *how, handle_access::raw(in)), ...);
     std::size_t const bytes = array_bytes(n, sizeof(T));
     return handle_access::make_buffer<buffer<T>>(make_evicted_buffer(l, bytes, store, std::move(how)), n);
@@ -182,7 +182,7 @@ concept derivable = detail::is_buffer_handle<B> && requires(B const& b) { frozen
 /// with no lock held. What `f` throws reaches all of them, and the next access tries again; `f` is called by one
 /// thread at a time and lives as long as the buffer. It must not read what it makes.
 ///
-/// Each input is shared with the recipe, so it is there as long as the buffer is; one that is evicted is made
+/// Each input is shared with the derivation, so it is there as long as the buffer is; one that is evicted is made
 /// again first, along chains of any length. What is written to the buffer itself an eviction loses.
 ///
 /// Throws what make throws, and what share() does of the inputs. An access throws besides what `f` does and what
@@ -198,9 +198,9 @@ buffer<T> make_derived(std::size_t n, F f, In const&... inputs) {
 }
 
 /// Drops the bytes of a buffer and keeps the buffer: its block is its store's again, its batch's limits no longer
-/// count it. The next access has it made by its recipe, or says errc::evicted where it has none; whoever writes all
-/// of it makes it anew. Nobody may use the buffer meanwhile. No-op where it is evicted already. Throws
-/// stale_handle, not_owner: its store keeps it by name; object_pinned: a recipe is reading it; batch_ended.
+/// count it. The next access has it made by its derivation, or says errc::evicted where it has none; whoever writes
+/// all of it makes it anew. Nobody may use the buffer meanwhile. No-op where it is evicted already. Throws
+/// stale_handle, not_owner: its store keeps it by name; object_pinned: a derivation is reading it; batch_ended.
 template <class T>
 void evict(buffer<T> const& b) {
     detail::raw_handle const h   = detail::handle_access::raw(b);
@@ -213,8 +213,8 @@ struct recursive_t {
 };
 inline constexpr recursive_t recursive{};
 
-/// And what it was made from, through all recipes: each input that has a recipe itself, unless a buffer that is
-/// here was made from it, too. What has no recipe stays.
+/// And what it was made from, through all derivations: each input that has a derivation itself, unless a buffer
+/// that is here was made from it, too. What has no derivation stays.
 template <class T>
 void evict(buffer<T> const& b, recursive_t) {
     detail::raw_handle const h   = detail::handle_access::raw(b);

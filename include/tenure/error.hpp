@@ -12,8 +12,8 @@
 
 #include <tenure/raise.hpp>
 
-#include <tenure/detail/config.hpp>
-#include <tenure/detail/module.hpp>
+#include <tenure/detail/base/config.hpp>
+#include <tenure/detail/base/module.hpp>
 
 namespace tenure {
 

@@ -14,8 +14,8 @@
 #include <utility>
 
 #include <tenure/batch.hpp>
-#include <tenure/detail/giving.hpp>
-#include <tenure/detail/lapses.hpp>
+#include <tenure/detail/objects/ownership_transfer.hpp>
+#include <tenure/detail/timing/expiry.hpp>
 #include <tenure/error.hpp>
 
 namespace tenure {

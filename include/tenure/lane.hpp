@@ -10,8 +10,8 @@
 #include <utility>
 
 #include <tenure/buffer.hpp>
-#include <tenure/detail/calls.hpp>
-#include <tenure/detail/objects.hpp>
+#include <tenure/detail/life/calls.hpp>
+#include <tenure/detail/objects/make_object.hpp>
 #include <tenure/handle.hpp>
 
 namespace tenure {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include <tenure/batch_scope.hpp>
-#include <tenure/detail/pinning.hpp>
+#include <tenure/detail/uses/pinning.hpp>
 #include <tenure/handle.hpp>
 
 namespace tenure {

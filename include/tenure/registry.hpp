@@ -20,11 +20,11 @@
 #include <vector>
 
 #include <tenure/batch.hpp>
-#include <tenure/detail/census.hpp>
-#include <tenure/detail/config.hpp>
-#include <tenure/detail/owners.hpp>
-#include <tenure/detail/pinning.hpp>
-#include <tenure/detail/rolling_back.hpp>
+#include <tenure/detail/base/config.hpp>
+#include <tenure/detail/checkpoints/rolling_back.hpp>
+#include <tenure/detail/inspect/census.hpp>
+#include <tenure/detail/life/owners.hpp>
+#include <tenure/detail/uses/pinning.hpp>
 #include <tenure/error.hpp>
 #include <tenure/handle.hpp>
 #include <tenure/lane.hpp>

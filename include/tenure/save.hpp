@@ -105,7 +105,7 @@ inline void save(batch_id id, std::filesystem::path const& directory) {
     };
     if (!b) fail(errc::batch_ended);
     if (detail::is_root(*b)) fail(errc::batch_in_use);
-    detail::undo_claim const claim(*b, id.value, detail::unless_over);
+    detail::checkpoint_claim const claim(*b, id.value, detail::unless_over);
     if (claim.why() != errc{}) fail(claim.why());
 
     auto const          to     = durable_mmap_store::open(directory);

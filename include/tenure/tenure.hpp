@@ -11,7 +11,7 @@
 #include <tenure/batch_scope.hpp>
 #include <tenure/bind_batch.hpp>
 #include <tenure/derived.hpp>
-#include <tenure/detail/gdb.hpp>
+#include <tenure/detail/inspect/gdb.hpp>
 #include <tenure/error.hpp>
 #include <tenure/handle.hpp>
 #include <tenure/lane.hpp>

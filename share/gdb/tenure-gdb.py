@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSL-1.0
 
 # How gdb prints tenure::handle and tenure::batch_scope. It reads memory and calls nothing, so core dumps will do.
-# Programs carry this script in them (detail/gdb.hpp, made from this file by tests/gdb/embed.cmake: so no double
+# Programs carry this script in them (detail/inspect/gdb.hpp, made from this file by tests/gdb/embed.cmake: so no double
 # quotes and no backslashes here), and gdb runs it where `add-auto-load-safe-path` trusts the program. Else
 # `source` this file.
 
@@ -11,7 +11,7 @@ import gdb.printing
 
 
 class Tenure:
-    '''The tables of detail/, as far as they tell what a handle refers to. Constants as in detail/word.hpp.'''
+    '''The tables of detail/, as far as they tell what a handle refers to. Constants as in detail/base/word.hpp.'''
 
     UNIT = 1 << 16
     GENERATION = 25
@@ -216,7 +216,7 @@ class BatchScopePrinter:
         try:
             tenure = Tenure()
             record, text = self.record, 'batch '
-            if int(record) == int(tenure.detail('lapsed_records').address):
+            if int(record) == int(tenure.detail('over_records').address):
                 record, text = tenure.record_of(self.number), 'detached batch '
             if int(tenure.plain(record['id'])) != self.number:
                 return text + '#%d, done' % self.number

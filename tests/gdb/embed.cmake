@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The tenure authors
 # SPDX-License-Identifier: BSL-1.0
 
-# cmake -Droot=SOURCE_DIR -P this: detail/gdb.hpp has what share/gdb/tenure-gdb.py says; with -Dwrite=ON it will.
+# cmake -Droot=SOURCE_DIR -P this: detail/inspect/gdb.hpp has what share/gdb/tenure-gdb.py says; with -Dwrite=ON it will.
 cmake_minimum_required(VERSION 3.25)
 
 file(READ ${root}/share/gdb/tenure-gdb.py script)
@@ -33,7 +33,7 @@ string(APPEND header "${lines}" [[
 #endif
 ]])
 
-set(target ${root}/include/tenure/detail/gdb.hpp)
+set(target ${root}/include/tenure/detail/inspect/gdb.hpp)
 if(write)
     file(WRITE ${target} "${header}")
     return()

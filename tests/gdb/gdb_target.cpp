@@ -35,9 +35,9 @@ int main() {
     tenure::handle<int>         ended;
     tenure::batch_scope         request{{.name = "request"}};
     tenure::batch_scope         nameless;
-    tenure::batch_scope         let_go{{.name = "let go"}};
-    auto const                  detached = let_go.make<int>(5);
-    tenure::batch_id const      id       = let_go.detach();
+    tenure::batch_scope         release_hold{{.name = "let go"}};
+    auto const                  detached = release_hold.make<int>(5);
+    tenure::batch_id const      id       = release_hold.detach();
     auto const                  number   = request.make<int>(42);
     tenure::handle<std::string> text;
     tenure::handle<int>         kept;
@@ -59,8 +59,8 @@ int main() {
     auto const  theirs    = nameless.make<int>(8);
     auto const& reference = number;
     auto const  handles   = std::pair(number, freed);
-    look({&null, &ended, &request, &nameless, &let_go, &detached, &number, &text, &kept, &freed, &array, &large,
-          &adopted, &second, &unknown, &over, &theirs, &reference, &handles});
+    look({&null, &ended, &request, &nameless, &release_hold, &detached, &number, &text, &kept, &freed, &array,
+          &large, &adopted, &second, &unknown, &over, &theirs, &reference, &handles});
     tenure::registry::global().end_batch(id);
     return *number == 42 && *kept == 7 && theirs.alive() && !ended.alive() ? 0 : 1;
 }

@@ -13,8 +13,8 @@ set(dir ${CMAKE_CURRENT_BINARY_DIR}/house/headers)
 # once. Of two the later. (Not with g++ 12, which precompiled headers now and then cost an internal error.)
 set(bases "")
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-    set(bases tenure/error.hpp tenure/store/concept.hpp tenure/detail/batch_record.hpp tenure/detail/undo_point.hpp
-        tenure/detail/calls.hpp tenure/remote/transport.hpp)
+    set(bases tenure/error.hpp tenure/store/concept.hpp tenure/detail/batch/batch_record.hpp tenure/detail/checkpoints/checkpoint_record.hpp
+        tenure/detail/life/calls.hpp tenure/remote/transport.hpp)
 endif()
 
 # Sets `result` to all headers of ours that those lead to that `header` begins with.

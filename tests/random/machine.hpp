@@ -44,10 +44,10 @@ private:
     struct open_scope {
         std::unique_ptr<tenure::batch_scope> guard;
         model::batch*                        batch;
-        std::size_t                          hard   = 0;  ///< its own limit, if it has one
-        bool                                 let_go = false;
+        std::size_t                          hard         = 0;  ///< its own limit, if it has one
+        bool                                 release_hold = false;
 
-        model::batch* known() const { return let_go ? nullptr : batch; }
+        model::batch* known() const { return release_hold ? nullptr : batch; }
     };
     struct open_lane {
         std::unique_ptr<tenure::lane> lane;
@@ -173,15 +173,15 @@ private:
 
     /// A call that brings about `f` and no other ends.
     template <class F>
-    std::error_code bury(model::fate f, F call) {
+    std::error_code mark_dead(model::fate f, F call) {
         expected_ = std::move(f);
         for (std::size_t k = 0; k < expected_.size(); ++k)
             for (model::object* o : expected_[k].objects) o->place = k;
         std::error_code const got = outcome(call);
-        check_burials();
+        check_pending_reclaims();
         return got;
     }
-    void check_burials();
+    void check_pending_reclaims();
 
     /// Scopes that end need not be the newest context; but a guard of enter() above them does not hear of it, and
     /// where the thread then goes on is not promised.
@@ -274,7 +274,7 @@ inline machine::machine(tenure::registry& r, tenure::registry& other, bool talka
     tenure::registry::global().set_current_batch(before);
 }
 
-inline void machine::check_burials() {
+inline void machine::check_pending_reclaims() {
     if (!trouble_.empty()) throw mismatch(trouble_);
     std::vector<std::size_t> order;  // of the funerals, as they were held
     std::size_t              at = 0;

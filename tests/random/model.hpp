@@ -134,7 +134,7 @@ public:
         settle(b, f);
     }
 
-    void let_go(batch& b, fate& f) {
+    void release_hold(batch& b, fate& f) {
         --b.inside;
         settle(b, f);
     }

@@ -97,7 +97,7 @@ inline void machine::open(command const& c, model::batch& parent, open_scope* be
         else if (c.c % 2) guard = std::make_unique<tenure::batch_scope>(registry_, options);
         else guard = std::make_unique<tenure::batch_scope>(options);
     });
-    bool const                           possible = parent.is_active() && !(below && below->let_go);
+    bool const                           possible = parent.is_active() && !(below && below->release_hold);
     if (!agree(got, possible ? errc{} : errc::batch_ended)) return;
     model::batch& b = world_.open(guard->id(), parent);
     b.name          = name;
@@ -310,7 +310,7 @@ inline void machine::keep(command const& c, std::size_t count) {
 inline void machine::keep_range(command const& c) {
     using base          = tenure::handle<specimens::specimen>;
     open_scope* const s = some_scope(c.a);
-    if (!s || s->let_go) return;
+    if (!s || s->release_hold) return;
     std::vector<model::object*> list;
     std::vector<base>           handles;
     for (std::uint32_t i = 0; i < 1 + c.c % 50; ++i) {
@@ -361,11 +361,11 @@ inline void machine::free(command const& c) {
     errc       expected = model::world::free_outcome(*o);
     if (expected == errc{} && o == &foreign_) expected = errc::not_owner;
     if (expected != errc::stale_handle && through && s->batch != o->owner) expected = errc::not_owner;
-    if (through && s->let_go) expected = errc::batch_ended;
+    if (through && s->release_hold) expected = errc::batch_ended;
     say("free", o, through ? "through the guard of" : "", through ? text(s->batch).c_str() : "");
     model::fate f;
     if (expected == errc{}) world_.free(*o, f);
-    auto const got = bury(std::move(f), [&] {
+    auto const got = mark_dead(std::move(f), [&] {
         std::visit([&](auto const& h) { through ? s->guard->free(h) : registry_.free(h); }, o->handle);
     });
     agree(got, expected);
@@ -391,7 +391,7 @@ inline void machine::free_range(command const& c) {
         for (model::object* o : list)
             if (o->owner) world_.free(*o, f);
     say("free a range of", list.size());
-    agree(bury(std::move(f), [&] { registry_.free(handles); }), stale ? errc::stale_handle : errc{});
+    agree(mark_dead(std::move(f), [&] { registry_.free(handles); }), stale ? errc::stale_handle : errc{});
 }
 
 /// What leaves a batch full of holes.
@@ -405,7 +405,7 @@ inline void machine::free_half(command const& c) {
     for (model::object* o : half) {
         model::fate f;
         world_.free(*o, f);
-        agree(bury(std::move(f), [&] { std::visit([&](auto const& h) { registry_.free(h); }, o->handle); }),
+        agree(mark_dead(std::move(f), [&] { std::visit([&](auto const& h) { registry_.free(h); }, o->handle); }),
               errc{});
     }
 }
@@ -431,38 +431,38 @@ inline void machine::close(std::size_t at) {
     open_scope s = std::move(scopes_[at]);
     scopes_.erase(scopes_.begin() + static_cast<std::ptrdiff_t>(at));
     model::fate f;
-    if (!s.let_go) {
+    if (!s.release_hold) {
         world_.end(*s.batch, false, f);
         forget_scope(*s.batch);
     }
     say("close", s.known());
-    bury(std::move(f), [&] { s.guard.reset(); });
-    if (!s.let_go) s.batch->guarded = false;
+    mark_dead(std::move(f), [&] { s.guard.reset(); });
+    if (!s.release_hold) s.batch->guarded = false;
 }
 
 inline void machine::end(command const& c) {
     open_scope* const s = some_scope(c.a);
     if (!s) return;
-    bool const  over = s->let_go || !s->batch->is_active();
+    bool const  over = s->release_hold || !s->batch->is_active();
     model::fate f;
-    if (!s->let_go) world_.end(*s->batch, false, f);
+    if (!s->release_hold) world_.end(*s->batch, false, f);
     say("end", s->known());
     tenure::batch_report r;
-    agree(bury(std::move(f), [&] { r = s->guard->end(); }), errc{});
-    if (!s->let_go) check_report(r, *s->batch, over);
+    agree(mark_dead(std::move(f), [&] { r = s->guard->end(); }), errc{});
+    if (!s->release_hold) check_report(r, *s->batch, over);
 }
 
 inline void machine::discard(command const& c) {
     open_scope* const s = some_scope(c.a);
     if (!s) return;
-    bool const  over = s->let_go || !s->batch->is_active();
+    bool const  over = s->release_hold || !s->batch->is_active();
     model::fate f;
-    if (!s->let_go && s->batch->status != tenure::batch_status::done) world_.discard(*s->batch, f);
-    if (!s->let_go) world_.end(*s->batch, false, f);
+    if (!s->release_hold && s->batch->status != tenure::batch_status::done) world_.discard(*s->batch, f);
+    if (!s->release_hold) world_.end(*s->batch, false, f);
     say("discard", s->known());
     tenure::batch_report r;
-    agree(bury(std::move(f), [&] { r = s->guard->discard(); }), errc{});
-    if (!s->let_go) check_report(r, *s->batch, over);
+    agree(mark_dead(std::move(f), [&] { r = s->guard->discard(); }), errc{});
+    if (!s->release_hold) check_report(r, *s->batch, over);
 }
 
 inline void machine::end_id(command const& c, bool destroy) {
@@ -473,7 +473,8 @@ inline void machine::end_id(command const& c, bool destroy) {
     model::fate f;
     if (expected == errc{}) world_.end(*world_.find(id), destroy, f);
     say(destroy ? "destroy #" : "end #", id.value);
-    agree(bury(std::move(f), [&] { destroy ? registry_.destroy_batch(id) : registry_.end_batch(id); }), expected);
+    agree(mark_dead(std::move(f), [&] { destroy ? registry_.destroy_batch(id) : registry_.end_batch(id); }),
+          expected);
     if (expected == errc{}) require(registry_.status(id) == world_.find(id)->status, "status of an ended batch");
 }
 
@@ -487,9 +488,9 @@ inline void machine::detach(command const& c) {
                possible ? errc{} : errc::batch_ended))
         return;
     forget_scope(*b);
-    b->guarded  = false;
-    b->detached = true;
-    s->let_go   = true;
+    b->guarded      = false;
+    b->detached     = true;
+    s->release_hold = true;
     if (c.b % 2) close(static_cast<std::size_t>(s - scopes_.data()));
 }
 
@@ -509,11 +510,11 @@ inline void machine::visit(command const& c) {
     bool const  possible = b.is_active();
     if (possible) {
         ++b.inside;
-        if (up && std::exchange(up->holds, false)) world_.let_go(*up->batch, f);
+        if (up && std::exchange(up->holds, false)) world_.release_hold(*up->batch, f);
     }
     say("visit", &b);
     tenure::batch_id previous;
-    if (!agree(bury(std::move(f), [&] { previous = registry_.set_current_batch(b.id); }),
+    if (!agree(mark_dead(std::move(f), [&] { previous = registry_.set_current_batch(b.id); }),
                possible ? errc{} : errc::batch_ended))
         return;
     require(previous == before, "set_current_batch returned another than was current");
@@ -533,13 +534,13 @@ inline void machine::leave() {
     model::fate    f;
     context* const up = contexts_.empty() ? nullptr : &contexts_.back();
     if (up && up->why == context::visit && !std::exchange(up->holds, true)) ++up->batch->inside;
-    if (gone.holds) world_.let_go(*gone.batch, f);
+    if (gone.holds) world_.release_hold(*gone.batch, f);
     say("leave", gone.batch);
-    agree(bury(std::move(f),
-               [&] {
-                   if (up) registry_.set_current_batch(up->batch->id);
-                   else go_home();
-               }),
+    agree(mark_dead(std::move(f),
+                    [&] {
+                        if (up) registry_.set_current_batch(up->batch->id);
+                        else go_home();
+                    }),
           errc{});
 }
 
@@ -562,9 +563,9 @@ inline void machine::exit() {
     enters_.pop_back();
     contexts_.pop_back();
     model::fate f;
-    world_.let_go(*e.batch, f);
+    world_.release_hold(*e.batch, f);
     say("exit", e.batch);
-    bury(std::move(f), [&] { e.guard.reset(); });
+    mark_dead(std::move(f), [&] { e.guard.reset(); });
 }
 
 inline void machine::open_a_lane(command const& c) {
@@ -583,15 +584,15 @@ inline void machine::close_lane(std::size_t at) {
     open_lane l = std::move(lanes_[at]);
     lanes_.erase(lanes_.begin() + static_cast<std::ptrdiff_t>(at));
     model::fate f;
-    world_.let_go(*l.batch, f);
+    world_.release_hold(*l.batch, f);
     say("close lane into", l.batch);
-    bury(std::move(f), [&] { l.lane.reset(); });
+    mark_dead(std::move(f), [&] { l.lane.reset(); });
 }
 
 /// What was charged to a limit was given back with what was freed: an empty batch has room, and never too much.
 inline void machine::fill(command const& c) {
     open_scope* const s = some_scope(c.a);
-    if (!s || s->let_go || !s->hard || !s->batch->is_active() || s->batch->parent->limited) return;
+    if (!s || s->release_hold || !s->hard || !s->batch->is_active() || s->batch->parent->limited) return;
     model::batch& b        = *s->batch;
     auto const    too_much = outcome([&] { s->guard->make<std::uint64_t[]>(s->hard / 8 + 1); });
     agree(too_much, errc::limit_exceeded);
@@ -647,13 +648,13 @@ inline void machine::finish() {
         tenure::batch_id const id = (*leaf)->id;
         model::fate            f;
         world_.end(**leaf, true, f);
-        agree(bury(std::move(f), [&] { registry_.destroy_batch(id); }), errc{});
+        agree(mark_dead(std::move(f), [&] { registry_.destroy_batch(id); }), errc{});
     }
     auto const left = world_.root().objects;
     for (model::object* o : left) {
         model::fate f;
         world_.free(*o, f);
-        agree(bury(std::move(f), [&] { std::visit([&](auto const& h) { registry_.free(h); }, o->handle); }),
+        agree(mark_dead(std::move(f), [&] { std::visit([&](auto const& h) { registry_.free(h); }, o->handle); }),
               errc{});
     }
     for (std::uint64_t i = 0; i < world_.next_serial(); ++i) look_at(world_.with_serial(i));

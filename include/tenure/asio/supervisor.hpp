@@ -14,7 +14,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <tenure/detail/fork_list.hpp>
+#include <tenure/detail/base/fork_list.hpp>
 #include <tenure/registry.hpp>
 
 namespace tenure {

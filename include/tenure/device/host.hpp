@@ -13,7 +13,7 @@
 
 #include <unistd.h>
 
-#include <tenure/detail/os.hpp>
+#include <tenure/detail/base/os.hpp>
 #include <tenure/device/concept.hpp>
 
 namespace tenure {

@@ -9,8 +9,8 @@
 #include <memory>
 #include <utility>
 
-#include <tenure/detail/device_core.hpp>
 #include <tenure/device/concept.hpp>
+#include <tenure/device/store/device_core.hpp>
 
 namespace tenure {
 

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include <tenure/detail/span_heap.hpp>
+#include <tenure/detail/space/span_heap.hpp>
 #include <tenure/device/concept.hpp>
 #include <tenure/device/opencl/error.hpp>
 #include <tenure/device/opencl/objects.hpp>

@@ -11,9 +11,9 @@
 #include <string>
 #include <utility>
 
-#include <tenure/detail/device_core.hpp>
 #include <tenure/device/concept.hpp>
 #include <tenure/device/native_view.hpp>
+#include <tenure/device/store/device_core.hpp>
 #include <tenure/store/concept.hpp>
 
 namespace tenure {

@@ -8,13 +8,13 @@
 #include <utility>
 
 #include <tenure/batch_scope.hpp>
-#include <tenure/detail/reporting.hpp>
+#include <tenure/detail/life/reporting.hpp>
 
 namespace tenure {
 
 inline batch_scope::batch_scope(detail::registry_core* core, detail::batch_record* parent,
                                 batch_options const* options, source where) {
-    detail::close_wandered();
+    detail::close_those_elsewhere();
     if (parent) {
         if (!core) detail::refuse_below(*parent);
         detail::look_at_the_clock(*parent, parent->id.load(std::memory_order_relaxed));  // perhaps another thread's
@@ -103,7 +103,7 @@ inline batch_id batch_scope::detach() {
     if (batch_->state.load(std::memory_order_relaxed) & (detail::batch_flags::ended | detail::batch_flags::done))
         raise(error(errc::batch_ended, "detach batch " + detail::label_of(id_)));
     detail::detach_guard(*batch_);
-    batch_ = &detail::lapsed();
+    batch_ = &detail::over_record_of();
     return {id_};
 }
 

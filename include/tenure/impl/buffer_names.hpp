@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include <tenure/detail/buffer_moves.hpp>
-#include <tenure/detail/undoing.hpp>
+#include <tenure/detail/buffers/buffer_moves.hpp>
+#include <tenure/detail/checkpoints/checkpoint_claim.hpp>
 #include <tenure/lane.hpp>
 
 namespace tenure {

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include <tenure/detail/one_copy.hpp>
-#include <tenure/detail/reporting.hpp>
+#include <tenure/detail/life/one_copy.hpp>
+#include <tenure/detail/life/reporting.hpp>
 #include <tenure/registry.hpp>
 
 namespace tenure {
@@ -144,7 +144,7 @@ inline void registry::cancel(batch_id id) {
 
 inline std::stop_token registry::stop_token(batch_id id) const {
     detail::found const f = find(id, "stop_token of batch ");
-    return detail::stop_token_of(f.record ? *f.record : detail::lapsed(), id.value);
+    return detail::stop_token_of(f.record ? *f.record : detail::over_record_of(), id.value);
 }
 
 inline batch_report registry::end_with_report(batch_id id) {
@@ -174,7 +174,7 @@ inline void registry::page_in(batch_id id) {
     if (!b || !detail::hold_or_root(*b, id.value, detail::unless_over))
         raise(error(errc::batch_ended, "page in batch " + detail::label_of(id.value)));
     bool const all = detail::is_root(*b) || detail::page_in_batch(*b);
-    if (!detail::is_root(*b)) detail::let_go_in_place(b);
+    if (!detail::is_root(*b)) detail::release_hold_in_place(b);
     if (!all)
         raise(error(std::make_error_code(std::errc::io_error),
                     "page in batch " + detail::label_of(id.value) + " from " + core_->pages.options.directory));
@@ -207,7 +207,7 @@ inline entered registry::enter(batch_id id) {
 
 inline batch_status registry::status(batch_id id) const {
     detail::found const f = find(id, "status of batch ");
-    return detail::status_of(f.record ? *f.record : detail::lapsed(), id.value);
+    return detail::status_of(f.record ? *f.record : detail::over_record_of(), id.value);
 }
 
 inline std::vector<batch_id> registry::waits_for(batch_id id) const {

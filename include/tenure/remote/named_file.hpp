@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <tenure/detail/file.hpp>
+#include <tenure/detail/base/file.hpp>
 #include <tenure/error.hpp>
 
 namespace tenure::detail {

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <utility>
 
-#include <tenure/detail/block_ledger.hpp>
+#include <tenure/detail/blocks/block_ledger.hpp>
 #include <tenure/store/adaptor.hpp>
 #include <tenure/store/counted/figures.hpp>
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-#include <tenure/detail/sizes.hpp>
+#include <tenure/detail/base/sizes.hpp>
 #include <tenure/store/adaptor.hpp>
 #include <tenure/store/dedup/core.hpp>
 #include <tenure/store/dedup/figures.hpp>

@@ -25,18 +25,18 @@
 
 #include <unistd.h>
 
-#include <tenure/detail/byte_limit.hpp>
-#include <tenure/detail/durable_files.hpp>
-#include <tenure/detail/durable_index.hpp>
-#include <tenure/detail/durable_load.hpp>
-#include <tenure/detail/durable_sync.hpp>
-#include <tenure/detail/durable_verify.hpp>
-#include <tenure/detail/file_space.hpp>
-#include <tenure/detail/file_window.hpp>
-#include <tenure/detail/fork_list.hpp>
+#include <tenure/detail/base/byte_limit.hpp>
+#include <tenure/detail/base/fork_list.hpp>
+#include <tenure/detail/space/file_space.hpp>
+#include <tenure/detail/space/file_window.hpp>
 #include <tenure/error.hpp>
 #include <tenure/result.hpp>
 #include <tenure/store/concept.hpp>
+#include <tenure/store/durable_mmap/durable_files.hpp>
+#include <tenure/store/durable_mmap/durable_index.hpp>
+#include <tenure/store/durable_mmap/durable_load.hpp>
+#include <tenure/store/durable_mmap/durable_sync.hpp>
+#include <tenure/store/durable_mmap/durable_verify.hpp>
 #include <tenure/store/mmap.hpp>
 
 namespace tenure {

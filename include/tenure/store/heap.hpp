@@ -15,8 +15,8 @@
 #include <string>
 #include <utility>
 
-#include <tenure/detail/block_table.hpp>
-#include <tenure/detail/span_heap.hpp>
+#include <tenure/detail/blocks/block_table.hpp>
+#include <tenure/detail/space/span_heap.hpp>
 #include <tenure/error.hpp>
 #include <tenure/result.hpp>
 #include <tenure/store/concept.hpp>

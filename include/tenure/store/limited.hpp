@@ -14,8 +14,8 @@
 #include <string_view>
 #include <utility>
 
-#include <tenure/detail/block_ledger.hpp>
-#include <tenure/detail/fork_list.hpp>
+#include <tenure/detail/base/fork_list.hpp>
+#include <tenure/detail/blocks/block_ledger.hpp>
 #include <tenure/store/adaptor.hpp>
 
 namespace tenure {

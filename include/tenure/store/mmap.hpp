@@ -17,14 +17,14 @@
 #include <string>
 #include <utility>
 
-#include <tenure/detail/block_table.hpp>
-#include <tenure/detail/byte_limit.hpp>
-#include <tenure/detail/file.hpp>
-#include <tenure/detail/file_slots.hpp>
-#include <tenure/detail/file_window.hpp>
-#include <tenure/detail/fork_list.hpp>
-#include <tenure/detail/poison.hpp>
-#include <tenure/detail/scratch_file.hpp>
+#include <tenure/detail/base/byte_limit.hpp>
+#include <tenure/detail/base/file.hpp>
+#include <tenure/detail/base/fork_list.hpp>
+#include <tenure/detail/base/poison.hpp>
+#include <tenure/detail/blocks/block_table.hpp>
+#include <tenure/detail/space/file_slots.hpp>
+#include <tenure/detail/space/file_window.hpp>
+#include <tenure/detail/space/scratch_file.hpp>
 #include <tenure/error.hpp>
 #include <tenure/result.hpp>
 #include <tenure/store/concept.hpp>

@@ -5,7 +5,7 @@
 #include <string>
 #include <system_error>
 
-#include <tenure/detail/config.hpp>
+#include <tenure/detail/base/config.hpp>
 #include <tenure/device/cuda/driver.hpp>
 #include <tenure/error.hpp>
 #include <tenure/result.hpp>

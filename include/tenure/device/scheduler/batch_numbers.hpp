@@ -9,7 +9,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include <tenure/detail/config.hpp>
+#include <tenure/detail/base/config.hpp>
 #include <tenure/raise.hpp>
 
 namespace tenure::detail {

@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <utility>
 
-#include <tenure/detail/block_ledger.hpp>
+#include <tenure/detail/blocks/block_ledger.hpp>
 #include <tenure/device/scheduler/batch_numbers.hpp>
 #include <tenure/device/scheduler/job_meter.hpp>
 #include <tenure/store/adaptor.hpp>

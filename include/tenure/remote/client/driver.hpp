@@ -12,7 +12,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 
-#include <tenure/detail/fork_list.hpp>
+#include <tenure/detail/base/fork_list.hpp>
 #include <tenure/remote/client/call.hpp>
 #include <tenure/remote/client/io_memory.hpp>
 #include <tenure/remote/client/session.hpp>

@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include <tenure/detail/spin_lock.hpp>
+#include <tenure/detail/base/spin_lock.hpp>
 #include <tenure/remote/client/shelves.hpp>
 #include <tenure/remote/client/size_class.hpp>
 #include <tenure/remote/protocol.hpp>

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <system_error>
 
-#include <tenure/detail/config.hpp>
+#include <tenure/detail/base/config.hpp>
 #include <tenure/error.hpp>
 
 namespace tenure::detail {

@@ -13,9 +13,9 @@
 
 #include <malloc.h>
 
-#include <tenure/detail/block_list.hpp>
-#include <tenure/detail/os.hpp>
-#include <tenure/detail/unfreed.hpp>
+#include <tenure/detail/base/os.hpp>
+#include <tenure/detail/blocks/block_list.hpp>
+#include <tenure/detail/blocks/unfreed.hpp>
 #include <tenure/store/any_store.hpp>
 #include <tenure/store/heap.hpp>
 

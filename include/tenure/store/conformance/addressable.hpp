@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include <tenure/detail/os.hpp>
+#include <tenure/detail/base/os.hpp>
 #include <tenure/store/conformance/subject.hpp>
 
 namespace tenure::detail::conformance {

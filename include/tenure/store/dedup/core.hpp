@@ -13,11 +13,11 @@
 #include <system_error>
 #include <utility>
 
-#include <tenure/detail/block_table.hpp>
-#include <tenure/detail/fork_list.hpp>
-#include <tenure/detail/gather_space.hpp>
-#include <tenure/detail/hash_index.hpp>
-#include <tenure/detail/sizes.hpp>
+#include <tenure/detail/base/fork_list.hpp>
+#include <tenure/detail/base/hash_index.hpp>
+#include <tenure/detail/base/sizes.hpp>
+#include <tenure/detail/blocks/block_table.hpp>
+#include <tenure/detail/blocks/gather_space.hpp>
 #include <tenure/store/concept.hpp>
 #include <tenure/store/dedup/content.hpp>
 #include <tenure/store/dedup/figures.hpp>
@@ -170,7 +170,7 @@ private:
     }
 
     /// A reference is given up; the last takes the content to those that are no longer used.
-    void let_go(content* c, contents& unused) noexcept {
+    void release_hold(content* c, contents& unused) noexcept {
         if (!c || --c->refs) return;
         hide(*c);
         unused.push(*c);
@@ -183,7 +183,7 @@ private:
             c->last   = &e;
             c->found  = c->indexed;
         }
-        let_go(e.content, unused);
+        release_hold(e.content, unused);
         if (!e.claimed) forget(e);
     }
 
@@ -205,7 +205,7 @@ private:
             if (same) return c;
             ++figures_.collisions;
             content* const after = match(index_.next(*c), h, bytes);
-            let_go(c, unused);
+            release_hold(c, unused);
             c = after;
         }
         return nullptr;
@@ -216,7 +216,7 @@ private:
     void publish(entry& e, content_hash const& h, Same is_same, lock& guard) {
         contents unused;
         if (content* const equal = take_equal(h, e.bytes, is_same, unused, guard)) {
-            let_go(std::exchange(e.content, equal), unused);
+            release_hold(std::exchange(e.content, equal), unused);
             ++figures_.merged;
         } else {
             e.content->hash = h;
@@ -233,7 +233,7 @@ private:
         if (h) {
             contents unused;
             if (content* const equal = take_equal(*h, e.bytes, is_same, unused, guard)) {
-                let_go(std::exchange(e.content, equal), unused);
+                release_hold(std::exchange(e.content, equal), unused);
                 ++figures_.merged;
                 free_unused(unused, guard);
                 return {};
@@ -269,7 +269,7 @@ private:
         guard.lock();
         contents unused;
         if (!wrong) {
-            let_go(std::exchange(e.content, copy.release()), unused);
+            release_hold(std::exchange(e.content, copy.release()), unused);
             figures_.parted += old != nullptr;
         } else if (copy) {
             unused.push(*copy.release());

@@ -15,14 +15,14 @@
 #include <system_error>
 #include <utility>
 
-#include <tenure/detail/block_table.hpp>
-#include <tenure/detail/fork_list.hpp>
-#include <tenure/detail/gather_space.hpp>
-#include <tenure/detail/use_order.hpp>
+#include <tenure/detail/base/fork_list.hpp>
+#include <tenure/detail/blocks/block_table.hpp>
+#include <tenure/detail/blocks/gather_space.hpp>
 #include <tenure/store/concept.hpp>
 #include <tenure/store/tiered/figures.hpp>
 #include <tenure/store/tiered/tier_pair.hpp>
 #include <tenure/store/tiered/tiered_block.hpp>
+#include <tenure/store/tiered/use_order.hpp>
 
 namespace tenure::detail {
 
@@ -184,7 +184,7 @@ private:
     }
     void leave(entry& e, lock& guard) noexcept {
         --e.users;
-        if (e.doomed && !e.busy()) bury(e, guard);
+        if (e.doomed && !e.busy()) mark_dead(e, guard);
     }
 
     void count(entry const& e, int n) noexcept {
@@ -272,7 +272,7 @@ private:
         e.mover     = nullptr;
         if (e.may_go()) order_.touch(e);
         settled_.notify_all();
-        if (e.doomed && !e.busy()) bury(e, guard);
+        if (e.doomed && !e.busy()) mark_dead(e, guard);
     }
 
     /// In a forked child. Nobody else has to be told: it is the only thread.
@@ -298,7 +298,7 @@ private:
     }
 
     /// Who was at a doomed block last frees it.
-    void bury(entry& e, lock& guard) noexcept {
+    void mark_dead(entry& e, lock& guard) noexcept {
         std::size_t const before = e.in_fast();
         guard.unlock();
         tiers_.drop_home(e);

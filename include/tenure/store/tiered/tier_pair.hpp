@@ -8,9 +8,9 @@
 #include <system_error>
 #include <utility>
 
-#include <tenure/detail/chunks.hpp>
-#include <tenure/detail/gather_space.hpp>
-#include <tenure/detail/is_gone.hpp>
+#include <tenure/detail/blocks/chunks.hpp>
+#include <tenure/detail/blocks/gather_space.hpp>
+#include <tenure/detail/blocks/is_gone.hpp>
 #include <tenure/store/concept.hpp>
 #include <tenure/store/tiered/tiered_block.hpp>
 

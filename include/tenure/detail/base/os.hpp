@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <tenure/detail/base/config.hpp>
+
+namespace tenure::detail {
+
+/// The operating system, as far as slabs need it. Null and false are refusals; errno is the system's.
+
+enum class access { read, read_write };
+
+/// Address space that costs memory only where it is touched. Zero-filled, kept out of core dumps while untouched.
+inline void* reserve(std::size_t bytes, access a) noexcept {
+    int const protection = a == access::read ? PROT_READ : PROT_READ | PROT_WRITE;
+    void*     p          = ::mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p == MAP_FAILED ? nullptr : p;
+}
+
+/// The contents are gone and the memory is the system's again; the addresses stay.
+inline bool drop_pages(void* p, std::size_t bytes) noexcept { return ::madvise(p, bytes, MADV_DONTNEED) == 0; }
+
+/// Where the system refuses, because a hole would be one mapping too many, it has at least the memory again.
+inline void give_back(void* p, std::size_t bytes) noexcept {
+    if (::munmap(p, bytes) != 0) drop_pages(p, bytes);
+}
+
+/// As reserve(read_write), at a multiple of `alignment` (a power of two, at least a page).
+inline void* reserve_aligned(std::size_t bytes, std::size_t alignment) noexcept {
+    auto* raw = static_cast<char*>(reserve(bytes + alignment, access::read_write));
+    if (!raw) return nullptr;
+    auto const        at   = reinterpret_cast<std::uintptr_t>(raw);
+    std::size_t const skip = (alignment - at % alignment) % alignment;
+    if (skip) give_back(raw, skip);
+    if (alignment - skip) give_back(raw + skip + bytes, alignment - skip);
+    return raw + skip;
+}
+
+inline std::size_t page_bytes() noexcept {
+    static auto const n = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    return n;
+}
+
+inline bool make_writable(void* p, std::size_t bytes) noexcept {
+    auto const        at   = reinterpret_cast<std::uintptr_t>(p);
+    std::size_t const page = page_bytes();
+    auto const        from = at / page * page;
+    auto const        to   = (at + bytes + page - 1) / page * page;
+    return ::mprotect(reinterpret_cast<void*>(from), to - from, PROT_READ | PROT_WRITE) == 0;
+}
+
+/// A hint: a kernel without transparent huge pages refuses it, and nothing is lost.
+inline void ask_huge_pages(void* p, std::size_t bytes) noexcept {
+    [[maybe_unused]] int const refused = ::madvise(p, bytes, MADV_HUGEPAGE);
+}
+
+/// Puts other memory under addresses that are the caller's, in one step: who reads there meanwhile reads the one or
+/// the other. Refused where the process has too many mappings (vm.max_map_count); then all is as it was.
+inline bool map_at(void* p, std::size_t bytes, int flags, int fd, std::uint64_t offset) noexcept {
+    int const how = MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE | flags;
+#if TENURE_TSAN  // which takes an mmap() for a write to all of it
+    return ::syscall(SYS_mmap, p, bytes, PROT_READ | PROT_WRITE, how, fd, offset) != -1;
+#else
+    return ::mmap(p, bytes, PROT_READ | PROT_WRITE, how, fd, static_cast<::off_t>(offset)) != MAP_FAILED;
+#endif
+}
+inline bool map_file_at(void* p, std::size_t bytes, int fd, std::uint64_t offset) noexcept {
+    return map_at(p, bytes, 0, fd, offset);
+}
+inline bool map_anonymous_at(void* p, std::size_t bytes) noexcept { return map_at(p, bytes, MAP_ANONYMOUS, -1, 0); }
+
+inline bool move_pages(void* from, std::size_t bytes, void* to) noexcept {
+    return ::mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED;
+}
+
+inline bool protect(void* p, std::size_t bytes, int protection) noexcept {
+    return ::mprotect(p, bytes, protection) == 0;
+}
+
+/// Back from another protection of just this memory: that makes no mapping more, so the system refuses only while
+/// it lacks memory for a moment.
+inline void unprotect(void* p, std::size_t bytes) noexcept {
+    for (int i = 0; i < 1000 && !protect(p, bytes, PROT_READ | PROT_WRITE); ++i) ::sched_yield();
+}
+
+/// Reads all pages that are not there yet; where the kernel (before 5.14) cannot wait for that, it is told to
+/// begin. False: a page could not be read.
+inline bool populate(void* p, std::size_t bytes) noexcept {
+#if defined(MADV_POPULATE_READ)
+    if (::madvise(p, bytes, MADV_POPULATE_READ) == 0) return true;
+    if (errno != EINVAL) return false;
+#endif
+    return ::madvise(p, bytes, MADV_WILLNEED) == 0;
+}
+
+/// A part of a file as it is now, while this lives. Converts to false if it cannot be mapped or read.
+class mapped_part {
+public:
+    mapped_part(int fd, std::uint64_t offset, std::size_t bytes) noexcept
+        : begin_(::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, static_cast<::off_t>(offset))), bytes_(bytes) {
+        readable_ = begin_ != MAP_FAILED && populate(begin_, bytes);
+    }
+    ~mapped_part() {
+        if (begin_ != MAP_FAILED) ::munmap(begin_, bytes_);
+    }
+    mapped_part(mapped_part const&)            = delete;
+    mapped_part& operator=(mapped_part const&) = delete;
+
+    explicit operator bool() const noexcept { return readable_; }
+    void*    begin() const noexcept { return begin_; }
+
+private:
+    void*       begin_;
+    std::size_t bytes_;
+    bool        readable_ = false;
+};
+
+/// Makes all pages of a private mapping of a file its own, as writing to each does: then it needs the file no more.
+/// `no`: a page cannot be read, or memory is full. `unknown`: the kernel (before 5.14) cannot do it, or the memory
+/// is read-only just now.
+enum class populated { yes, no, unknown };
+inline populated populate_private([[maybe_unused]] void* p, [[maybe_unused]] std::size_t bytes) noexcept {
+#if defined(MADV_POPULATE_WRITE)
+    if (::madvise(p, bytes, MADV_POPULATE_WRITE) == 0) return populated::yes;
+    if (errno != EINVAL) return populated::no;
+#endif
+    return populated::unknown;
+}
+
+/// As pwrite(2), of memory that checking tools may know as nobody's.
+inline bool write_unchecked(int fd, void const* p, std::size_t bytes, std::uint64_t offset) noexcept {
+    auto const* at = static_cast<char const*>(p);
+    while (bytes > 0) {
+        long const n = ::syscall(SYS_pwrite64, fd, at, bytes, offset);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return false;
+        at += n;
+        bytes -= static_cast<std::size_t>(n);
+        offset += static_cast<std::uint64_t>(n);
+    }
+    return true;
+}
+
+/// Monotonic nanoseconds on the kernel's tick (1-4 ms): a quarter of the price of the exact clock.
+inline std::uint64_t coarse_now() noexcept {
+    ::timespec t;
+    ::clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(t.tv_nsec);
+}
+
+}  // namespace tenure::detail

@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+
+#include <sched.h>
+
+#include <tenure/detail/base/zeroed_atomic.hpp>
+
+namespace tenure::detail {
+
+/// Guards a few dozen instructions, never a system call. One byte, so that every unit and batch can have its own;
+/// a std::mutex is 40. Test and test-and-set; after a while it yields, for the holder may have lost its core.
+struct spin_lock {
+    void lock() noexcept {
+        while (held_.exchange(true, std::memory_order_acquire)) wait();
+    }
+    bool try_lock() noexcept { return !held_.exchange(true, std::memory_order_acquire); }
+    void unlock() noexcept { held_.store(false, std::memory_order_release); }
+    /// In a forked child, whose one thread does not hold it: whoever did is gone. Writes only if need be, for a
+    /// page that is written to is copied.
+    void forget_others() noexcept {
+        if (held_.load(std::memory_order_relaxed)) held_.store(false, std::memory_order_relaxed);
+    }
+
+    [[gnu::noinline, gnu::cold]] void wait() noexcept {
+        for (int spins = 0; held_.load(std::memory_order_relaxed); ++spins) {
+            if (spins < 64) {
+#if defined(__x86_64__)
+                __builtin_ia32_pause();
+#endif
+            } else {
+                ::sched_yield();
+            }
+        }
+    }
+
+    zeroed_atomic<bool> held_{false};  ///< public: so it is an aggregate, which units need
+};
+
+}  // namespace tenure::detail

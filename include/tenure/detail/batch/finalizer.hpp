@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include <tenure/detail/base/config.hpp>
+#include <tenure/type_name.hpp>
+
+namespace tenure::detail {
+
+struct entry;
+
+/// What ends an object: one constant a type.
+struct alignas(16) finalizer {
+    void (*destroy)(entry*) noexcept;
+    type_identity const* type       = nullptr;  ///< null: a buffer
+    bool                 restorable = false;    ///< its bytes alone bring it back: checkpoints
+};
+
+/// Stands right before every object that has something to do at its end, and threads it on the list of a lane of
+/// the batch that owns it, newest first. A lane's list is touched by the lane's thread only; `state` changes under
+/// the object's lock:
+///   finalizer           alive, in the list of a lane (lane_of tells which)
+///   finalizer | inbox   alive, in the owner's `inbox` or, if it is a buffer, `first_buffer`, which have a lock
+///   proxy | moved       alive; another thread gave it away, so its owner's inbox has a proxy for it, whose own
+///                       state is the object's finalizer | inbox | proxied
+///   dead                its end was run, or runs
+///   dead | entry        likewise, and in the `remote` list of the lane in whose list it stands, before that entry
+struct entry {
+    static constexpr std::uintptr_t moved = 1, dead = 2, inbox = 4, proxied = 8, flags = 15;
+
+    entry*                      next;
+    entry*                      prev;
+    std::atomic<std::uintptr_t> state;
+
+    /// Of what was an entry a moment ago.
+    TENURE_OPTIMISTIC bool looks_dead() const noexcept {
+        static_assert(sizeof state == sizeof dead);
+        return __atomic_load_n(reinterpret_cast<std::uintptr_t const*>(&state), __ATOMIC_ACQUIRE) & dead;
+    }
+};
+
+struct array_entry : entry {
+    std::size_t count;
+};
+
+struct lane;
+
+struct proxy : entry {
+    entry* object;
+    lane*  listed;  ///< in whose list the object's own entry still is; null once that list is gone
+};
+
+inline proxy* proxy_of(std::uintptr_t state) noexcept { return reinterpret_cast<proxy*>(state & ~entry::flags); }
+
+inline finalizer const& finalizer_of(std::uintptr_t state) noexcept {
+    return *reinterpret_cast<finalizer const*>(state & ~entry::flags);
+}
+
+inline void link_front(entry*& list, entry* e) noexcept {
+    e->prev = nullptr;
+    e->next = list;
+    if (list) list->prev = e;
+    list = e;
+}
+
+inline void unlink(entry*& list, entry* e) noexcept {
+    if (e->next) e->next->prev = e->prev;
+    (e->prev ? e->prev->next : list) = e->next;
+}
+
+}  // namespace tenure::detail

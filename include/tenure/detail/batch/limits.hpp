@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+#include <tenure/detail/batch/batch_record.hpp>
+#include <tenure/error.hpp>
+
+namespace tenure::detail {
+
+/// Why something was refused: enough for a message, without making one where nobody throws.
+struct failure {
+    errc                code{};
+    batch_record const* batch  = nullptr;
+    std::size_t         wanted = 0;
+    std::size_t         in_use = 0;
+    std::uint64_t       id     = 0;  ///< where there is no `batch`: of one that is over
+
+    explicit operator bool() const noexcept { return code != errc{}; }
+};
+
+/// The next batch with limits above `b`, which has limits itself.
+inline batch_record* limited_above(batch_record const* b) noexcept {
+    batch_record* const up = b->parent.load(std::memory_order_acquire);
+    return up ? up->limited : nullptr;
+}
+
+inline void refund(batch_record* from, batch_record const* stop, std::uint64_t bytes) noexcept {
+    for (batch_record* b = from; b != stop; b = limited_above(b)) {
+        std::uint64_t const now = b->charged.fetch_sub(bytes, std::memory_order_relaxed) - bytes;
+        if (now <= b->limits.soft) b->above_soft.store(false, std::memory_order_relaxed);
+    }
+}
+
+inline void refund_batch(batch_record& b, std::uint64_t bytes) noexcept {
+    if (!b.limited) return;
+    refund(b.limited, nullptr, bytes);
+    b.own_charge.fetch_sub(bytes, std::memory_order_relaxed);
+}
+
+/// Charges `bytes` to every batch with limits from `from` up to but not including `stop`, or to none.
+inline failure charge(batch_record* from, batch_record const* stop, std::uint64_t bytes) noexcept {
+    for (batch_record* b = from; b != stop; b = limited_above(b)) {
+        bool const          hopeless = bytes > b->limits.hard;  // not added: sums of such could wrap
+        std::uint64_t const before   = b->charged.fetch_add(hopeless ? 0 : bytes, std::memory_order_relaxed);
+        if (hopeless || before + bytes > b->limits.hard) {
+            if (!hopeless) b->charged.fetch_sub(bytes, std::memory_order_relaxed);
+            refund(from, b, bytes);
+            return {errc::limit_exceeded, b, bytes, before};
+        }
+    }
+    return {};
+}
+
+/// How much to charge ahead, between what is needed and what is offered: the closer to a limit, the less, so that
+/// the limit is met to the byte and yet a make costs a charge only now and then.
+inline std::uint64_t charge_ahead(batch_record* from, std::uint64_t needed, std::uint64_t offered) noexcept {
+    for (batch_record* b = from; b; b = limited_above(b)) {
+        std::uint64_t const used = b->charged.load(std::memory_order_relaxed);
+        std::uint64_t const hard = b->limits.hard, soft = b->limits.soft;
+        offered = std::min(offered, used < hard ? (hard - used) / 16 : 0);
+        if (used < soft) offered = std::min(offered, soft - used);
+    }
+    return std::max(needed, offered);
+}
+
+/// Whether a charge would pass a limit that is not passed yet: then it is worth knowing the exact use.
+inline bool would_pass(batch_record const* from, std::uint64_t bytes) noexcept {
+    for (batch_record const* b = from; b; b = limited_above(b)) {
+        std::uint64_t const used = b->charged.load(std::memory_order_relaxed);
+        if (used + bytes > b->limits.hard || (used <= b->limits.soft && used + bytes > b->limits.soft)) return true;
+    }
+    return false;
+}
+
+inline bool is_above_soft(batch_record const* from) noexcept {
+    while (from && !from->above_soft.load(std::memory_order_relaxed)) from = limited_above(from);
+    return from != nullptr;
+}
+
+/// Calls on_soft of every batch that has just passed its soft limit. No lock is held; a callback may do anything.
+inline void tell_soft_limits(batch_record* from) {
+    for (batch_record* b = from; b; b = limited_above(b)) {
+        std::uint64_t const used = b->charged.load(std::memory_order_relaxed);
+        if (used <= b->limits.soft || b->above_soft.exchange(true, std::memory_order_relaxed)) continue;
+        if (b->limits.on_soft) b->limits.on_soft(batch_id{b->id.load(std::memory_order_relaxed)}, used);
+    }
+}
+
+}  // namespace tenure::detail

@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+
+#include <tenure/detail/batch/batch_record.hpp>
+
+namespace tenure::detail {
+
+/// What several batches share lives in a hidden batch of its own, a common. It has no guard and is below nothing
+/// but the root; its record counts the batches that have a share in it, its members, and it ends with the last of
+/// them, as any batch does. A member has a list of the commons it is in: what its end lets go of.
+///
+/// The count carries the low bits of the generation, as the state does: who knows a common by its id alone can
+/// neither join nor leave the next batch that has the same record. A batch that is no common says so in the bit
+/// below the generation: what an earlier one left in its record would be right again after 2^30 of them.
+
+inline constexpr std::uint64_t members_mask = 0xffff'ffff;
+
+inline bool is_common(batch_record const& b) noexcept {
+    std::uint64_t const state = b.state.load(std::memory_order_relaxed);
+    return (b.members.load(std::memory_order_relaxed) ^ state) >> no_common_bit == 0;
+}
+
+/// Batches that share it; 0: it is no common, or over.
+inline std::size_t members_of(batch_record const& b) noexcept {
+    return is_common(b) ? b.members.load(std::memory_order_relaxed) & members_mask : 0;
+}
+
+/// The ids of a batch's commons in the order in which it joined them, each once, and an index of them by hash.
+/// Holes are where it has let go; they are closed when it grows.
+class membership_list {
+public:
+    struct deleter {
+        void operator()(membership_list* l) const noexcept { ::operator delete(l); }
+    };
+    using owned = std::unique_ptr<membership_list, deleter>;
+
+    /// Null: memory is full.
+    static owned make(std::size_t room) noexcept {
+        room                     = std::bit_ceil(std::max<std::size_t>(room, scanned));
+        std::size_t const places = room > scanned ? room * 2 : 0;
+        std::size_t const bytes  = sizeof(membership_list) + room * sizeof(std::uint64_t) + places * sizeof(place);
+        void* const       p      = ::operator new(bytes, std::nothrow);
+        if (!p) return nullptr;
+        owned l(::new (p) membership_list(static_cast<place>(room), static_cast<place>(places)));
+        std::fill_n(l->index(), places, place{0});
+        return l;
+    }
+
+    std::size_t room() const noexcept { return room_; }
+    std::size_t live() const noexcept { return live_; }
+    bool        full() const noexcept { return count_ == room_; }
+    bool        has(std::uint64_t id) const noexcept { return find(id) != count_; }
+
+    /// It is not full, and has no such id.
+    void add(std::uint64_t id) noexcept {
+        ids()[count_++] = id;
+        ++live_;
+        if (places_) *free_place(id) = count_;
+    }
+
+    /// False: it has no such id.
+    bool remove(std::uint64_t id) noexcept {
+        place const at = find(id);
+        if (at == count_) return false;
+        ids()[at] = 0;
+        --live_;
+        return true;
+    }
+
+    /// The one joined last, or 0; it leaves the list. Not to be mixed with other calls.
+    std::uint64_t pop() noexcept {
+        while (count_ > 0)
+            if (std::uint64_t const id = ids()[--count_]) return id;
+        return 0;
+    }
+
+    template <class F>
+    void for_each(F f) const {
+        for (place i = 0; i < count_; ++i)
+            if (ids()[i]) f(ids()[i]);
+    }
+
+private:
+    using place = std::uint32_t;
+
+    static constexpr std::size_t scanned = 8;  ///< so many are looked through without an index
+
+    membership_list(place room, place places) noexcept : room_(room), places_(places) {}
+
+    std::uint64_t*       ids() noexcept { return reinterpret_cast<std::uint64_t*>(this + 1); }
+    std::uint64_t const* ids() const noexcept { return reinterpret_cast<std::uint64_t const*>(this + 1); }
+    place*               index() noexcept { return reinterpret_cast<place*>(ids() + room_); }
+    place const*         index() const noexcept { return reinterpret_cast<place const*>(ids() + room_); }
+
+    place first_place(std::uint64_t id) const noexcept {
+        return static_cast<place>((id * 0x9e37'79b9'7f4a'7c15u) >> 32) & (places_ - 1);
+    }
+    place* free_place(std::uint64_t id) noexcept {
+        place at = first_place(id);
+        while (index()[at]) at = (at + 1) & (places_ - 1);
+        return index() + at;
+    }
+
+    /// Where it is, or count_.
+    place find(std::uint64_t id) const noexcept {
+        if (!places_) return static_cast<place>(std::find(ids(), ids() + count_, id) - ids());
+        for (place at = first_place(id); place const found = index()[at]; at = (at + 1) & (places_ - 1))
+            if (ids()[found - 1] == id) return found - 1;
+        return count_;
+    }
+
+    place room_;
+    place places_;  ///< in the index, twice as many as there is room for: some are always free
+    place count_ = 0;
+    place live_  = 0;
+};
+
+/// At the end of a batch: it lets go of all its shares, of the one it has had the shortest first.
+void leave_commons(batch_record& b) noexcept;
+
+}  // namespace tenure::detail

@@ -1,0 +1,169 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include <tenure/detail/base/config.hpp>
+#include <tenure/detail/batch/batch_record.hpp>
+#include <tenure/detail/paging/page_space.hpp>
+#include <tenure/detail/timing/background_queue.hpp>
+#include <tenure/detail/unit/supply.hpp>
+#include <tenure/detail/uses/use_graph.hpp>
+
+namespace tenure::detail {
+
+/// What a `registry` is, below its public face.
+struct registry_core {
+    static constexpr std::uint32_t closed = std::uint32_t{1} << 31;  ///< it goes with the last of its supplies
+
+    registry_core(any_store store, paging_options paging, std::uint64_t decay_ns, std::uint64_t number)
+        : own(std::move(store), *this, decay_ns, number), pages(std::move(paging)), decay(decay_ns) {}
+
+    supply                     own;  ///< from its own store
+    page_space                 pages;
+    std::uint64_t const        decay;
+    std::mutex                 supplies_mutex;
+    supply*                    supplies = nullptr;  ///< from stores that batches name
+    std::atomic<std::uint32_t> departures{0};       ///< supplies unlinked and not gone yet; and `closed`
+    batch_record*              root = nullptr;
+    deadline_queue             deadlines;
+    spin_lock                  loose_lock;
+    batch_record*              loose = nullptr;  ///< batches without a guard, newest first, through older and newer
+    std::atomic<std::uint64_t> foreign_ends{0};  ///< guards destroyed on a thread that did not open them
+    std::atomic<std::uint64_t> unordered_ends{
+        0};  ///< guards destroyed before others that were opened below them on the same thread
+    registry_core*   next = nullptr;  ///< of all registries
+    background_queue background;
+    use_graph        uses;
+};
+
+class ancestor_is_current;
+struct hazard_slot;
+struct resource_chunk;
+void give_hazard_slots(hazard_slot* first) noexcept;
+
+/// What a thread knows of itself. Trivial, so that the compiler reads it without an initialisation check.
+struct thread_context {
+    lane*         current      = nullptr;
+    batch_record* newest       = nullptr;  ///< of the open guards of this thread
+    run_cache*    cache        = nullptr;  ///< of the registry used last
+    std::uint64_t cache_uid    = 0;
+    batch_record* records      = nullptr;  ///< free ones
+    std::uint32_t record_count = 0;
+    lane*         root_lane    = nullptr;  ///< of the global registry's root, once this thread made something there
+    bool          visiting     = false;    ///< `current` is held: it is there by set_current_batch
+    bool          exiting      = false;
+    bool          counted      = false;  ///< among process.threads
+    std::uint32_t listed_ends  = 0;  ///< what it is at that a rollback may wait for: freeing.hpp, end_descendants()
+    std::uint32_t undoing      = 0;  ///< checkpoints that it takes or ends
+    std::uint64_t over         = 0;  ///< the batch that one of over_record_of() is current for
+    hazard_slot*  slots        = nullptr;  ///< free ones
+    hazard_slot*  reader       = nullptr;  ///< counts its read_sections, once it has had one,
+    std::size_t   unannounced  = 0;        ///< but for these
+    batch_record* reclaiming   = nullptr;  ///< what the registry's own thread is just freeing
+
+    ancestor_is_current* ending = nullptr;  ///< says which batch is current where `current` is null; null: the root
+                                            ///< of the global registry
+
+    registry_core* release    = nullptr;  ///< this thread is just letting go what nobody uses any more there,
+    bool           more_to_go = false;    ///< and has come upon more
+
+    void (*leave_visited)() noexcept = nullptr;  ///< once the thread has used set_current_batch
+
+    resource_chunk* resources          = nullptr;  ///< where its lane_resources come from,
+    std::uint32_t   resources_taken    = 0;        ///< after so many
+    void (*leave_resources)() noexcept = nullptr;
+};
+
+TENURE_SHARED inline constinit thread_local thread_context this_thread{};
+
+/// False: the lane is that of another thread's guard. Who asked for a lane, or entered, sees to it that one thread
+/// at a time uses it.
+[[gnu::always_inline]] inline bool may_make_in(lane const& l) noexcept {
+    thread_context const* const maker = l.thread.load(std::memory_order_relaxed);
+    return maker == &this_thread || !maker || l.users.load(std::memory_order_relaxed) > 0;
+}
+
+inline bool batch_record::is_here() const noexcept {
+    return primary.thread.load(std::memory_order_relaxed) == &this_thread;
+}
+
+/// Process-wide: what outlives threads and registries.
+struct process_state {
+    std::mutex     mutex;
+    registry_core* registries   = nullptr;
+    std::uint64_t  last_uid     = 0;
+    batch_record*  free_records = nullptr;
+    std::uint32_t  record_count = 0;  ///< ever made
+    lane*          free_lanes   = nullptr;
+    hazard_slot*   free_slots   = nullptr;
+    std::uint64_t  last_serial  = 0;
+
+    std::atomic<batch_record*> global_root{nullptr};  ///< once there is a global registry
+    std::atomic<std::size_t>   threads{0};            ///< that have opened a batch or made something, and live
+};
+TENURE_SHARED inline constinit process_state process{};
+
+/// Returns what the thread holds when it ends.
+class thread_exit {
+public:
+    struct known_cache {
+        std::uint64_t uid;
+        run_cache*    cache;
+    };
+    std::vector<known_cache> caches;
+
+    thread_exit() noexcept {
+        this_thread.counted = true;
+        process.threads.fetch_add(1, std::memory_order_relaxed);
+    }
+    ~thread_exit() {
+        thread_context& me = this_thread;
+        if (me.leave_visited) me.leave_visited();
+        if (me.leave_resources) me.leave_resources();
+        std::scoped_lock const guard(process.mutex);
+        for (registry_core* r = process.registries; r; r = r->next) {
+            for (known_cache const& k : caches) {
+                if (k.uid != r->own.uid) continue;
+                give_back_runs(r->own.slabs, *k.cache);
+                k.cache->taken.store(false, std::memory_order_release);
+            }
+        }
+        while (batch_record* b = me.records) {
+            me.records           = b->next_free;
+            b->next_free         = process.free_records;
+            process.free_records = b;
+        }
+        give_hazard_slots(std::exchange(me.slots, nullptr));
+        give_hazard_slots(std::exchange(me.reader, nullptr));
+        // Guards that outlive their thread: whoever destroys them will find that they belong to none.
+        while (batch_record* const b = me.newest) {
+            me.newest = b->older;
+            b->in_chain.store(false, std::memory_order_relaxed);
+            b->guard.store(nullptr, std::memory_order_release);
+        }
+        me.current = nullptr;
+        if (lane* const l = me.root_lane) {
+            std::scoped_lock const with_lane(l->batch->lock);
+            l->users = 0;
+            l->thread.store(nullptr, std::memory_order_release);
+            if (l == &l->batch->primary) l->batch->state.fetch_and(~batch_flags::taken, std::memory_order_release);
+            me.root_lane = nullptr;
+        }
+        me.record_count = 0;
+        me.cache        = nullptr;
+        me.cache_uid    = 0;
+        me.exiting      = true;  // from here on the thread works without stocks of its own
+        me.counted      = false;
+        process.threads.fetch_sub(1, std::memory_order_release);
+    }
+};
+TENURE_SHARED inline thread_local thread_exit on_thread_exit;
+
+}  // namespace tenure::detail

@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <new>
+
+#include <tenure/detail/base/poison.hpp>
+#include <tenure/detail/batch/process.hpp>
+#include <tenure/raise.hpp>
+
+namespace tenure::detail {
+
+/// Batch records and lanes, from the thread's stock or the process's, and back.
+
+inline batch_record* record_at(std::uint64_t index) noexcept {
+    batch_record* const chunk =
+        tables.records ? tables.records[index / records_a_chunk].load(std::memory_order_acquire) : nullptr;
+    return chunk ? chunk + index % records_a_chunk : nullptr;
+}
+
+/// The record that the batch with that id has or had; null: no batch can have it.
+inline batch_record* record_of(std::uint64_t id) noexcept {
+    return id ? record_at(id & ((std::uint64_t{1} << record_bits) - 1)) : nullptr;
+}
+
+/// Whether a batch of that registry has the record. A free record may name the registry, too, and be another's the
+/// next moment; one that has an id names that of the batch that has it, so the id is asked first.
+inline bool is_in_use(batch_record const& b, registry_core const& r) noexcept {
+    return b.id.load(std::memory_order_acquire) && b.registry.load(std::memory_order_relaxed) == &r;
+}
+
+/// A free record; throws std::bad_alloc.
+TENURE_COLD inline batch_record* more_records() {
+    std::scoped_lock const guard(process.mutex);
+    thread_context&        me = this_thread;
+    if (!process.free_records) {
+        std::uint32_t const first = process.record_count;
+        if (first >> record_bits) raise(std::bad_alloc());
+        auto* const chunk = new batch_record[records_a_chunk];
+        never_given_back(chunk);
+        for (std::uint32_t i = 0; i < records_a_chunk; ++i) {
+            chunk[i].index       = first + i;
+            chunk[i].next_free   = process.free_records;
+            process.free_records = chunk + i;
+        }
+        process.record_count += records_a_chunk;
+        tables.records[first / records_a_chunk].store(chunk, std::memory_order_release);
+    }
+    [[maybe_unused]] auto const* touched = &on_thread_exit;
+    batch_record* const          b       = process.free_records;
+    process.free_records                 = b->next_free;
+    while (process.free_records && me.record_count < 16 && !me.exiting) {
+        batch_record* const spare = process.free_records;
+        process.free_records      = spare->next_free;
+        spare->next_free          = me.records;
+        me.records                = spare;
+        ++me.record_count;
+    }
+    return b;
+}
+
+inline batch_record* take_record() {
+    thread_context& me = this_thread;
+    if (batch_record* const b = me.records) {
+        me.records = b->next_free;
+        --me.record_count;
+        return b;
+    }
+    return more_records();
+}
+
+TENURE_COLD inline void give_record_to_process(batch_record* b) noexcept {
+    std::scoped_lock const guard(process.mutex);
+    b->next_free         = process.free_records;
+    process.free_records = b;
+}
+
+inline void give_record(batch_record* b) noexcept {
+    thread_context& me = this_thread;
+    if (b->generation.load(std::memory_order_relaxed) >> (generation_bits - 1)) return;  // its ids are used up
+    if (me.record_count >= 256 || me.exiting) [[unlikely]]
+        return give_record_to_process(b);
+    b->next_free = me.records;
+    me.records   = b;
+    ++me.record_count;
+}
+
+/// Lanes besides a batch's own. Like records they are never returned to the system. Throws std::bad_alloc.
+inline lane* take_lane() {
+    std::scoped_lock const guard(process.mutex);
+    lane*                  l = process.free_lanes;
+    if (l) process.free_lanes = l->next;
+    else l = new lane;
+    l->serial.store(++process.last_serial | std::uint64_t{1} << 63, std::memory_order_relaxed);
+    return l;
+}
+
+inline void give_lane(lane* l) noexcept {
+    std::scoped_lock const guard(process.mutex);
+    l->serial.store(0, std::memory_order_relaxed);
+    l->next            = process.free_lanes;
+    process.free_lanes = l;
+}
+
+}  // namespace tenure::detail

@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <optional>
+#include <span>
+
+#include <tenure/detail/buffers/buffers.hpp>
+
+namespace tenure::detail {
+
+/// Buffers from store to store.
+
+/// Copies `n` bytes between blocks, by the shortest way there is: inside the store, straight from or to memory that
+/// one of them has here, else through a buffer of this process.
+inline result<void> copy_block(any_store& from, block source, any_store& to, block target, std::size_t n) {
+    if (n == 0 || (from == to && source == target)) return {};
+    if (from == to && from.capabilities().copyable) return from.try_copy(source, 0, target, 0, n);
+    if (result<std::byte*> const at = from.try_address(source)) return to.write(target, 0, {*at, n});
+    if (result<std::byte*> const at = to.try_address(target)) return from.read(source, 0, {*at, n});
+
+    std::size_t const            piece = std::min(n, std::size_t{1} << 20);
+    std::unique_ptr<std::byte[]> bytes(new (std::nothrow) std::byte[piece]);
+    if (!bytes) return make_error_code(errc::memory_full);
+    for (std::size_t at = 0; at < n; at += piece) {
+        std::span<std::byte> const part(bytes.get(), std::min(piece, n - at));
+        if (auto const done = from.read(source, at, part); !done) return done;
+        if (auto const done = to.write(target, at, part); !done) return done;
+    }
+    return {};
+}
+
+/// Either may be the one that failed.
+[[noreturn]] TENURE_COLD inline void throw_copy_error(std::error_code why, char const* call, any_store const& from,
+                                                      any_store const& to) {
+    raise(error(why, call + (" a buffer from store " + from.describe() + " to store " + to.describe())));
+}
+
+/// Under the object's lock; null: it is not alive or another batch's by now.
+inline buffer_record* buffer_of(raw_handle h, extent const& x, batch_record const& owner) noexcept {
+    return still_owned(h, x, owner) ? as_buffer(x) : nullptr;
+}
+
+/// As it is now; nothing: it is not alive or another batch's by now.
+inline std::optional<buffer_record> look_at_buffer(raw_handle h, extent const& x,
+                                                   batch_record const& owner) noexcept {
+    object_lock const          guard(x);
+    buffer_record const* const b = buffer_of(h, x, owner);
+    return b ? std::optional(*b) : std::nullopt;
+}
+
+/// A buffer's block stays its own while this lives, whatever becomes of the batch.
+class block_hold {
+public:
+    block_hold(raw_handle h, extent const& x) noexcept : what_(h), at_(x) { held_ = count(1); }
+    ~block_hold() {
+        if (held_) count(-1);
+    }
+    block_hold(block_hold const&)            = delete;
+    block_hold& operator=(block_hold const&) = delete;
+
+    /// False: it has none, or is gone.
+    explicit operator bool() const noexcept { return held_; }
+
+private:
+    bool count(int n) const noexcept {
+        object_lock const    guard(at_);
+        buffer_record* const b = is_alive(what_, true) ? as_buffer(at_) : nullptr;
+        if (!b || (n > 0 && b->evicted())) return false;
+        b->add_readers(n);
+        return true;
+    }
+
+    raw_handle what_;
+    extent     at_;
+    bool       held_;
+};
+
+/// Why a buffer of this batch has no bytes.
+inline failure without_bytes(batch_record const& owner) noexcept {
+    errc const over = owner.cause.load(std::memory_order_acquire);
+    return {over == errc{} ? errc::evicted : over, &owner};
+}
+
+/// The buffer has another block in another store, or everything is as it was. Throws stale_handle, batch_ended,
+/// not_owner, object_pinned, memory_full, and what the stores say.
+inline void move_buffer_to(registry_core& r, raw_handle h, any_store const& named, std::size_t alignment) {
+    failure const why = with_owner(r, h, nullptr, [&](batch_record& owner, extent const& x) -> failure {
+        if (has_checkpoint(owner) && is_under_checkpoint(owner, x.begin)) return {errc::not_restorable, &owner};
+        std::optional<buffer_record> const seen = look_at_buffer(h, x, owner);
+        if (!seen) return {errc::stale_handle};
+        block_hold const held(h, x);
+        if (seen->evicted() || (!held && is_alive(h))) return without_bytes(owner);
+        if (is_pinned(r, h)) return {errc::object_pinned, &owner};
+        buffer_record const& before = *seen;
+        supply_guard const   to(owner, named);
+        if (!to) return {errc::memory_full, &owner, sizeof(supply)};
+        if (&*to == before.from) return {};
+        charge_guard charged(owner);
+        if (before.lent() && owner.limited)  // it becomes the batch's own
+            if (failure const refused = charged.add(before.where.bytes)) return refused;
+        promise_guard room(owner, *to);
+        if (!room) return {errc::memory_full, &owner, sizeof(block)};
+        std::uint64_t const id    = owner.id.load(std::memory_order_relaxed);
+        result<block> const fresh = to->store.try_allocate_in(id, before.where.bytes, alignment);
+        if (!fresh) throw_store_error(fresh.error(), "move a buffer to", to->store);
+        fresh_block target(owner, *to, *fresh, room);
+        auto const  copied = copy_block(before.from->store, before.where, to->store, *fresh, before.where.bytes);
+        if (!copied) {
+            if (!is_alive(h)) return {errc::stale_handle};
+            throw_copy_error(copied.error(), "move", before.from->store, to->store);
+        }
+        {
+            use_lock const       guard(owner, x);
+            buffer_record* const b = buffer_of(h, x, owner);
+            if (guard.pinned()) return {errc::object_pinned, &owner};
+            if (!b || b->where != before.where)
+                return {errc::stale_handle};                             // another thread was faster: once more
+            if (b->readers() > 1) return {errc::object_pinned, &owner};  // somebody else, too
+            target.keep(&stored::received);
+            charged.keep();
+            b->from  = &*to;
+            b->where = *fresh;
+            b->set_lent(false);
+            if (before.lent()) return {};
+        }
+        free_stored(owner, *before.from, before.where);
+        return {};
+    });
+    if (why) throw_failure(why, "move a buffer ");
+}
+
+}  // namespace tenure::detail

@@ -1,0 +1,139 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include <tenure/detail/base/sizes.hpp>
+#include <tenure/detail/life/calls.hpp>
+#include <tenure/detail/objects/make_object.hpp>
+
+namespace tenure::detail {
+
+/// What buffer<T> is made of, in bytes.
+
+/// Says which store it was, for a code alone does not.
+[[noreturn]] TENURE_COLD inline void throw_store_error(std::error_code why, char const* call,
+                                                       any_store const& store) {
+    raise(error(why, call + (" store " + store.describe())));
+}
+
+/// A promise that is released unless it is redeemed.
+class promise_guard {
+public:
+    promise_guard(batch_record& b, supply& s) noexcept : batch_(b), supply_(promise(b, s) ? &s : nullptr) {}
+    ~promise_guard() {
+        if (supply_) release_promise(batch_, *supply_);
+    }
+    promise_guard(promise_guard const&)            = delete;
+    promise_guard& operator=(promise_guard const&) = delete;
+
+    explicit operator bool() const noexcept { return supply_; }
+    void     redeem(std::size_t bytes, flow stored::* how) noexcept {
+        detail::redeem(batch_, *std::exchange(supply_, nullptr), bytes, how);
+    }
+
+private:
+    batch_record& batch_;
+    supply*       supply_;
+};
+
+/// The supply for a store that a buffer names, or null when memory is full; while it is looked for.
+class supply_guard {
+public:
+    supply_guard(batch_record& b, any_store const& named) noexcept
+        : supply_(named ? join_supply(*b.registry.load(std::memory_order_relaxed), named) : &buffers_of(b)),
+          joined_(named && supply_ && supply_ != &supply_->registry.own) {}
+    ~supply_guard() {
+        if (joined_) leave_supply(*supply_);
+    }
+    supply_guard(supply_guard const&)            = delete;
+    supply_guard& operator=(supply_guard const&) = delete;
+
+    explicit operator bool() const noexcept { return supply_; }
+    supply&  operator*() const noexcept { return *supply_; }
+    supply*  operator->() const noexcept { return supply_; }
+
+private:
+    supply* supply_;
+    bool    joined_;
+};
+
+/// Registers a buffer of the lane's batch. Throws what make throws.
+inline raw_handle make_buffer_record(lane& l, buffer_record const& b) {
+    constexpr std::size_t bytes = round_extent(sizeof(entry) + sizeof(buffer_record));
+    space const           at    = allocate_small(l, sizeof(entry), bytes, 8, throw_it{});
+    ::new (at.pointer) buffer_record(b);
+    put_in_list(*l.batch, at.header(), reinterpret_cast<std::uintptr_t>(&buffer_finalizer));
+    return {at.pointer, at.word};
+}
+
+/// Keeps a batch for the time of a call in which on_soft may end it.
+class limited_hold {
+public:
+    limited_hold(batch_record& b, char const* call) : held_(b.limited && !is_root(b) ? &b : nullptr) {
+        if (held_ && !hold(b, b.id.load(std::memory_order_relaxed))) throw_failure({b.why_closed(), &b}, call);
+    }
+    ~limited_hold() {
+        if (held_) release_hold(held_);
+    }
+    limited_hold(limited_hold const&)            = delete;
+    limited_hold& operator=(limited_hold const&) = delete;
+
+private:
+    batch_record* held_;
+};
+
+/// A block that a batch has promised room for, and nobody has yet: it is freed unless it is kept. If the store
+/// cannot free it, the end of the batch will try again.
+class fresh_block {
+public:
+    fresh_block(batch_record& b, supply& s, block where, promise_guard& room) noexcept
+        : batch_(b), supply_(s), where_(where), room_(&room) {}
+    ~fresh_block() {
+        if (!room_) return;
+        room_->redeem(where_.bytes, &stored::made);
+        free_stored(batch_, supply_, where_);
+    }
+    fresh_block(fresh_block const&)            = delete;
+    fresh_block& operator=(fresh_block const&) = delete;
+
+    void keep(flow stored::* how) noexcept { std::exchange(room_, nullptr)->redeem(where_.bytes, how); }
+
+private:
+    batch_record&  batch_;
+    supply&        supply_;
+    block          where_;
+    promise_guard* room_;  ///< null: kept
+};
+
+inline raw_handle make_buffer_in(lane& l, std::size_t bytes, std::size_t alignment, any_store const& named) {
+    constexpr char const* call = "make a buffer in batch ";
+    batch_record&         b    = *l.batch;
+    if (b.closed() || (b.limited && notice_deadline(b))) throw_failure({b.why_closed(), &b}, call);
+    limited_hold const held(b, call);
+    supply_guard const s(b, named);
+    if (!s) throw_failure({errc::memory_full, &b, sizeof(supply)}, call);
+    charge_guard charged(b);
+    if (b.limited)
+        if (failure const why = charged.add(bytes)) throw_failure(why, call);
+    promise_guard room(b, *s);
+    if (!room) throw_failure({errc::memory_full, &b, sizeof(block)}, call);
+    result<block> const made = s->store.try_allocate_in(b.id.load(std::memory_order_relaxed), bytes, alignment);
+    if (!made) throw_store_error(made.error(), "make a buffer in", s->store);
+    fresh_block fresh(b, *s, *made, room);
+    if (bytes == absurd_bytes) throw_store_error(make_error_code(errc::store_full), "make a buffer in", s->store);
+    raw_handle const h = make_buffer_record(l, {*s, *made, false});
+    fresh.keep(&stored::made);
+    charged.keep();
+    return h;
+}
+
+}  // namespace tenure::detail

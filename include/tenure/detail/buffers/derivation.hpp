@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <tenure/detail/buffers/buffer_moves.hpp>
+#include <tenure/detail/buffers/derivation_runs.hpp>
+#include <tenure/detail/life/owners.hpp>
+
+namespace tenure::detail {
+
+/// How a buffer is made from others, for as long as the buffer lives. It has a share in each of its inputs, which
+/// so are there when they are needed, whatever becomes of the batches that had them.
+struct alignas(16) derivation {
+    struct input {
+        raw_handle    buffer;
+        std::uint64_t common  = 0;        ///< where this has its share
+        derivation*   made_by = nullptr;  ///< the input's own, if it has one
+    };
+
+    explicit derivation(std::size_t n) noexcept : alignment(n) {}
+    derivation(derivation const&)            = delete;
+    derivation& operator=(derivation const&) = delete;
+
+    /// No recursion along a chain of derivations: what the end of an input drops is not the last reference to its
+    /// derivation.
+    virtual ~derivation() {
+        for (input const& i : inputs)
+            if (i.made_by) {
+                if (counted) --i.made_by->used_by;
+                i.made_by->drop();
+            }
+        for (input const& i : inputs)
+            if (i.common) drop_member(i.common);
+    }
+
+    /// Fills the block, which has room for all. What it throws passes to all who wait.
+    virtual void run(supply& s, block into) = 0;
+
+    void hold() noexcept { references.fetch_add(1, std::memory_order_relaxed); }
+    void drop() noexcept {
+        if (references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+    }
+
+    std::size_t const          alignment;
+    std::vector<input>         inputs;
+    std::atomic<std::uint32_t> references{
+        1};                                 ///< by its buffer, by derivations with that as an input, by who runs it
+    std::atomic<std::uint32_t> used_by{0};  ///< buffers that are here and were made from its buffer
+    bool                       counted = false;  ///< in `used_by` of its inputs; under its buffer's lock
+
+    std::shared_ptr<derivation_run> running;  ///< now; under the lock of all runs
+};
+
+inline void drop_derivation(derivation& r) noexcept { r.drop(); }
+
+/// Keeps a derivation for the time of a call.
+class derivation_hold {
+public:
+    derivation_hold() noexcept = default;
+    explicit derivation_hold(derivation* r) noexcept : derivation_(r) {
+        if (r) r->hold();
+    }
+    derivation_hold(derivation_hold&& other) noexcept : derivation_(std::exchange(other.derivation_, nullptr)) {}
+    derivation_hold& operator=(derivation_hold&& other) noexcept {
+        std::swap(derivation_, other.derivation_);
+        return *this;
+    }
+    ~derivation_hold() {
+        if (derivation_) derivation_->drop();
+    }
+
+    explicit    operator bool() const noexcept { return derivation_; }
+    derivation* operator->() const noexcept { return derivation_; }
+    derivation& operator*() const noexcept { return *derivation_; }
+    derivation* release() noexcept { return std::exchange(derivation_, nullptr); }
+
+private:
+    derivation* derivation_ = nullptr;
+};
+
+/// Under the buffer's lock: it has come, or gone; so have a use of its inputs.
+inline void count_uses(derivation& r, bool here) noexcept {
+    if (std::exchange(r.counted, here) == here) return;
+    for (derivation::input const& i : r.inputs)
+        if (i.made_by) i.made_by->used_by.fetch_add(here ? 1 : ~std::uint32_t{0}, std::memory_order_relaxed);
+}
+
+/// Calls f(record) under the lock of a buffer of any batch, which is held and in memory then.
+template <class F>
+failure with_record(registry_core& r, raw_handle h, F f) {
+    return with_owner(r, h, nullptr, [&](batch_record& owner, extent const& x) -> failure {
+        object_lock const    guard(x);
+        buffer_record* const b = buffer_of(h, x, owner);
+        if (!b) return {errc::stale_handle};
+        f(*b);
+        return {};
+    });
+}
+
+/// Whether a buffer has its bytes, and how it is made; at this moment.
+struct buffer_view {
+    failure         why;
+    bool            here = false;
+    derivation_hold made_by;
+};
+inline buffer_view look_at(registry_core& r, raw_handle h) {
+    buffer_view v;
+    v.why = with_record(r, h, [&](buffer_record const& b) {
+        v.here    = !b.evicted();
+        v.made_by = derivation_hold(b.made_by());
+    });
+    return v;
+}
+
+/// `r` gets a share in the buffer. Throws stale_handle, not_owner, and what share() throws.
+inline void add_input(registry_core& core, derivation& r, raw_handle h) {
+    r.inputs.push_back({h});
+    derivation::input& i = r.inputs.back();
+    other_owner        owner;
+    share_result const done = share_among(core, h, owner);
+    if (done.why) throw_failure(done.why, "take an input of a derived buffer ");
+    i.common  = owner.common;
+    i.made_by = look_at(core, h).made_by.release();
+}
+
+}  // namespace tenure::detail

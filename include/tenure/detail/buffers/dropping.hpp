@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <utility>
+
+#include <tenure/detail/buffers/buffer_access.hpp>
+#include <tenure/detail/life/release.hpp>
+
+namespace tenure::detail {
+
+/// Blocks that batches have lost, in lists by store. They are freed when this ends, in one call each: with no batch
+/// held, for a store may take its time, and a guard that closes meanwhile must not be kept from it. What a store
+/// cannot free is tried again like others of its supply.
+class dropped_blocks {
+public:
+    dropped_blocks() noexcept = default;
+    ~dropped_blocks() {
+        while (std::unique_ptr<part> const p = std::exchange(first_, nullptr)) {
+            first_ = std::move(p->next);
+            if (auto const done = p->from->store.deallocate(p->blocks->blocks()); !done)
+                p->from->refused.add(std::move(p->blocks), done.error());
+            leave_supply(*p->from);
+        }
+    }
+    dropped_blocks(dropped_blocks const&)            = delete;
+    dropped_blocks& operator=(dropped_blocks const&) = delete;
+
+    /// A list with room for one more; a new one has room for as many as `room()` says. Null: memory is full.
+    template <class F>
+    block_list* list_for(supply& s, F room) noexcept {
+        for (part const* p = first_.get(); p; p = p->next.get())
+            if (p->from == &s && p->blocks->count < p->blocks->room) return p->blocks.get();
+        owned_block_list      list = make_block_list(room());
+        std::unique_ptr<part> more(list ? new (std::nothrow) part{&s, std::move(list), nullptr} : nullptr);
+        if (!more) return nullptr;
+        hold_supply(s);
+        more->next = std::move(first_);
+        first_     = std::move(more);
+        return first_->blocks.get();
+    }
+
+private:
+    struct part {
+        supply*               from;
+        owned_block_list      blocks;
+        std::unique_ptr<part> next;
+    };
+
+    std::unique_ptr<part> first_;
+};
+
+/// The buffers of a batch that is cancelled, or whose time is up, while somebody is still inside: they lose their
+/// blocks at once, and go themselves with the batch. What is pinned stays, what a thread is just at, and what
+/// somebody has the address of.
+///
+/// The batch is held, and nothing is made in it any more. One thread at a time.
+class buffers_drop {
+public:
+    buffers_drop(batch_record& b, dropped_blocks& to) noexcept : batch_(b), to_(to) {}
+
+    void run() noexcept {
+        {
+            std::scoped_lock const guard(batch_.lock);
+            batch_.next_buffer = batch_.first_buffer;
+        }
+        while (take_some() > 0) {
+            heavy_barrier();
+            for (std::size_t i = 0; i < count_; ++i) settle(taken_[i]);
+        }
+        refund_batch(batch_, bytes_);
+    }
+
+private:
+    struct taken {
+        buffer_record const* buffer;
+        supply*              from;
+        block                where;
+    };
+
+    /// From here on these say that they have no bytes.
+    std::size_t take_some() noexcept {
+        count_ = 0;
+        while (count_ < taken_.size() && take_next()) {}
+        return count_;
+    }
+
+    /// False: that was the last. What is in the batch's list stays there as long as that is locked, so an object's
+    /// lock, which would come first, can only be tried.
+    bool take_next() noexcept {
+        registry_core& r    = *batch_.registry.load(std::memory_order_relaxed);
+        bool           used = false;
+        for (;; std::this_thread::yield()) {
+            std::unique_lock graph(r.uses.mutex, std::defer_lock);
+            if (used) graph.lock();
+            std::scoped_lock const guard(batch_.lock);
+            entry* const           e = batch_.next_buffer;
+            if (!e) return false;
+            extent const x{to_address(e), round_extent(sizeof(entry) + sizeof(buffer_record)), nullptr, e};
+            object_lock_if_free const object(x);
+            if (!object) continue;
+            if (!used && batch_.state.load(std::memory_order_acquire) & batch_flags::used) {
+                used = true;
+                continue;
+            }
+            batch_.next_buffer = e->next;
+            take(*as_buffer(x), used && r.uses.find(x.begin));
+            return true;
+        }
+    }
+
+    void take(buffer_record& b, bool pinned) noexcept {
+        if (pinned || b.lent() || b.in_transit() || b.mapped() || b.readers()) return;
+        if (derivation* const how = b.made_by()) count_uses(*how, false);
+        taken_[count_++] = {&b, b.from, b.where};
+        b.set_lent(true);
+        b.set_evicted(true);
+    }
+
+    /// What a thread is at goes at the end of the batch; and so does what there is no memory to remember.
+    void settle(taken const& t) noexcept {
+        bool const             stays = is_accessed(t.buffer);
+        block_list* const      list  = stays ? nullptr : to_.list_for(*t.from, [&] { return buffers_in(*t.from); });
+        std::scoped_lock const guard(batch_.lock);
+        stored&                in = *find_stored(batch_, *t.from);
+        (list ? list : in.to_free.get())->add(t.where);
+        if (!list) return;
+        in.freed += t.where.bytes;
+        bytes_ += t.where.bytes;
+    }
+    std::size_t buffers_in(supply const& s) noexcept {
+        std::scoped_lock const guard(batch_.lock);
+        return find_stored(batch_, s)->live().buffers;
+    }
+
+    batch_record&          batch_;
+    dropped_blocks&        to_;
+    std::size_t            count_ = 0, bytes_ = 0;
+    std::array<taken, 256> taken_{};
+};
+
+/// Nothing where a checkpoint could bring contents back, or has.
+TENURE_COLD inline void drop_buffers(batch_record& b, dropped_blocks& to) noexcept {
+    constexpr std::uint64_t not_now = batch_flags::undoing | batch_flags::checkpointed;
+    if (!b.stores.load(std::memory_order_acquire) || b.state.load(std::memory_order_acquire) & not_now) return;
+    if (b.rolled_back.load(std::memory_order_acquire)) return;
+    be_in(b);
+    buffers_drop(b, to).run();
+}
+
+}  // namespace tenure::detail

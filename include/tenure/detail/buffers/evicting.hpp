@@ -1,0 +1,197 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include <tenure/detail/batch/read_section.hpp>
+#include <tenure/detail/buffers/buffer_moves.hpp>
+#include <tenure/detail/buffers/derivation.hpp>
+#include <tenure/raise.hpp>
+
+namespace tenure::detail {
+
+/// Buffers that lose their bytes, and get them back.
+
+/// Its block goes, and the buffer stays. No-op where there is none. not_owner: its store keeps it by name;
+/// object_pinned: a pin holds it, or a derivation is reading it; not_restorable: it is older than a checkpoint.
+inline failure evict_one(registry_core& r, raw_handle h) {
+    return with_owner(r, h, nullptr, [&](batch_record& owner, extent const& x) -> failure {
+        if (has_checkpoint(owner) && is_under_checkpoint(owner, x.begin)) return {errc::not_restorable, &owner};
+        buffer_record was{};
+        for (;; std::this_thread::yield()) {
+            use_lock const       guard(owner, x);
+            buffer_record* const b = buffer_of(h, x, owner);
+            if (!b) return {errc::stale_handle};
+            if (b->evicted()) return {};
+            if (b->in_transit()) continue;
+            if (b->lent()) return {errc::not_owner, &owner};
+            if (b->readers() || guard.pinned()) return {errc::object_pinned, &owner};
+            was      = *b;
+            b->where = {0, was.where.bytes};
+            b->set_lent(true);
+            if (derivation* const how = b->made_by()) count_uses(*how, false);
+            b->set_evicted(true);
+            break;
+        }
+        free_stored(owner, *was.from, was.where);
+        refund_batch(owner, was.where.bytes);
+        return {};
+    });
+}
+
+/// And what it was made from, as far as that can be made again and nothing that is here was made from it.
+inline failure evict_with_inputs(registry_core& r, raw_handle h) {
+    if (failure const why = evict_one(r, h)) return why;
+    std::vector<raw_handle> done{h};
+    while (!done.empty()) {
+        raw_handle const at = done.back();
+        done.pop_back();
+        buffer_view const v = look_at(r, at);
+        if (!v.made_by) continue;
+        for (derivation::input const& i : v.made_by->inputs)
+            if (i.made_by && i.made_by->used_by.load(std::memory_order_relaxed) == 0 && !evict_one(r, i.buffer))
+                done.push_back(i.buffer);
+    }
+    return {};
+}
+
+/// An evicted buffer gets a block of its store again, with what `fill(supply, block)` writes there. No-op where it
+/// has one. Throws what make_buffer throws, and what `fill` does.
+template <class F>
+void renew_buffer(registry_core& r, raw_handle h, std::size_t alignment, F fill) {
+    failure const why = with_owner(r, h, nullptr, [&](batch_record& owner, extent const& x) -> failure {
+        std::optional<buffer_record> const seen = look_at_buffer(h, x, owner);
+        if (!seen) return {errc::stale_handle};
+        if (!seen->evicted()) return {};
+        if (errc const over = owner.cause.load(std::memory_order_acquire); over != errc{}) return {over, &owner};
+        supply&           s     = *seen->from;
+        std::size_t const bytes = seen->where.bytes;
+        charge_guard      charged(owner);
+        if (owner.limited)
+            if (failure const refused = charged.add(bytes)) return refused;
+        promise_guard room(owner, s);
+        if (!room) return {errc::memory_full, &owner, sizeof(block)};
+        std::uint64_t const id    = owner.id.load(std::memory_order_relaxed);
+        result<block> const fresh = s.store.try_allocate_in(id, bytes, alignment);
+        if (!fresh) throw_store_error(fresh.error(), "bring a buffer back to", s.store);
+        fresh_block target(owner, s, *fresh, room);
+        fill(s, *fresh);
+        object_lock const    guard(x);
+        buffer_record* const b = buffer_of(h, x, owner);
+        if (!b || !b->evicted() || b->from != &s) return {errc::stale_handle};  // it was given away: once more
+        if (errc const over = owner.cause.load(std::memory_order_acquire); over != errc{}) return {over, &owner};
+        target.keep(&stored::received);
+        charged.keep();
+        b->where = *fresh;
+        b->set_lent(false);
+        if (derivation* const how = b->made_by()) count_uses(*how, true);
+        b->set_evicted(false);
+        return {};
+    });
+    if (why) throw_failure(why, "bring a buffer back ");
+}
+
+/// Inputs stay where they are while a derivation reads them.
+class input_hold {
+public:
+    input_hold(registry_core& r, std::vector<derivation::input> const& inputs) : registry_(r), inputs_(inputs) {
+        count(1);
+    }
+    ~input_hold() { count(-1); }
+    input_hold(input_hold const&)            = delete;
+    input_hold& operator=(input_hold const&) = delete;
+
+private:
+    void count(int n) const {
+        for (derivation::input const& i : inputs_) [[maybe_unused]]
+            failure const gone = with_record(registry_, i.buffer, [&](buffer_record& b) { b.add_readers(n); });
+    }
+
+    registry_core&                        registry_;
+    std::vector<derivation::input> const& inputs_;
+};
+
+/// One run, whose answer all get that ask meanwhile. Its inputs are here.
+inline void run_derivation(registry_core& r, raw_handle h, derivation& how) {
+    std::shared_ptr<derivation_run> run;
+    bool                            mine = false;
+    {
+        read_section const     here;  // so that none ends under the lock
+        std::scoped_lock const guard(running_derivations.mutex);
+        if (is_alive(h) && static_cast<buffer_record const*>(h.pointer)->is_here()) return;
+        if (how.running && how.running->by == &this_thread)
+            raise(error(errc::evicted, "a derivation that reads what it makes"));
+        mine = !how.running;
+        if (mine) running_derivations.begin(how.running);
+        run = how.running;
+    }
+    if (mine) {
+        run->failure = thrown_by([&] {
+            input_hold const inputs(r, how.inputs);
+            renew_buffer(r, h, how.alignment, [&](supply& s, block into) { how.run(s, into); });
+        });
+        std::scoped_lock const guard(running_derivations.mutex);
+        running_derivations.end(*run);
+        run->done.store(1, std::memory_order_release);
+        run->done.notify_all();
+    } else {
+        run->done.wait(0, std::memory_order_acquire);
+    }
+    if (run->failure) std::rethrow_exception(run->failure);
+}
+
+/// The buffer is here on return. What it needs is made first, if need be along a chain of derivations of any
+/// length. Throws evicted: it has no derivation; stale_handle; and what derivations and stores do.
+TENURE_COLD inline void bring_back(raw_handle h) {
+    registry_core& r = static_cast<buffer_record const*>(h.pointer)->from->registry;
+    for (std::vector<raw_handle> wanted{h}; !wanted.empty();) {
+        raw_handle const  at   = wanted.back();
+        char const* const what = wanted.size() == 1 ? "use a buffer " : "use an input of a derived buffer ";
+        buffer_view const v    = look_at(r, at);
+        if (v.why) throw_failure(v.why, what);
+        if (v.here) {
+            wanted.pop_back();
+            continue;
+        }
+        if (!v.made_by) {
+            errc const over = refusal_of(r, at);  // it was dropped a moment ago
+            throw_failure({over == errc{} ? errc::evicted : over}, what);
+        }
+        std::size_t const before = wanted.size();
+        for (derivation::input const& i : v.made_by->inputs)
+            if (!look_at(r, i.buffer).here) wanted.push_back(i.buffer);
+        if (wanted.size() == before) run_derivation(r, at, *v.made_by);
+    }
+}
+
+/// Somebody has its address from here on. False: it has lost its bytes, or is gone. Whatever becomes of its batch
+/// meanwhile: who takes blocks away does it under the object's lock.
+TENURE_COLD inline bool note_mapped(raw_handle h) noexcept {
+    read_section const here;
+    if (!is_alive(h)) return false;
+    extent const         x = extent_of(h);
+    object_lock const    guard(x);
+    buffer_record* const b = is_alive(h, true) ? as_buffer(x) : nullptr;
+    if (!b || b->evicted()) return false;
+    b->set_mapped(true);
+    return true;
+}
+
+/// All of it is written anew, so what it was need not come back.
+TENURE_COLD inline void write_anew(raw_handle h, std::size_t alignment, std::span<std::byte const> in) {
+    registry_core& r = static_cast<buffer_record const*>(h.pointer)->from->registry;
+    renew_buffer(r, h, alignment, [&](supply& s, block into) {
+        if (auto const done = s.store.write(into, 0, in); !done)
+            throw_store_error(done.error(), "write to", s.store);
+    });
+}
+
+}  // namespace tenure::detail

@@ -1,0 +1,246 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include <tenure/detail/base/zeroed_atomic.hpp>
+#include <tenure/detail/checkpoints/checkpoint_record.hpp>
+#include <tenure/detail/life/reclaim.hpp>
+#include <tenure/detail/paging/paged_ranges.hpp>
+#include <tenure/raise.hpp>
+
+namespace tenure::detail {
+
+/// The memory of a batch at a checkpoint, and how it is watched. Nobody else is in the batch.
+
+/// What of a unit that is tracked is the batch's. Under the unit's lock.
+inline granule_mask granules_of(batch_record const& b, place p) noexcept {
+    granule_mask mask{};
+    bool const   at_home = p.head()->home.load(std::memory_order_relaxed) == &b;
+    for (std::size_t i = 0; i < lines_a_unit; ++i) {
+        std::uint32_t mine = at_home ? ~p.track().dead[i].load(std::memory_order_relaxed) : 0;
+        for (share const* s = p.u->shares.load(std::memory_order_relaxed); s; s = s->next_here) {
+            std::uint32_t const bits = s->objects[i].load(std::memory_order_relaxed);
+            mine                     = s->owner == &b ? mine | bits : mine & ~bits;
+        }
+        mask.bits[i] = mine;
+    }
+    return mask;
+}
+
+/// The part of a unit, which is not the batch's alone, or in which a lane fills a hole.
+inline saved_area masked_area(batch_record const& b, place p, std::uintptr_t end, lane_mark const* filler) {
+    saved_area x{p.base, end, nullptr, nullptr, std::make_unique<granule_mask>()};
+    {
+        std::scoped_lock const guard(p.u->lock);
+        *x.mask = granules_of(b, p);
+    }
+    x.mask->keep(p.base, end);
+    if (filler) x.mask->drop(filler->cursor, filler->hole_end);
+    return x;
+}
+
+/// [begin, end), a unit's begin and what follows; neighbours that are the batch's alone are one area.
+inline void add_areas(std::vector<saved_area>& to, batch_record const& b, std::vector<lane_mark> const& lanes,
+                      std::uintptr_t begin, std::uintptr_t end) {
+    bool joins = false;
+    for (std::uintptr_t a = begin; a < end; a += unit_bytes) {
+        std::uintptr_t const stop   = std::min(a + unit_bytes, end);
+        lane_mark const*     filler = nullptr;
+        for (lane_mark const& m : lanes)
+            if (m.hole_end && ((m.hole_end - 1) ^ a) < unit_bytes) filler = &m;
+        bool const mine = !filler && is_all_of(b, place_at(a));
+        if (!mine) to.push_back(masked_area(b, place_at(a), stop, filler));
+        else if (joins) to.back().end = stop;
+        else to.push_back({a, stop, nullptr, nullptr, nullptr});
+        joins = mine;
+    }
+}
+
+/// Where the run's lane stands, or stopped; what it left of that unit may have been filled as a hole.
+inline std::uintptr_t end_of_use(unit const* u, lane_mark const& m) noexcept {
+    if (m.goes_on && u == m.runs) return m.cursor;
+    std::uintptr_t const used = u->used_end.load(std::memory_order_relaxed);
+    return used ? (used + unit_bytes - 1) & ~(unit_bytes - 1) : u->address + (std::size_t{u->length} << unit_shift);
+}
+
+/// Throws std::bad_alloc.
+inline std::vector<saved_area> areas_of(batch_record& b, std::vector<lane_mark> const& lanes) {
+    std::vector<saved_area> out;
+    auto const              add_whole = [&](std::uintptr_t begin, std::uintptr_t end) {
+        if (begin < end) out.push_back({begin, end, nullptr, nullptr, nullptr});
+    };
+    for (lane_mark const& m : lanes)
+        for (unit const* u = m.runs; u; u = u->next) {
+            if (u->guarded.load(std::memory_order_relaxed)) add_areas(out, b, lanes, u->address, end_of_use(u, m));
+            else add_whole(u->address, end_of_use(u, m));
+        }
+    for (unit const* u = b.large; u; u = u->next) {
+        std::uintptr_t const begin = u->address + u->large_offset.load(std::memory_order_relaxed);
+        if (!u->given_up)
+            add_whole(u->address, begin + round_extent(u->large_bytes.load(std::memory_order_relaxed)));
+    }
+    std::vector<std::uintptr_t> shared;
+    for (std::size_t n = 64; n > shared.capacity();) {  // memory is not asked for under the lock
+        shared.clear();
+        shared.reserve(n);
+        n = 0;
+        std::scoped_lock const guard(b.lock);
+        for (share const* s = b.shares; s; s = s->next_owned)
+            if (s->granules && ++n <= shared.capacity()) shared.push_back(s->base);
+    }
+    for (std::uintptr_t const base : shared)
+        if (place_at(base).head()->home.load(std::memory_order_relaxed) != &b)
+            add_areas(out, b, lanes, base, base + unit_bytes);
+    std::sort(out.begin(), out.end(), [](auto const& x, auto const& y) { return x.begin < y.begin; });
+    return out;
+}
+
+/// Only memory that the kernel may take pages of, and that is one batch's alone, is watched page by page. Not with
+/// ThreadSanitizer: who faults in one of its own functions holds a lock there that the handler would wait for.
+inline bool is_watched(saved_area const& x) noexcept {
+    return !TENURE_TSAN && !x.mask && region_of(x.begin)->from->store.capabilities().anonymous;
+}
+
+/// Address space for the copies. Throws std::bad_alloc.
+inline void give_room(checkpoint_record& c) {
+    std::size_t bytes = 0, pages = 0;
+    for (saved_area const& x : c.areas) {
+        bytes += x.last() - x.first();
+        if (is_watched(x)) pages += x.page_count();
+    }
+    if (bytes == 0) return;
+    void* const memory = reserve(bytes + pages, access::read_write);
+    if (!memory) raise(std::bad_alloc());
+    c.memory   = memory;
+    c.reserved = bytes + pages;
+#ifdef MADV_NOHUGEPAGE
+    ::madvise(memory, c.reserved, MADV_NOHUGEPAGE);  // changes are few and far between
+#endif
+    auto* copy  = static_cast<std::byte*>(memory);
+    auto* state = reinterpret_cast<zeroed_atomic<page_state>*>(copy + bytes);  // zeros: all are clean
+    for (saved_area& x : c.areas) {
+        x.copy = copy;
+        copy += x.last() - x.first();
+        if (!is_watched(x)) continue;
+        x.pages = state;
+        state += x.page_count();
+    }
+}
+
+inline void copy_whole(saved_area& x, bool back) noexcept {
+    quiet_tools const quiet;
+    void* const       here = to_pointer(x.begin);
+    void* const       from = back ? static_cast<void*>(x.copy) : here;
+    void* const       to   = back ? here : static_cast<void*>(x.copy);
+    if (x.mask) copy_granules(to, from, *x.mask);
+    else copy_raw(to, from, x.end - x.begin);
+}
+
+/// Calls f(begin, end) for stretches of whole pages: the parts of areas that `part` gives, neighbours joined. False
+/// as soon as f is.
+template <class Part, class F>
+bool for_stretches_of(std::vector<saved_area>& areas, Part part, F f) {
+    std::uintptr_t begin = 0, end = 0;
+    for (saved_area& x : areas) {
+        if (!x.pages) continue;
+        auto const [from, to] = part(x);
+        if (from >= to) continue;
+        if (from != end) {
+            if (begin < end && !f(begin, end)) return false;
+            begin = from;
+        }
+        end = to;
+    }
+    return begin >= end || f(begin, end);
+}
+
+inline void for_units_of(saved_area const& x, saved_area* by) noexcept {
+    for (std::uintptr_t a = x.first(); a < x.last(); a += unit_bytes) unit_at(a)->undo.store(by);
+}
+
+/// The page in which a lane goes on is copied at once: it is the first that would be written to.
+inline void save_last_pages(checkpoint_record& c) noexcept {
+    for (lane_mark const& m : c.lanes) {
+        saved_area* const x = m.goes_on && m.cursor % page_bytes() ? c.find(m.cursor - 1) : nullptr;
+        if (x && x->pages && x->end == m.cursor) x->save_now(x->page_count() - 1);
+    }
+}
+
+/// From now on changes are noted. False: the system refuses, and they are not.
+inline bool watch(checkpoint_record& c) noexcept {
+    write_fault::ask_first(&page_saver::on_write);
+    for (saved_area& x : c.areas) {
+        if (x.pages) for_units_of(x, &x);
+        else copy_whole(x, false);
+    }
+    save_last_pages(c);
+    auto const clean = [](saved_area const& x) {
+        bool const partly = x.state(x.page_count() - 1) == page_state::saved;
+        return std::pair(x.first(), x.last() - (partly ? page_bytes() : 0));
+    };
+    return for_stretches_of(c.areas, clean, [](std::uintptr_t begin, std::uintptr_t end) {
+        return protect(to_pointer(begin), end - begin, PROT_READ);
+    });
+}
+
+/// Who noted what is written there before this checkpoint, and will again. Not always the one right below: that one
+/// may have found the unit shared, and copied its part.
+inline saved_area* watched_below(checkpoint_record const& c, std::uintptr_t a) noexcept {
+    for (checkpoint_record* older = c.below; older; older = older->below)
+        if (saved_area* const x = older->find(a); x && x->pages) return x;
+    return nullptr;
+}
+
+/// What is not watched for an older checkpoint can be written to again.
+inline void unwatch(checkpoint_record& c) noexcept {
+    auto const all  = [](saved_area const& x) { return std::pair(x.first(), x.last()); };
+    auto const open = [](std::uintptr_t begin, std::uintptr_t end) {
+        if (begin < end) unprotect(to_pointer(begin), end - begin);
+        return true;
+    };
+    if (!c.below) for_stretches_of(c.areas, all, open);
+    for (saved_area const& x : c.areas) {
+        if (!x.pages) continue;
+        for (std::uintptr_t a = x.first(), unit_end; a < x.last(); a = unit_end) {
+            unit_end                = std::min(a + unit_bytes, x.last());
+            saved_area* const older = watched_below(c, a);
+            if (c.below) open(older ? std::min(older->last(), unit_end) : a, unit_end);
+            unit_at(a)->undo.store(older);
+        }
+    }
+    std::size_t cuts = 0;
+    for (saved_area const& x : c.areas) cuts += x.cuts;
+    if (c.below && !c.below->areas.empty()) c.below->areas.front().cuts += cuts;
+    else cut_mappings.fetch_sub(cuts, std::memory_order_relaxed);
+    write_fault::note_end();
+    page_saver::await_all();
+}
+
+/// Calls f(older, page of that, copy here) for pages that changed since this checkpoint and not between the two.
+template <class F>
+void for_pages_clean_before(checkpoint_record& c, F f) noexcept {
+    for (saved_area const& x : c.areas) {
+        if (!x.pages) continue;
+        x.for_saved([&](std::size_t from, std::size_t to) {
+            for (std::size_t i = from; i < to; ++i) {
+                auto const        a     = to_address(x.page(i));
+                saved_area* const older = watched_below(c, a);
+                if (!older) continue;
+                std::size_t const k = (a - older->first()) / page_bytes();
+                if (older->state(k) == page_state::clean) f(*older, k, x.copy_of(i));
+            }
+        });
+    }
+}
+
+}  // namespace tenure::detail

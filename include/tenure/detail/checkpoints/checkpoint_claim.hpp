@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include <tenure/detail/base/fork_list.hpp>
+#include <tenure/detail/life/calls.hpp>
+
+namespace tenure::detail {
+
+/// While it lives, nobody else is in the batch, and whoever comes waits; this thread is refused, as in a batch that
+/// has ended. It must not be the root.
+class checkpoint_claim {
+public:
+    checkpoint_claim(batch_record& b, std::uint64_t id, std::uint64_t unless) noexcept {
+        if (!hold(b, id, unless)) {
+            why_ = over_because(&b, id);
+            return;
+        }
+        batch_ = &b;
+        be_in(b);
+        paging_state const before = claim_paging(b);  // so nobody tries to have it go out just now
+        why_                      = claim(b) ? errc{} : errc::batch_in_use;
+        end_claim_of_paging(b, before);
+        if (why_ != errc{}) return;
+        b.busy_thread.store(&this_thread, std::memory_order_release);
+        ++this_thread.undoing;
+    }
+    ~checkpoint_claim() {
+        if (!batch_) return;
+        if (why_ == errc{}) {
+            --this_thread.undoing;
+            batch_->checkpoint_calls_out.store(false, std::memory_order_relaxed);
+            batch_->busy_thread.store(nullptr, std::memory_order_relaxed);
+            batch_->state.fetch_and(~batch_flags::undoing, std::memory_order_release);
+        }
+        release_hold(batch_);
+    }
+    checkpoint_claim(checkpoint_claim const&)            = delete;
+    checkpoint_claim& operator=(checkpoint_claim const&) = delete;
+
+    /// None: it is this thread's.
+    errc why() const noexcept { return why_; }
+
+    /// Who freed something that was given away from here, and whose entry stands in a list here, is through with
+    /// it. In a child that one of these destructors forked, nobody is.
+    void await_others() const noexcept {
+        while ((batch_->state.load(std::memory_order_acquire) & batch_flags::holds) > mine_ && !made_.in_child()) {
+            will_call_out();  // the object's destructor is the user's, and may ask for this batch
+            ::sched_yield();
+        }
+    }
+
+    /// From here on destructors or stores run. Who would pin something of the batch is refused, and does not wait.
+    void will_call_out() const noexcept { batch_->checkpoint_calls_out.store(true, std::memory_order_release); }
+    void has_called_out() const noexcept { batch_->checkpoint_calls_out.store(false, std::memory_order_release); }
+
+private:
+    bool claim(batch_record& b) noexcept {
+        thread_context const* const guard = b.guard.load(std::memory_order_acquire);
+        if (b.in_chain.load(std::memory_order_relaxed) && guard != &this_thread) return false;
+        std::uint64_t s = b.state.load(std::memory_order_acquire);
+        do {
+            std::scoped_lock const lock(b.lock);
+            mine_        = 1;
+            bool foreign = false;
+            for_lanes(b, [&](lane const& l) {
+                mine_ += l.users.load(std::memory_order_relaxed);
+                foreign = foreign || (l.users.load(std::memory_order_relaxed) && !is_mine(&l));
+            });
+            if (foreign || (s & batch_flags::holds) != mine_ || s & batch_flags::undoing) return false;
+        } while (!b.state.compare_exchange_weak(s, s | batch_flags::undoing, std::memory_order_acq_rel));
+        return true;
+    }
+
+    batch_record* batch_ = nullptr;
+    std::uint64_t mine_  = 0;
+    errc          why_{};
+    fork_mark     made_;
+};
+
+}  // namespace tenure::detail

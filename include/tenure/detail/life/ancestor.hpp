@@ -1,0 +1,176 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <source_location>
+#include <utility>
+
+#include <tenure/detail/batch/membership.hpp>
+#include <tenure/detail/life/current_batch.hpp>
+#include <tenure/detail/objects/batch_figures.hpp>
+#include <tenure/raise.hpp>
+
+namespace tenure::detail {
+
+lane*        enter_held(batch_record& b, bool exclusive);
+opened_batch open_batch(registry_core& r, batch_record* parent, batch_options const* options, bool guarded,
+                        std::source_location where);
+
+/// The nearest batch above `b` in which something can be made, for a root the root itself; null: its registry
+/// closes. What is above a batch stays there as long as the batch does.
+inline batch_record* active_ancestor(batch_record const& b) noexcept {
+    batch_record* up =
+        is_root(b) ? b.registry.load(std::memory_order_relaxed)->root : b.parent.load(std::memory_order_acquire);
+    while (up && (up->closed() || (up->limited && is_overdue(*up))))
+        up = up->parent.load(std::memory_order_acquire);
+    return up;
+}
+
+/// Whether nothing can be made in what is current on this thread.
+inline bool current_is_over() noexcept {
+    lane const* const l = this_thread.current;
+    return l && l->batch->closed();
+}
+
+/// Makes the nearest active ancestor of a batch current on this thread, for as long as the end of that batch calls
+/// the user's code: a destructor is a callee like any other, and may make objects and open scopes.
+///
+/// Nothing is looked up before a callee asks: till then no lane is current, and thread_context::ending says which
+/// batch that stands for. The first call that needs a lane there finds it: this thread's own, or one that it
+/// enters, for an end must not allocate.
+class ancestor_is_current {
+public:
+    explicit ancestor_is_current(batch_record& b) noexcept
+        : over_(&b), outer_(this_thread.ending), usual_(is_usual(b)) {
+        if (usual_) [[likely]] {
+            this_thread.current = nullptr;
+            this_thread.ending  = this;
+        } else {
+            suspend_another(b);
+        }
+    }
+    ~ancestor_is_current() {
+        if (!usual_ || this_thread.current || !over_->in_chain) [[unlikely]] {
+            put_back();
+        } else {
+            this_thread.current = &over_->primary;
+            this_thread.ending  = outer_;
+        }
+    }
+    ancestor_is_current(ancestor_is_current const&)            = delete;
+    ancestor_is_current& operator=(ancestor_is_current const&) = delete;
+
+    /// The lane that is current from here on, where none is. Throws std::bad_alloc; batch_ended: the registry
+    /// closes.
+    lane& enter() {
+        note_what_was_current();
+        if (entered_ && !entered_->batch->closed()) return *(this_thread.current = entered_);
+        for (;;) {
+            batch_record& up = above();
+            if (lane* const own = own_lane_of(up)) return *(this_thread.current = own_ = own);
+            if (!is_root(up) && !hold(up, up.id.load(std::memory_order_acquire))) continue;  // the next one, then
+            lane* const l = enter_held(up, false);
+            if (entered_) leave_lane(entered_);
+            entered_            = l;
+            this_thread.current = l;
+            return *l;
+        }
+    }
+
+    /// Whether what it made current is so, and not what a callee has made current since.
+    bool is_current() const noexcept {
+        lane const* const l = this_thread.current;
+        return !l || l == own_ || l == entered_;
+    }
+
+    /// Throws batch_ended: the registry closes.
+    batch_record& above() const {
+        batch_record* const up = active_ancestor(*over_);
+        if (!up) throw_failure({errc::batch_ended, over_}, "no batch is left above batch ");
+        return *up;
+    }
+
+    /// Its id; 0: the registry closes.
+    std::uint64_t id_above() const noexcept {
+        batch_record const* const up = active_ancestor(*over_);
+        return up ? up->id.load(std::memory_order_acquire) : 0;
+    }
+
+    /// A batch below the nearest active ancestor, whichever that is by now: another thread may end or cancel one
+    /// at any time. Throws what open_batch throws for other reasons.
+    opened_batch open(batch_options const* options, bool guarded, std::source_location where) const {
+        for (;;) {
+            batch_record& up         = above();
+            auto const    open_below = [&] {
+                return std::optional(
+                    open_batch(*up.registry.load(std::memory_order_relaxed), &up, options, guarded, where));
+            };
+            auto const closed = [&](error const& e) {
+                if (!up.closed()) raise(e);
+                return std::nullopt;
+            };
+            if (auto const made = run_or<error>(open_below, closed)) return *made;
+        }
+    }
+
+private:
+    static lane* own_lane_of(batch_record& b) noexcept {
+        bool const ours = b.guard.load(std::memory_order_relaxed) == &this_thread && b.in_chain;
+        return ours ? &b.primary : nullptr;
+    }
+
+    /// The batch that ends is itself what is current, and is so again afterwards: its record stays till then.
+    static bool is_usual(batch_record const& b) noexcept {
+        return this_thread.current == &b.primary && !this_thread.visiting && !is_root(b);
+    }
+
+    TENURE_SLOW void suspend_another(batch_record const& b) noexcept {
+        thread_context& me = this_thread;
+        if (is_common(b) && (me.current || me.ending)) {  // it is below nothing: what is current stays so
+            if (!me.current || !me.current->batch->closed() || is_over_record(me.current->batch)) return;
+            over_ = me.current->batch;
+        }
+        if (!active_ancestor(*over_)) return;
+        set_      = true;
+        before_   = suspend_for(nullptr);
+        me.ending = this;
+    }
+
+    TENURE_SLOW void put_back() noexcept {
+        note_what_was_current();
+        if (!set_) return;
+        former_current now = suspend_for(nullptr);
+        this_thread.ending = outer_;
+        resume(before_);
+        leave(now);  // what a destructor made current and left so
+        if (entered_) leave_lane(entered_);
+    }
+
+    void note_what_was_current() noexcept {
+        if (!std::exchange(usual_, false)) return;
+        lane* const l = &over_->primary;
+        before_       = {l, l->serial.load(std::memory_order_relaxed), false};
+        set_          = true;
+    }
+
+    batch_record*        over_;
+    ancestor_is_current* outer_;
+    lane*                own_     = nullptr;  ///< of an ancestor whose guard is this thread's,
+    lane*                entered_ = nullptr;  ///< or of another, which leave_lane() is owed for
+    bool                 usual_;              ///< and `before_` is not set yet
+    bool                 set_ = false;
+    former_current       before_;
+};
+
+/// The id of the batch that is current on this thread; 0 stands for the root of the global registry.
+inline std::uint64_t current_id() noexcept {
+    thread_context const& me = this_thread;
+    if (me.current) [[likely]]
+        return me.current->batch->id.load(std::memory_order_relaxed);
+    return me.ending ? me.ending->id_above() : 0;
+}
+
+}  // namespace tenure::detail

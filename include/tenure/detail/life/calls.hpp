@@ -1,0 +1,330 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+
+#include <tenure/detail/life/entering.hpp>
+#include <tenure/detail/life/share_transfer.hpp>
+#include <tenure/detail/paging/pressure.hpp>
+#include <tenure/detail/timing/expiry.hpp>
+#include <tenure/detail/timing/stopping.hpp>
+
+namespace tenure::detail {
+
+/// What batch_scope, lane and registry are made of: calls on batches and raw handles, with a failure instead of an
+/// exception. Only on_soft callbacks and the user's own destructors run user code here.
+
+struct found {
+    batch_record* record = nullptr;  ///< null: not alive
+    bool          known  = false;    ///< the id was given out at some time
+};
+
+/// The batch of this registry with that id. What it says can be over the next moment, unless the caller knows
+/// better.
+inline found find_batch(registry_core const& r, std::uint64_t id) noexcept {
+    batch_record* const record = record_of(id);
+    if (!record) return {};
+    if (record->id.load(std::memory_order_acquire) == id) {
+        bool const ours = record->registry.load(std::memory_order_relaxed) == &r;
+        return {ours ? record : nullptr, ours};
+    }
+    std::uint64_t const generation = id >> record_bits;
+    return {nullptr, generation != 0 && generation <= record->generation.load(std::memory_order_relaxed)};
+}
+
+/// The batch with that id, of whichever registry; null if it is over or never was.
+inline batch_record* find_anywhere(std::uint64_t id) noexcept {
+    batch_record* const b = record_of(id);
+    return b && b->id.load(std::memory_order_acquire) == id ? b : nullptr;
+}
+
+inline batch_status status_of(std::uint64_t state) noexcept {
+    if (state & batch_flags::done) return batch_status::done;
+    if (state & batch_flags::ended) return batch_status::ending;
+    if (state & batch_flags::retained) return batch_status::retained;
+    return state & batch_flags::stopping ? batch_status::ending : batch_status::active;
+}
+
+/// Of the batch with that id, which had this record.
+inline batch_status status_of(batch_record& b, std::uint64_t id) noexcept {
+    std::uint64_t const s     = b.state.load(std::memory_order_acquire);
+    errc                cause = b.cause.load(std::memory_order_acquire);
+    if (b.id.load(std::memory_order_acquire) != id || !same_batch(s, id)) {
+        cause = expiry_of_batch(id);
+        if (cause == errc{}) return batch_status::done;
+    } else if (std::uint64_t const due = b.deadline.load(std::memory_order_relaxed); due) {
+        if (!(s & batch_flags::closed) && hold(b, id)) {  // so its registry's clock is there
+            if (b.registry.load(std::memory_order_relaxed)->deadlines.now() >= due) cause = errc::expired;
+            release_hold_in_place(&b);
+        }
+    }
+    if (cause == errc::expired) return batch_status::expired;
+    return cause == errc::cancelled ? batch_status::cancelled : status_of(s);
+}
+
+/// Holds a batch for the time of one call that changes what it owns.
+class held_batch {
+public:
+    held_batch(batch_record& b, std::uint64_t id, std::uint64_t unless) noexcept
+        : batch_(hold_or_root(b, id, unless) ? &b : nullptr) {
+        if (batch_) be_in(b);
+    }
+    ~held_batch() {
+        if (batch_ && !is_root(*batch_)) release_hold(batch_);
+    }
+    held_batch(held_batch const&)            = delete;
+    held_batch& operator=(held_batch const&) = delete;
+
+    explicit operator bool() const noexcept { return batch_; }
+
+private:
+    batch_record* batch_;
+};
+
+/// The usual keep: a small object without a destructor, of a batch that has kept something from this unit before,
+/// no limits, and room in the log. False: anything else, and nothing was done. `just_ask`: nothing is done in any
+/// case. The caller is in a read_section.
+inline bool keep_quickly(batch_record& from, raw_handle h, bool just_ask = false) noexcept {
+    if (from.state.load(std::memory_order_acquire) & (batch_flags::closed | batch_flags::checkpointed))
+        return false;  // before anything that its reclaimer may be changing
+    batch_record* const to  = from.parent.load(std::memory_order_relaxed);
+    kept_log* const     log = from.kept_out;
+    if (!log || from.limited || to->limited || to->closed()) return false;
+    if (log->count == log->room && !just_ask) return false;
+    if (h.word & (header_flag | cell_flag) || (h.word & extent_mask) - 1 >= last_unbound) return false;
+
+    std::uintptr_t const begin = extent_begin(to_address(h.pointer), h.word);
+    std::size_t const    bytes = decode_extent(h.word);
+    if ((begin ^ (begin + bytes - 1)) >> unit_shift) return false;
+    region* const r = find_region(begin);
+    if (!r) return false;
+    place const p = place_in(*r, begin);
+    {
+        std::scoped_lock const guard(p.u->lock);
+        if (from.state.load(std::memory_order_acquire) & (batch_flags::closed | batch_flags::used)) return false;
+        if ((table_word(begin).load(std::memory_order_relaxed) ^ h.word) >> generation_shift != 0) return false;
+        share* const s = p.u->shares.load(std::memory_order_relaxed);
+        if (!p.u->tracked.load(std::memory_order_relaxed) || !s || s->owner != to || s->next_here) return false;
+        if (p.head()->home.load(std::memory_order_relaxed) != &from || test(s->objects, begin)) return false;
+        if (just_ask) return true;
+        set(*s, begin, begin + bytes);
+    }
+    note_peak(from);
+    from.books.add(&ledger::given, 1, bytes, true);
+    to->books.add(&ledger::received, 1, bytes, to->is_here());
+    to->books.noted.store(0, std::memory_order_relaxed);
+    log->add(h);
+    return true;
+}
+
+/// As keep_quickly(), for who follows no other handle.
+inline bool keep_at_once(batch_record& from, raw_handle h) noexcept {
+    read_section const here;
+    return keep_quickly(from, h);
+}
+
+/// One keep(): objects of `from`, a batch of this thread, go to its parent, all or none. `for_each(f)` calls f with
+/// each raw handle and stops when f returns false.
+template <class ForEach>
+failure keep_all(batch_record& from, ForEach for_each) {
+    if (from.closed()) return {from.why_closed(), &from};
+    batch_record* const to = from.parent.load(std::memory_order_relaxed);
+    if (!to) return {errc::not_owner, &from};
+    if (to->closed()) return {to->why_closed(), to};
+
+    read_section const     here;
+    store_notify           stores(from, *to);
+    lane_claim const       list(&to->primary);
+    idle_lanes_claim const lists(from);
+    ownership_transfer     g(from, *to, stores);
+    share_transfer         shared(from, *to);
+    failure                why;
+    std::size_t            moved = 0;
+    for_each([&](raw_handle h) {
+        if (keep_quickly(from, h, true)) {
+            ++moved;
+            return true;
+        }
+        h = resolve(h);
+        if (is_alive(h) && owner_of(extent_of(h)) == &from) {
+            why = g.prepare(h);
+            if (why.code == errc::stale_handle && is_alive(h)) why.code = errc::not_owner;  // this very moment
+            ++moved;
+        } else if (auto const [owner, id] = find_owner(h); !owner) {
+            why = {errc::stale_handle, &from};
+        } else if (is_common(*owner)) {
+            why = shared.prepare(id, h);
+            ++moved;
+        } else if (owner != to && !is_above(*owner, *to)) {
+            why = {errc::not_owner, &from};
+        }
+        return !why;
+    });
+    if (!why && moved) why = g.reserve_log(moved);
+    if (why || !moved) return why;
+    for_each([&](raw_handle h) {
+        if (keep_quickly(from, h)) return true;
+        h = resolve(h);
+        if (is_alive(h) && g.commit(h)) g.log(h);
+        return true;
+    });
+    shared.commit([&](raw_handle h) { g.log(h); });
+    return g.lost() ? failure{from.why_closed(), &from} : failure{};
+}
+
+/// Calls f(owner, extent) for the batch that owns the object, which must be `expected` if that is one, and is held
+/// meanwhile; and again for the next one if f says stale_handle although the object is alive: then another thread
+/// has just given it away.
+template <class F>
+failure with_owner(registry_core& r, raw_handle h, batch_record const* expected, F f) {
+    read_section const here;
+    for (;;) {
+        if (!is_alive(h)) return {stale_because(h)};
+        extent const        x     = extent_of(h);
+        batch_record* const owner = owner_of(x);
+        if (!owner) continue;  // it is just ending
+        std::uint64_t const id = owner->id.load(std::memory_order_acquire);
+        bool const ours = expected ? owner == expected : owner->registry.load(std::memory_order_relaxed) == &r;
+        if (ours) {  // of another registry nothing is held: that does not keep it from closing
+            held_batch const held(*owner, id, unless_over);
+            if (held) {
+                failure const why = f(*owner, x);
+                if (why.code != errc::stale_handle) return why;
+                continue;
+            }
+        }
+        if (is_alive(h) && owner_of(x) == owner && owner->id.load(std::memory_order_acquire) == id)
+            return {ours ? owner->why_closed() : errc::not_owner, expected ? expected : owner};
+    }
+}
+
+/// Whether neither the batch of a live buffer was cancelled nor its time can be up, as far as a look tells: where
+/// nobody watches deadlines, it is for the clock to say.
+inline bool is_surely_in_time(registry_core const& r, raw_handle h) noexcept {
+    if (!r.deadlines.used.load(std::memory_order_relaxed)) [[likely]]
+        return true;
+    if (!r.deadlines.watched.load(std::memory_order_relaxed)) return false;
+    read_section const        here;
+    batch_record const* const owner = is_alive(h) ? owner_of(extent_of(h)) : nullptr;
+    return owner && owner->cause.load(std::memory_order_acquire) == errc{};
+}
+
+/// Why a buffer is not to be used: it is freed, or its batch was cancelled, or its time is up. errc{}: it may be.
+inline errc refusal_of(registry_core& r, raw_handle h) {
+    if (!is_alive(h)) return stale_because(h);
+    if (is_surely_in_time(r, h)) [[likely]]
+        return {};
+    return with_owner(r, h, nullptr,
+                      [](batch_record& owner, extent const&) -> failure {
+                          if (owner.limited) notice_deadline(owner);
+                          return {owner.cause.load(std::memory_order_acquire)};
+                      })
+        .code;
+}
+
+/// In whose list the object's entry is, for a lane_claim. The owner is held.
+inline lane* listing_lane(raw_handle h, extent const& x, batch_record& owner) noexcept {
+    if (!x.header) return nullptr;
+    object_lock const guard(x);
+    return still_owned(h, x, owner) ? lane_of(x, &owner) : nullptr;
+}
+
+/// To any batch of the registry, from any thread; `expected`: only if it is that one's.
+inline failure transfer_to(registry_core& r, raw_handle h, std::uint64_t to_id,
+                           batch_record const* expected = nullptr) {
+    found const to = find_batch(r, to_id);
+    if (!to.known) return {errc::no_such_batch};
+    if (!to.record) return over_failure(to_id);
+    held_batch const target(*to.record, to_id, batch_flags::closed);
+    if (!target) return over_failure(to_id);
+    h                    = resolve(h);
+    std::uint64_t common = 0;
+    failure const why    = with_owner(r, h, expected, [&](batch_record& from, extent const& x) -> failure {
+        if (&from == to.record) return {};
+        store_notify       stores(from, *to.record);
+        lane_claim const   list(listing_lane(h, x, from));
+        lane_claim const   other_list(&to.record->primary);
+        ownership_transfer g(from, *to.record, stores);
+        if (failure const refused = g.prepare(h)) return refused;
+        if (!g.commit(h)) return {errc::stale_handle};
+        if (is_common(from)) common = from.id.load(std::memory_order_relaxed);
+        return {};
+    });
+    if (common) end_if_empty(common);
+    return why;
+}
+
+/// As keep_all, of one handle of a batch that is held, from any thread.
+inline failure keep_from(batch_record& from, raw_handle h) {
+    batch_record&  up  = *from.parent.load(std::memory_order_acquire);
+    registry_core& r   = *from.registry.load(std::memory_order_relaxed);
+    failure const  own = transfer_to(r, h, up.id.load(std::memory_order_relaxed), &from);
+    if (own.code != errc::not_owner) return own;
+    read_section const here;
+    h                      = resolve(h);
+    auto const [owner, id] = find_owner(h);
+    if (!owner) return {stale_because(h), &from};
+    if (!is_common(*owner)) return owner == &up || is_above(*owner, up) ? failure{} : own;
+    share_transfer shared(from, up);
+    failure const  why = shared.prepare(id, h);
+    if (!why) shared.commit([](raw_handle) {});
+    return why;
+}
+
+/// As transfer_to, in the registry of the batch that is current.
+inline failure transfer_from(lane const& current, raw_handle h, std::uint64_t to_id) {
+    registry_core* const r = current.batch->registry.load(std::memory_order_relaxed);
+    return r && !is_over_record(current.batch) ? transfer_to(*r, h, to_id)
+                                               : failure{current.batch->why_closed(), current.batch};
+}
+
+/// The id of the common that has the object; 0: it is not shared, or not alive.
+inline std::uint64_t common_of(raw_handle h) noexcept {
+    read_section const here;
+    owner_seen const   o = find_owner(h);
+    return o.record && is_common(*o.record) ? o.id : 0;
+}
+
+/// From any thread; `expected`: only if that batch owns it, and if it has a share in it, just that.
+inline failure free_one(registry_core& r, raw_handle h, batch_record* expected = nullptr) {
+    h                    = resolve(h);
+    std::uint64_t common = 0;
+    failure const why    = with_owner(r, h, expected, [&](batch_record& owner, extent const& x) -> failure {
+        if (has_checkpoint(owner) && is_under_checkpoint(owner, x.begin)) return {errc::not_restorable, &owner};
+        lane_claim const list(listing_lane(h, x, owner));
+        if (errc const refused = free_object(owner, h); refused != errc{}) return {refused, &owner};
+        if (is_common(owner)) common = owner.id.load(std::memory_order_relaxed);
+        return {};
+    });
+    if (common) end_if_empty(common);
+    if (why.code != errc::not_owner || !expected) return why;
+    common = common_of(h);
+    return common && leave_common(*expected, common) ? failure{} : why;
+}
+
+inline lane* lane_of_root(registry_core& r) {
+    thread_context& me = this_thread;
+    if (!me.root_lane) me.root_lane = enter_lane(*r.root, false);
+    return me.root_lane;
+}
+
+/// At the end of a thread: what set_current_batch left current is left.
+inline void leave_visited() noexcept {
+    former_current f = suspend_for(nullptr);
+    leave(f);
+    for (batch_record* b = this_thread.newest; b; b = b->older) leave(b->previous);
+}
+
+/// Makes `to` current on this thread instead of what is. `visited`: the caller has entered it, and this is left
+/// with the next call.
+inline void switch_to(lane* to, bool visited) noexcept {
+    former_current before = suspend_for(to);
+    this_thread.visiting  = visited;
+    leave(before);
+}
+
+}  // namespace tenure::detail

@@ -1,0 +1,217 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <new>
+
+#include <tenure/detail/base/cells.hpp>
+#include <tenure/detail/base/config.hpp>
+#include <tenure/detail/base/fork_list.hpp>
+#include <tenure/detail/batch/hazard.hpp>
+#include <tenure/detail/batch/process.hpp>
+#include <tenure/detail/batch/read_section.hpp>
+#include <tenure/detail/buffers/derivation_runs.hpp>
+#include <tenure/detail/buffers/store_notify.hpp>
+#include <tenure/detail/checkpoints/checkpoint_record.hpp>
+#include <tenure/detail/checkpoints/saved_area.hpp>
+#include <tenure/detail/life/current_batch.hpp>
+#include <tenure/detail/life/entering.hpp>
+#include <tenure/detail/life/opening.hpp>
+#include <tenure/detail/objects/lane_resources.hpp>
+#include <tenure/detail/paging/write_fault.hpp>
+#include <tenure/detail/timing/expiry.hpp>
+
+namespace tenure::detail {
+
+/// What becomes of batches in a forked child. The one thread that it has goes on with all that it had, and with
+/// batches that nobody was in. What other threads were in, or were just moving, bringing back or freeing, is in
+/// whatever state they left it: it is over there, with `forked` as the reason, is read at most, and never freed.
+
+/// Stands for threads of the parent that are gone.
+TENURE_SHARED inline constinit thread_context gone_thread{};
+
+/// The locks of all that is reached from `process`. Under no lock of a unit or batch is any other taken, but the
+/// next unit's of the same run, and a batch's under a unit's.
+struct core_locks {
+    template <class F>
+    static void for_registries(F f) noexcept {
+        for (registry_core* r = process.registries; r; r = r->next) f(*r);
+    }
+    template <class F>
+    static void for_supplies(F f) noexcept {
+        for_registries([&](registry_core& r) {
+            f(r.own);
+            for (supply* s = r.supplies; s; s = s->next) f(*s);
+        });
+    }
+
+    static void lock() noexcept {
+        process.mutex.lock();
+        for_registries([](registry_core& r) {
+            r.background.lock_for_fork();
+            r.uses.mutex.lock();
+            r.supplies_mutex.lock();
+            r.deadlines.mutex.lock();
+            r.pages.lock_for_fork();
+            r.loose_lock.lock();
+        });
+        for_supplies([](supply& s) {
+            s.slabs.lock_for_fork();
+            s.refused.lock_for_fork();
+        });
+        cells.mutex.lock();
+        all_resources.lock_for_fork();
+        stock<pinned_object>::lock_for_fork();
+        stock<pin_record>::lock_for_fork();
+        for_supplies([](supply& s) { s.slabs.for_units_in_use([](unit& u, std::uintptr_t) { u.lock.lock(); }); });
+        for_records([](batch_record& b) { b.lock.lock(); });
+        expiries.lock_for_fork();
+        running_derivations.mutex.lock();
+    }
+
+    static void unlock() noexcept {
+        running_derivations.mutex.unlock();
+        expiries.unlock_after_fork();
+        for_records([](batch_record& b) { b.lock.unlock(); });
+        for_supplies([](supply& s) { s.slabs.for_units_in_use([](unit& u, std::uintptr_t) { u.lock.unlock(); }); });
+        stock<pin_record>::unlock_after_fork();
+        stock<pinned_object>::unlock_after_fork();
+        all_resources.unlock_after_fork();
+        cells.mutex.unlock();
+        for_supplies([](supply& s) {
+            s.refused.unlock_after_fork();
+            s.slabs.unlock_after_fork();
+        });
+        for_registries([](registry_core& r) {
+            r.loose_lock.unlock();
+            r.pages.unlock_after_fork();
+            r.deadlines.mutex.unlock();
+            r.supplies_mutex.unlock();
+            r.uses.mutex.unlock();
+            r.background.unlock_after_fork();
+        });
+        process.mutex.unlock();
+    }
+};
+
+/// Whether another thread was in the lane.
+inline bool is_anothers(lane const& l) noexcept {
+    thread_context const* const t = l.thread.load(std::memory_order_relaxed);
+    return t != &this_thread && t != &whoever_comes;
+}
+
+/// Whether another thread was at the batch. An end is one of these as long as it is not through, unless it is this
+/// thread's, and a destructor there has forked.
+inline bool was_left(batch_record& b, batch_record const* at_end) noexcept {
+    std::uint64_t const         s     = b.state.load(std::memory_order_relaxed);
+    thread_context const* const guard = b.guard.load(std::memory_order_relaxed);
+    if (guard && guard != &this_thread) return true;
+    if (s & batch_flags::undoing && b.busy_thread.load(std::memory_order_relaxed) != &this_thread) return true;
+    if (b.paging.load(std::memory_order_relaxed) == paging_state::moving) return true;
+    if (&b == at_end && b.reclaim_pending.load(std::memory_order_relaxed)) return true;
+    bool const ends = s & batch_flags::ended && !(s & batch_flags::holds);
+    if (ends && !b.reclaim_pending.load(std::memory_order_relaxed) &&
+        b.busy_thread.load(std::memory_order_relaxed) != &this_thread)
+        return true;
+    bool left = b.primary.claimed || (s & batch_flags::taken && is_anothers(b.primary));
+    for (lane const* l = b.lanes; l; l = l->next)
+        left = left || l->claimed || (l->users.load(std::memory_order_relaxed) && is_anothers(*l));
+    return left;
+}
+
+/// It is over in this process, and stays.
+inline void abandon(batch_record& b) noexcept {
+    errc none{};
+    b.cause.compare_exchange_strong(none, errc::forked, std::memory_order_relaxed);
+    b.state.fetch_or(batch_flags::ended, std::memory_order_relaxed);
+    b.state.fetch_add(1, std::memory_order_acq_rel);
+    b.state.fetch_and(~batch_flags::undoing, std::memory_order_release);
+    b.abandoned = true;
+    if (b.paging.load(std::memory_order_relaxed) == paging_state::moving) {
+        b.paged = nullptr;
+        b.paging.store(paging_state::in, std::memory_order_relaxed);
+    }
+    if (b.is_loose) leave_loose(b);
+    b.guard.store(b.guard.load(std::memory_order_relaxed) ? &gone_thread : nullptr, std::memory_order_relaxed);
+}
+
+/// Those above what is over here can end without it, unless something between goes on: that is charged to them, and
+/// ends with them. What the abandoned are charged stays so. Who had ended before stays as it is, too, for to free
+/// it now would be to run destructors in fork().
+inline void let_parents_go(registry_core& r) noexcept {
+    for_records([&](batch_record& b) {
+        if (!is_in_use(b, r) || b.abandoned || b.state.load(std::memory_order_relaxed) & batch_flags::done) return;
+        batch_record* up = b.parent.load(std::memory_order_relaxed);
+        for (; up && up->abandoned; up = up->parent.load(std::memory_order_relaxed)) up->needed = true;
+    });
+    for_records([&](batch_record& b) {
+        if (!is_in_use(b, r) || !b.abandoned || b.needed) return;
+        if (b.limited != &b) b.limited = nullptr;
+        constexpr std::uint64_t stays = batch_flags::ended | batch_flags::done | batch_flags::retained;
+        batch_record* const     up    = b.holds_parent ? b.parent.load(std::memory_order_relaxed) : nullptr;
+        if (!up || up->abandoned || up->state.load(std::memory_order_relaxed) & stays) return;
+        up->state.fetch_sub(1, std::memory_order_relaxed);
+        b.holds_parent = false;
+        b.parent.store(r.root, std::memory_order_relaxed);
+    });
+}
+
+/// What a thread was noting that wrote to memory under a checkpoint.
+inline void finish_saving(batch_record& b) noexcept {
+    for (checkpoint_record* c = b.undo; c; c = c->below)
+        for (saved_area& x : c->areas) page_saver::finish(x);
+}
+
+/// In the child, whose locks are free: nothing waits for threads that are gone.
+inline void mend_after_fork() noexcept {
+    write_fault::forget_others();
+    bool const saved = page_saver::forget_others(), in_transit = store_notify::left_some();
+    forget_hazards_of_others();
+    forget_readers_of_others();
+    running_derivations.forget_others();
+    core_locks::for_supplies([](supply& s) { s.slabs.free_locks_of_free_units(); });
+    process.threads.store(this_thread.counted, std::memory_order_relaxed);
+    core_locks::for_registries([&](registry_core& r) {
+        batch_record const* const mine   = this_thread.reclaiming;
+        bool const                own    = mine && mine->registry.load(std::memory_order_relaxed) == &r;
+        batch_record const* const at_end = r.background.lose_thread(own ? mine : nullptr);
+        r.deadlines.lose_watch();
+        std::uint32_t departed = 0;
+        for (supply const* s = departing.load(std::memory_order_relaxed); s; s = s->next)
+            departed += &s->registry == &r;
+        r.departures.store(departed, std::memory_order_relaxed);
+        for_records([&](batch_record& b) {
+            if (!is_in_use(b, r)) return;
+            bool const over = b.state.load(std::memory_order_relaxed) & batch_flags::done;
+            if (!over && !is_root(b)) {
+                if (was_left(b, at_end)) abandon(b);
+                else if (saved) finish_saving(b);
+            }
+            if (!over && in_transit) store_notify::forget_transits(b);
+            auto const leave = [](lane& l) {
+                if (l.moving.load(std::memory_order_relaxed) & 1) l.moving.fetch_add(1, std::memory_order_relaxed);
+                thread_context const* const t = l.thread.load(std::memory_order_relaxed);
+                if (t && t != &this_thread && t != &whoever_comes)
+                    l.thread.store(&gone_thread, std::memory_order_relaxed);
+            };
+            leave(b.primary);
+            for (lane* l = b.lanes; l; l = l->next) leave(*l);
+        });
+        let_parents_go(r);
+    });
+}
+
+/// For the first registry.
+TENURE_COLD inline void be_ready_for_forks() noexcept {
+    std::scoped_lock const guard(forks.mutex);
+    install_fork_handlers();
+    forks.lock_core.store(&core_locks::lock, std::memory_order_release);
+    forks.unlock_core.store(&core_locks::unlock, std::memory_order_release);
+    forks.mend_core.store(&mend_after_fork, std::memory_order_release);
+}
+
+}  // namespace tenure::detail

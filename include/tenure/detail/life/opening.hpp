@@ -1,0 +1,195 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <source_location>
+#include <utility>
+
+#include <tenure/detail/base/barrier.hpp>
+#include <tenure/detail/batch/records.hpp>
+#include <tenure/detail/life/current_batch.hpp>
+#include <tenure/detail/objects/batch_figures.hpp>
+#include <tenure/detail/objects/supplies.hpp>
+
+namespace tenure::detail {
+
+/// The registry's own thread: background.hpp.
+void run_background(registry_core& r) noexcept;
+/// Throws what a supervisor does.
+TENURE_SLOW inline void set_deadline(batch_record& b, std::chrono::nanoseconds timeout, std::uint64_t inherited) {
+    deadline_queue&     q    = b.registry.load(std::memory_order_relaxed)->deadlines;
+    auto const          left = static_cast<std::uint64_t>(timeout.count() > 0 ? timeout.count() : 0);
+    std::uint64_t const now  = q.now();
+    std::uint64_t const due  = now + left < now ? ~std::uint64_t{0} : now + left;
+    if (inherited && inherited <= due) return;
+    b.deadline.store(due, std::memory_order_relaxed);
+    q.arm(b.timer, due);
+}
+
+TENURE_COLD inline void drop_deadline(batch_record& b) noexcept {
+    if (b.limited != &b) return;
+    if (b.deadline.exchange(0, std::memory_order_relaxed))
+        b.registry.load(std::memory_order_relaxed)->deadlines.disarm(b.timer);
+}
+
+TENURE_SLOW inline void set_options(batch_record& b, batch_options const& o) {
+    if (o.cleanup == cleanup::manual) b.end_as(end_flags::manual);
+    if (o.reclaim == reclamation::background) {
+        b.end_as(end_flags::background);
+        registry_core& r = *b.registry.load(std::memory_order_relaxed);
+        r.background.start([&r] { run_background(r); });  // now, for an end must not allocate
+    }
+    b.residency = o.residency;
+    b.priority.store(o.priority, std::memory_order_relaxed);
+    if (!o.name.empty()) set_name(b, o.name);
+    if (o.on_exception == tenure::on_exception::rollback) {
+        b.unwound = std::uncaught_exceptions();
+        b.books.touch();
+    }
+    if (o.limits.soft == no_limit && o.limits.hard == no_limit && o.timeout == no_timeout) return;
+    std::uint64_t const due = b.limited ? b.limited->deadline.load(std::memory_order_relaxed) : 0;
+    b.limits                = o.limits;
+    b.limited               = &b;
+    b.deadline.store(due, std::memory_order_relaxed);
+    b.charged.store(0, std::memory_order_relaxed);
+    b.above_soft.store(false, std::memory_order_relaxed);
+    if (o.timeout != no_timeout) set_deadline(b, o.timeout, due);
+}
+
+/// Into the registry's list of batches without a guard, and out of it.
+TENURE_SLOW inline void become_loose(registry_core& r, batch_record& b) noexcept {
+    note_use(b);
+    std::scoped_lock const guard(r.loose_lock);
+    b.newer = nullptr;
+    b.older = r.loose;
+    if (r.loose) r.loose->newer = &b;
+    r.loose    = &b;
+    b.is_loose = true;
+}
+
+inline void leave_loose(batch_record& b) noexcept {
+    registry_core&         r = *b.registry.load(std::memory_order_relaxed);
+    std::scoped_lock const guard(r.loose_lock);
+    (b.newer ? b.newer->older : r.loose) = b.older;
+    if (b.older) b.older->newer = b.newer;
+    b.is_loose = b.ends_along = false;
+}
+
+TENURE_COLD inline void give_unopened(batch_record& b) noexcept {
+    b.unwound = no_unwinding;
+    drop_deadline(b);
+    give_record(&b);
+}
+
+/// A record with what the options say. Throws std::bad_alloc.
+inline batch_record* prepare_record(registry_core& r, batch_record const* parent, batch_options const* options) {
+    batch_record* const b = take_record();
+    struct guard {
+        batch_record* b;
+        ~guard() {
+            if (b) give_unopened(*b);
+        }
+    } undo{b};
+    b->registry.store(&r, std::memory_order_relaxed);
+    b->ends.store(0, std::memory_order_relaxed);
+    b->residency = tenure::residency::memory;
+    b->joined    = false;
+    b->limited   = parent ? parent->limited : nullptr;
+    b->name[0].store(0, std::memory_order_relaxed);
+    if (options) set_options(*b, *options);
+    join_supplies(*b, parent, r, options && options->store ? &options->store : nullptr);
+    if (b->residency != tenure::residency::memory) [[unlikely]]
+        b->evictable.store(b->slabs == &r.own && is_pageable(*b), std::memory_order_relaxed);
+    undo.b = nullptr;
+    return b;
+}
+
+[[noreturn]] TENURE_COLD inline void refuse_below(batch_record const& parent) {
+    throw_failure({parent.why_closed(), &parent}, "open a batch below ");
+}
+
+/// Other threads may end or stop the parent at any time, and that may have come by before the new batch was there
+/// to be told. So it is told here. It has a guard on this thread, which keeps its record.
+void pass_on_stop(opened_batch const& opened, batch_record const& parent) noexcept;
+
+/// As pass_on_stop, below a batch that others have: a new batch without a guard is ended instead, and refused;
+/// others may have ended it by then, and its record be another batch's. Throws error{batch_ended}.
+void tell_new_batch(opened_batch const& opened, batch_record& parent, bool guarded);
+
+/// As open_batch. `local`: the parent is a batch of a guard on this thread. `holds`: the new batch holds it.
+[[gnu::always_inline]] inline opened_batch put_below(registry_core& r, batch_record* parent,
+                                                     batch_options const* options, bool guarded, bool local,
+                                                     bool holds, std::source_location where) {
+    constexpr auto  relaxed = std::memory_order_relaxed;
+    thread_context& me      = this_thread;
+    if (local && parent->closed()) [[unlikely]]
+        refuse_below(*parent);  // before anything that its reclaimer may be changing
+    batch_record* const b          = prepare_record(r, parent, options);
+    std::uint64_t const generation = b->generation.load(relaxed) + 1;
+    std::uint64_t const id         = make_id(generation, b->index);
+    b->generation.store(generation, relaxed);
+    b->parent.store(parent, relaxed);
+    b->holds_parent = holds;
+    b->detached.store(false, relaxed);
+    b->opened_ns.store(coarse_now(), relaxed);
+    b->where.store(where, relaxed);
+    b->primary.serial.store(id, relaxed);
+    b->members.store(no_common, relaxed);
+    if (guarded) {
+        if (local) ++parent->children;
+        b->guard.store(&me, relaxed);
+        b->primary.thread.store(&me, relaxed);
+        b->children = 0;
+        b->previous = suspend_for(&b->primary);
+        b->newer    = nullptr;
+        b->older    = me.newest;
+        b->in_chain.store(true, relaxed);
+        if (me.newest) me.newest->newer = b;
+        me.newest = b;
+    } else {
+        b->guard.store(nullptr, relaxed);
+    }
+    b->state.store(generation << state_tag_shift | (guarded ? 0 : batch_flags::released),
+                   std::memory_order_release);
+    if (!guarded) become_loose(r, *b);  // before it can be found, and so ended by others, and its record given back
+    b->id.store(id, std::memory_order_release);
+    if (local) {
+        light_barrier();  // and who stops the parent looks for batches below behind a heavy one
+        if (parent->closed()) [[unlikely]]
+            pass_on_stop({b, id}, *parent);
+    }
+    return {b, id};
+}
+
+/// Below a batch that other threads may end at any time: it is held before anything of it is looked at.
+TENURE_SLOW inline opened_batch open_apart(registry_core& r, batch_record& parent, batch_options const* options,
+                                           bool guarded, std::source_location where) {
+    struct guard {
+        batch_record* parent;
+        ~guard() {
+            if (parent) release_hold(parent);
+        }
+    } undo{hold(parent, parent.id.load(std::memory_order_relaxed)) ? &parent : nullptr};
+    if (!undo.parent) refuse_below(parent);
+    opened_batch const opened = put_below(r, &parent, options, guarded, false, true, where);
+    undo.parent               = nullptr;
+    tell_new_batch(opened, parent, guarded);
+    return opened;
+}
+
+/// A new batch below `parent`, whose record the caller keeps from being another batch's meanwhile. `guarded`: it
+/// belongs to a guard on this thread and becomes current. Throws std::bad_alloc, error{batch_ended}.
+inline opened_batch open_batch(registry_core& r, batch_record* parent, batch_options const* options, bool guarded,
+                               std::source_location where) {
+    bool const local = parent && guarded && parent->guard.load(std::memory_order_relaxed) == &this_thread;
+    if (parent && parent != r.root && !local) [[unlikely]]
+        return open_apart(r, *parent, options, guarded, where);
+    return put_below(r, parent, options, guarded, local, false, where);
+}
+
+}  // namespace tenure::detail

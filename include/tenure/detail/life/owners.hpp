@@ -1,0 +1,238 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <iterator>
+#include <new>
+#include <vector>
+
+#include <tenure/detail/life/calls.hpp>
+#include <tenure/raise.hpp>
+
+namespace tenure::detail {
+
+/// Objects that get one more owner.
+
+/// Keeps a batch from ending for the time of a call that does not touch its memory: if that is out, it stays there.
+class kept_open {
+public:
+    kept_open(batch_record& b, std::uint64_t id, std::uint64_t unless = batch_flags::closed) noexcept
+        : batch_(hold_or_root(b, id, unless) ? &b : nullptr) {}
+    ~kept_open() {
+        if (batch_ && !is_root(*batch_)) release_hold_in_place(batch_);
+    }
+    kept_open(kept_open const&)            = delete;
+    kept_open& operator=(kept_open const&) = delete;
+
+    explicit operator bool() const noexcept { return batch_; }
+
+private:
+    batch_record* batch_;
+};
+
+/// Who gets a share: a batch, whose end lets go of it,
+struct batch_as_owner {
+    batch_record& batch;
+
+    bool    owns(batch_record const& owner) const noexcept { return &owner == &batch; }
+    joining join(batch_record& common, std::uint64_t id) noexcept { return join_common(batch, common, id); }
+    void    leave(std::uint64_t id) noexcept { leave_common(batch, id); }
+};
+
+/// or what is no batch, and remembers the common to let go of.
+struct other_owner {
+    std::uint64_t common = 0;
+
+    static bool owns(batch_record const&) noexcept { return false; }
+    joining     join(batch_record& c, std::uint64_t id) noexcept {
+        if (!add_member(c, id)) return joining::over;
+        common = id;
+        return joining::joined;
+    }
+    static void leave(std::uint64_t id) noexcept { drop_member(id); }
+};
+
+inline failure failure_of(joining how, batch_record const* to) noexcept {
+    switch (how) {
+    case joining::over: return {errc::stale_handle};
+    case joining::memory_full: return {errc::memory_full, to, sizeof(membership_list)};
+    default: return {};
+    }
+}
+
+template <class Owner>
+failure make_common_or_throw(registry_core& r, batch_record& owner, raw_handle h, extent const& x, Owner& other) {
+    fresh_common const common(r, owner);
+    batch_as_owner     first{owner};
+    if (failure const why = failure_of(first.join(*common, common.id()), &owner)) return why;
+    struct guard {
+        batch_as_owner* first;
+        Owner*          other;
+        std::uint64_t   id;
+        ~guard() {
+            if (first) first->leave(id);
+            if (other) other->leave(id);
+        }
+    } undo{&first, nullptr, common.id()};
+    if (failure const why = failure_of(other.join(*common, common.id()), &owner)) return why;
+    undo.other = &other;
+    store_notify       stores(owner, *common);
+    lane_claim const   list(listing_lane(h, x, owner));
+    lane_claim const   other_list(&(*common).primary);
+    ownership_transfer g(owner, *common, stores);
+    if (failure const why = g.prepare(h)) return why;
+    if (!g.commit(h)) return {errc::stale_handle};
+    undo.first = nullptr;
+    undo.other = nullptr;
+    return {};
+}
+
+/// The first share: the object goes from its owner, which is held, into a common of both. stale_handle: another
+/// thread was faster.
+template <class Owner>
+TENURE_COLD failure make_common(registry_core& r, batch_record& owner, raw_handle h, extent const& x,
+                                Owner& other) {
+    return run_or<std::bad_alloc>(
+        [&] { return make_common_or_throw(r, owner, h, x, other); },
+        [&](auto const&) { return failure{errc::memory_full, &owner, sizeof(batch_record)}; });
+}
+
+struct share_result {
+    bool    known  = true;  ///< else it is not shared, or just ceases to be, and nothing was done
+    bool    joined = false;
+    failure why{};
+};
+
+/// The usual share: of what is shared already. Nothing is held, for joining is all there is to do.
+template <class Owner>
+share_result share_quickly(registry_core const& r, raw_handle h, Owner& to) noexcept {
+    read_section const here;
+    auto const [owner, id] = find_owner(h);
+    if (!owner) return {.why = {errc::stale_handle}};
+    if (!is_common(*owner) || owner->registry.load(std::memory_order_relaxed) != &r) return {false};
+    joining const how = to.join(*owner, id);
+    if (how == joining::over) return {false};
+    if (how == joining::joined && find_owner(h).id != id) {  // it has just left it
+        to.leave(id);
+        return {false};
+    }
+    return {true, how == joining::joined, failure_of(how, nullptr)};
+}
+
+/// Any object of the registry, which `to` becomes an owner of. `h` is resolved.
+template <class Owner>
+share_result share_among(registry_core& r, raw_handle h, Owner& to) {
+    share_result done = share_quickly(r, h, to);
+    if (done.known) return done;
+    done     = {};
+    done.why = with_owner(r, h, nullptr, [&](batch_record& owner, extent const& x) -> failure {
+        if (to.owns(owner)) return {};
+        if (!is_common(owner)) {
+            failure const why = make_common(r, owner, h, x, to);
+            done.joined       = !why;
+            return why;
+        }
+        share_result const again = share_quickly(r, h, to);
+        done.joined              = again.joined;
+        if (again.known) return again.why;
+        if (members_of(owner)) return {errc::stale_handle};  // another thread has just given it away: once more
+        return {errc::batch_ended, &owner};                  // the last that had a share has let it go
+    });
+    return done;
+}
+
+/// The object belongs to that batch, too. `joined`: set if it did not before. `common`: which it was in a moment
+/// ago, if any, so that it need not be looked at; who has just taken it out of there comes after this call.
+inline failure share_with(registry_core& r, raw_handle h, std::uint64_t to_id, bool* joined = nullptr,
+                          std::uint64_t common = 0) {
+    found const to = find_batch(r, to_id);
+    if (!to.known || (to.record && is_common(*to.record))) return {errc::no_such_batch};
+    if (!to.record) return over_failure(to_id);
+    kept_open const target(*to.record, to_id);
+    if (!target) return over_failure(to_id);
+    batch_as_owner owner{*to.record};
+    if (common) {
+        joining const how = owner.join(*record_of(common), common);
+        if (joined) *joined = how == joining::joined;
+        if (how == joining::joined || how == joining::memory_full) return failure_of(how, to.record);
+    }
+    share_result const done = share_among(r, resolve(h), owner);
+    if (joined) *joined = done.joined;
+    return done.why;
+}
+
+/// As share_with, for who works in that batch: where that is over, nothing is shared.
+inline failure share_here(batch_record const& here, raw_handle h, std::uint64_t to_id) {
+    if (here.closed()) return {here.why_closed(), &here};
+    return share_with(*here.registry.load(std::memory_order_relaxed), h, to_id);
+}
+
+/// As batch_scope::free, for who knows the batch by its id.
+inline failure unshare_with(registry_core& r, raw_handle h, std::uint64_t id) {
+    found const from = find_batch(r, id);
+    if (!from.known) return {errc::no_such_batch};
+    if (!from.record) return over_failure(id);
+    kept_open const batch(*from.record, id, unless_over);
+    if (!batch) return over_failure(id);
+    return free_one(r, h, from.record);
+}
+
+/// What can be gone through more than once, with ids in it.
+template <class R>
+concept id_range = requires(R const& r) {
+    { *std::begin(r) } -> std::convertible_to<batch_id>;
+    std::end(r);
+};
+
+/// What joining touches of a batch, from memory to the cache.
+inline void expect(std::uint64_t id) noexcept {
+    batch_record const* const b = record_of(id);
+    if (!b) return;
+    for (void const* const part : {static_cast<void const*>(&b->state), static_cast<void const*>(&b->lock),
+                                   static_cast<void const*>(&b->memberships)})
+        __builtin_prefetch(part, 1);
+}
+
+template <id_range Ids>
+failure broadcast_or_throw(registry_core& r, raw_handle h, Ids const& ids) {
+    std::vector<std::uint64_t> joined;
+    joined.reserve(static_cast<std::size_t>(std::distance(std::begin(ids), std::end(ids))));
+    std::uint64_t common = 0;
+    auto          next   = std::begin(ids);
+    for (int ahead = 0; ahead < 4 && next != std::end(ids); ++ahead, ++next) expect(batch_id{*next}.value);
+    for (batch_id const to : ids) {
+        if (next != std::end(ids)) expect(batch_id{*next++}.value);
+        bool fresh = false;
+        if (failure const why = share_with(r, h, to.value, &fresh, common)) {
+            common = common_of(resolve(h));
+            for (std::uint64_t const id : joined) {
+                batch_record* const b = find_anywhere(id);
+                if (!b || !common) continue;
+                kept_open const target(*b, id);
+                if (target) leave_common(*b, common);
+            }
+            return why;
+        }
+        if (fresh) joined.push_back(to.value);
+        if (!common) common = common_of(resolve(h));
+    }
+    return {};
+}
+
+/// To all of them, or to none that had it not before.
+template <id_range Ids>
+failure broadcast_to(registry_core& r, raw_handle h, Ids const& ids) {
+    return run_or<std::bad_alloc>([&] { return broadcast_or_throw(r, h, ids); },
+                                  [](auto const&) { return failure{errc::memory_full}; });
+}
+
+/// As share_here.
+template <id_range Ids>
+failure broadcast_here(batch_record const& here, raw_handle h, Ids const& ids) {
+    if (here.closed()) return {here.why_closed(), &here};
+    return broadcast_to(*here.registry.load(std::memory_order_relaxed), h, ids);
+}
+
+}  // namespace tenure::detail

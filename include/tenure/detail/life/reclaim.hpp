@@ -1,0 +1,339 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+
+#include <tenure/detail/batch/membership.hpp>
+#include <tenure/detail/batch/records.hpp>
+#include <tenure/detail/checkpoints/checkpoint_record.hpp>
+#include <tenure/detail/life/ancestor.hpp>
+#include <tenure/detail/objects/freeing.hpp>
+#include <tenure/detail/objects/lane_resources.hpp>
+#include <tenure/detail/paging/residency.hpp>
+#include <tenure/detail/timing/expiry.hpp>
+#include <tenure/detail/uses/use_lock.hpp>
+
+namespace tenure::detail {
+
+/// The memory of a batch that is over. Everything here runs on one thread, once, when nothing holds the batch any
+/// more; nothing allocates, and user code (destructors) runs with no lock held.
+
+template <class F>
+void for_lanes(batch_record& b, F f) {
+    f(b.primary);
+    for (lane *l = b.lanes, *next; l; l = next) {
+        next = l->next;
+        f(*l);
+    }
+}
+
+inline void guard_run(unit const* u) noexcept {
+    zeroed_atomic<word_t>* const words = &table_word(u->address);
+    for (std::size_t i = 0; i < u->length; ++i)
+        words[i].store(words[i].load(std::memory_order_relaxed) & ~whole_flag, std::memory_order_release);
+}
+
+/// While destructors run, newest object first, handles to what is already gone must be stale: so every access asks.
+inline void guard_all(batch_record& b) noexcept {
+    for_lanes(b, [](lane& l) {
+        for (unit* u = l.runs; u; u = u->next) guard_run(u);
+    });
+    for (unit* u = b.large; u; u = u->next) guard_run(u);
+    std::scoped_lock const guard(b.lock);
+    for (share* s = b.shares; s; s = s->next_owned) guard_word({region_of(s->base), s->where, s->base});
+}
+
+inline extent extent_of(entry* e) noexcept { return {to_address(e), sizeof(entry), nullptr, e}; }
+
+/// A buffer's end is that its block goes with the others of its store.
+inline void end_object(batch_record& b, finalizer const& f, entry* e) noexcept {
+    if (!is_buffer(f)) return f.destroy(e);
+    buffer_record const& buffer = buffer_behind(e);
+    if (!buffer.lent()) gather(b, *buffer.from, buffer.where);
+    if (derivation* const r = buffer.made_by()) drop_derivation(*r);
+}
+
+/// `e` is in no list any more, and nobody else can be at it: a call on one of the batch's objects holds the batch.
+inline void run_entry(batch_record& b, entry* e) noexcept {
+    std::uintptr_t const state = e->state.load(std::memory_order_acquire);
+    if (state & entry::proxied) {
+        auto* const  p      = static_cast<proxy*>(e);
+        entry* const object = p->object;
+        listed_entry listed;
+        {
+            object_lock const guard(extent_of(object));
+            listed = end_proxied(*p);
+        }
+        delete p;
+        end_object(b, finalizer_of(state), object);
+        listed.hand_in();
+    } else {
+        e->state.store(entry::dead, std::memory_order_release);
+        end_object(b, finalizer_of(state), e);
+    }
+}
+
+inline void run_inbox(batch_record& b) noexcept {
+    for (;;) {
+        entry* e = nullptr;
+        {
+            std::scoped_lock const guard(b.lock);
+            if (!b.inbox) return;
+            e = b.inbox;
+            unlink(b.inbox, e);
+        }
+        run_entry(b, e);
+    }
+}
+
+inline void run_buffers(batch_record& b, entry const* until = nullptr) noexcept {
+    while (b.first_buffer != until) {
+        entry* const e = b.first_buffer;
+        unlink(b.first_buffer, e);
+        run_entry(b, e);
+    }
+}
+
+/// Two threads made objects with destructors in one lane at once, and one lost the other's. What is in the list
+/// twice would be destroyed twice, or for ever.
+[[noreturn]] TENURE_COLD inline void end_corrupt_list(batch_record const& b) noexcept {
+    std::string const label = label_of(b);
+    std::fprintf(stderr,
+                 "tenure: the list of objects of batch %s is corrupt: several threads made objects in it at once; "
+                 "give each a lane(), or enter()\n",
+                 label.c_str());
+    std::abort();
+}
+
+/// Entries of objects that were given away part with the list here, under their locks: before, and their bytes
+/// could not go; afterwards, and they are gone.
+inline void run_entries(batch_record& b, lane& l, entry const* until = nullptr) noexcept {
+    while (l.entries != until) {
+        entry* const e = l.entries;
+        l.entries      = e->next;
+        if (l.entries && (l.entries->prev != e || l.entries == e)) [[unlikely]]
+            end_corrupt_list(b);
+        std::uintptr_t const state = e->state.load(std::memory_order_acquire);
+        if (state & entry::moved) {
+            object_lock const    guard(extent_of(e));
+            std::uintptr_t const now = e->state.load(std::memory_order_relaxed);
+            if (now & entry::moved) proxy_of(now)->listed = nullptr;
+        } else if (!(state & entry::dead)) {
+            run_entry(b, e);
+        }
+    }
+}
+
+/// A run in which some units are tracked: those that others have shares in stay, the rest goes back piece by piece.
+TENURE_COLD inline void release_guarded(unit* first, std::size_t n) noexcept {
+    // From the last to the first: others find the home of a unit through the head, which must not say null before.
+    std::uintptr_t const base  = first->address;
+    std::size_t          end   = n;
+    auto const           flush = [&](std::size_t begin) {
+        if (begin == end) return;
+        unit* const u = first + begin;
+        u->address    = base + (begin << unit_shift);
+        u->length     = static_cast<std::uint32_t>(end - begin);
+        u->home.store(nullptr, std::memory_order_relaxed);  // it may name whose head it was long ago
+        for (std::size_t i = begin; i < end; ++i) first[i].head.store(u, std::memory_order_release);
+        u->guarded.store(0, std::memory_order_relaxed);
+        give_part(u, end - begin, generation_of(table_word(u->address).load(std::memory_order_relaxed)) + 1);
+    };
+    for (std::size_t i = n; i-- > 0;) {
+        unit* const u = first + i;
+        if (!u->tracked.load(std::memory_order_acquire)) continue;
+        flush(i + 1);
+        end                          = i;
+        std::uintptr_t const at      = base + (i << unit_shift);
+        word_t               fresh   = 0;
+        bool                 retired = false;
+        {
+            std::scoped_lock const guard(u->lock);
+            retired = orphan({region_of(at), u, at}, fresh);
+        }
+        if (retired) give_part(u, 1, fresh);
+    }
+    flush(0);
+}
+
+inline void release_runs(supply& s, lane& l) noexcept {
+    while (unit* const u = l.runs) {
+        l.runs              = u->next;
+        std::size_t const n = u->length;
+        if (u->guarded.load(std::memory_order_relaxed)) release_guarded(u, n);
+        else give_run(s, u, n, generation_of(table_word(u->address).load(std::memory_order_relaxed)) + 1);
+    }
+}
+
+inline void reset(lane& l) noexcept {
+    moving_guard const moving(l);
+    l.cursor.store(0, std::memory_order_release);
+    l.window_begin.store(0, std::memory_order_release);
+    l.bytes_before.store(0, std::memory_order_release);
+    l.objects_before.store(0, std::memory_order_release);
+    l.units.store(0, std::memory_order_release);
+    l.window_end.store(0, std::memory_order_relaxed);
+    l.window_top = l.run_end = 0;
+    l.word                   = 0;
+    l.holes                  = 0;
+    l.hole_line              = 0;
+    l.in_hole                = false;
+    l.queue.store(nullptr, std::memory_order_relaxed);
+    l.remote.store(nullptr, std::memory_order_relaxed);
+    l.thread.store(nullptr, std::memory_order_relaxed);
+    l.users.store(0, std::memory_order_relaxed);
+    if (l.resource.load(std::memory_order_relaxed)) end_resource(l);
+}
+
+/// A batch with one lane full of objects without destructors, which is the usual one. False: it is another.
+inline bool release_plainly(batch_record& b) noexcept {
+    lane& l = b.primary;
+    if (b.books.used.load(std::memory_order_relaxed) || l.entries || b.limited) return false;
+    l.window_end.store(0, std::memory_order_relaxed);
+    if (l.run_end) {
+        unit* const u = l.runs;
+        if (!u->next && u->length == 1 && !u->guarded.load(std::memory_order_relaxed)) [[likely]] {
+            l.runs = nullptr;
+            give_run(*b.slabs, u, 1, generation_of(table_word(u->address).load(std::memory_order_relaxed)) + 1);
+        } else {
+            release_runs(*b.slabs, l);
+        }
+        reset(l);
+    } else {
+        l.thread.store(nullptr, std::memory_order_relaxed);
+        if (l.resource.load(std::memory_order_relaxed)) end_resource(l);
+    }
+    leave_supplies(b);
+    return true;
+}
+
+/// What was `b`'s in this unit went before its end. Where others have something there, it is not told: what is
+/// theirs must not seem to have gone so. Under the unit's lock, or while it is not tracked.
+inline void note_expiry(place p, batch_record const& b, errc cause) noexcept {
+    batch_record const* const home = p.head()->home.load(std::memory_order_relaxed);
+    if (home && home != &b) return;
+    bool const tracked = p.u->tracked.load(std::memory_order_relaxed);
+    for (share const* s = tracked ? p.u->shares.load(std::memory_order_relaxed) : nullptr; s; s = s->next_here)
+        if (s->owner != &b && s->granules) return;
+    p.u->expiry.store(
+        expiry_of(generation_of(p.word().load(std::memory_order_relaxed)), tracked ? p.u->passes : 0, cause),
+        std::memory_order_release);
+}
+
+/// A unit's lock is taken before its owners': so a share is looked up again, for the unit may have been retired by
+/// whoever freed the last object there.
+inline void close_shares(batch_record& b) noexcept {
+    errc const lapsed = b.cause.load(std::memory_order_relaxed);
+    for (;;) {
+        place              p{};
+        read_section const here;
+        {
+            std::scoped_lock const guard(b.lock);
+            if (!b.shares) return;
+            p = {region_of(b.shares->base), b.shares->where, b.shares->base};
+        }
+        word_t fresh   = 0;
+        bool   retired = false;
+        {
+            std::scoped_lock const guard(p.u->lock);
+            share* const           s = find_share(p.u, &b);
+            if (s && lapsed != errc{}) note_expiry(p, b, lapsed);
+            if (s) retired = close_share(p, s, fresh);
+        }
+        if (retired) give_part(p.u, 1, fresh);
+    }
+}
+
+/// What is under a checkpoint can be written to, given away and freed again.
+void drop_checkpoints(batch_record& b) noexcept;
+
+/// A batch that goes before its end: its handles will say so.
+TENURE_COLD inline void log_expiry(batch_record& b) noexcept {
+    if (b.limited && is_overdue(b)) b.cause.store(errc::expired, std::memory_order_release);
+    errc const cause = b.cause.load(std::memory_order_acquire);
+    if (cause == errc{}) return;
+    b.books.touch();
+    std::uint64_t const id = b.id.load(std::memory_order_relaxed);
+    expiries.add_batch(id, cause);
+    b.expiry.store(expiry_of(id >> record_bits, 0, cause), std::memory_order_release);
+    auto const log = [&](unit* u) {
+        for (int n = 0; u; u = u->next, ++n) {
+            std::uintptr_t const base = u->address;
+            for (std::size_t i = 0; i < u->length; ++i) {
+                place const      p{region_of(base), u + i, base + (i << unit_shift)};
+                std::unique_lock guard(p.u->lock, std::defer_lock);
+                if (p.u->tracked.load(std::memory_order_acquire)) guard.lock();
+                note_expiry(p, b, cause);
+            }
+            if (n < 256 && !u->guarded.load(std::memory_order_relaxed))
+                expiries.add_run(base, std::size_t{u->length} << unit_shift,
+                                 generation_of(table_word(base).load(std::memory_order_relaxed)), cause);
+        }
+    };
+    for_lanes(b, [&](lane const& l) { log(l.runs); });
+    log(b.large);
+}
+
+/// Ends all that the batch owns and returns its memory.
+inline void release_memory(batch_record& b) noexcept {
+    bool const reclaim_pending =
+        b.reclaim_pending.load(std::memory_order_relaxed);  // then it was over before, and that is told
+    if (!reclaim_pending && (b.limited || b.books.used.load(std::memory_order_relaxed))) log_expiry(b);
+    if (has_checkpoint(b)) [[unlikely]]
+        drop_checkpoints(b);
+    bool ends = b.inbox || b.first_buffer;
+    for_lanes(b, [&](lane& l) {
+        close_window(l);
+        ends = ends || l.entries;
+    });
+    bool const calls = ends || b.memberships;
+    if (calls) b.busy_thread.store(&this_thread, std::memory_order_relaxed);  // who may fork: forking.hpp
+    if (ends) {
+        end_paging(b);
+        guard_all(b);
+        ancestor_is_current const above(b);
+        run_inbox(b);
+        for_lanes(b, [&](lane& l) { run_entries(b, l); });
+        run_buffers(b);
+    }
+    if (b.memberships) {
+        ancestor_is_current const above(b);
+        leave_commons(b);
+    }
+    free_gathered(b);
+    if (b.paged) drop_pages_of(b);
+    close_shares(b);
+    while (unit* const u = b.large) {
+        b.large = u->next;
+        give_large(u);
+    }
+    for_lanes(b, [&](lane& l) {
+        release_runs(*b.slabs, l);
+        reset(l);
+    });
+    while (kept_log* const k = b.kept_out) {
+        b.kept_out = k->next;
+        ::operator delete(k);
+    }
+    while (b.lanes) {
+        b.lock.lock();  // a snapshot may be walking
+        lane* const l = b.lanes;
+        b.lanes       = l->next;
+        b.lock.unlock();
+        give_lane(l);
+    }
+    b.has_lanes.store(false, std::memory_order_relaxed);
+    settle_paging(b);
+    if (b.limited) refund(b.limited, nullptr, b.own_charge.exchange(0, std::memory_order_relaxed));
+    leave_supplies(b);
+    if (b.uses_others.load(std::memory_order_relaxed)) release_pins(b);
+    if (calls) b.busy_thread.store(nullptr, std::memory_order_relaxed);
+}
+
+}  // namespace tenure::detail

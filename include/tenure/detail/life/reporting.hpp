@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+
+#include <tenure/detail/life/calls.hpp>
+
+namespace tenure::detail {
+
+/// Ends that tell what they did.
+
+/// Which guards will be empty after the end. Costs a look at each until the report is full.
+TENURE_COLD inline void report_pins(batch_record const& b, batch_report& r) noexcept {
+    std::scoped_lock const graph(b.registry.load(std::memory_order_relaxed)->uses.mutex);
+    r.pins_held         = b.uses.taken;
+    std::size_t const n = std::min(r.pins_held, r.pins.size());
+    pin_record const* p = b.uses.pins;
+    for (std::size_t i = 0; i < n; p = p->next_of_user)
+        if (!p->borrowed) r.pins[i++] = p->where;
+}
+
+inline batch_report report_of(batch_record& b) noexcept {
+    batch_figures const f = figures_of(b);
+    batch_report        r;
+    r.bytes    = bytes_in_use(b, f);
+    r.made     = f.made_objects;
+    r.received = b.books.received.objects();
+    r.kept     = b.books.given.objects();
+    r.freed    = b.books.freed.objects();
+    r.peak     = std::max<std::size_t>(r.bytes, b.books.peak.load(std::memory_order_relaxed));
+    r.duration = std::chrono::nanoseconds(coarse_now() - b.opened_ns.load(std::memory_order_relaxed));
+    if (b.uses_others.load(std::memory_order_relaxed)) report_pins(b, r);
+    return r;
+}
+
+/// What only the end shows, once `r.status` says what it came to. False: it is still waited for.
+inline bool complete(batch_report& r, flow const& in_stores, bool late) noexcept {
+    if (r.status != batch_status::done) {
+        r.bytes = 0;
+        return false;
+    }
+    if (late) r.status = batch_status::expired;
+    r.freed        = r.made + r.received - r.kept;
+    r.buffers      = in_stores.buffers;
+    r.buffer_bytes = in_stores.bytes;
+    return true;
+}
+
+/// The end, with its report. The guard is this thread's.
+inline batch_report end_with_report(batch_record& b, std::uint64_t id) noexcept {
+    if (b.state.load(std::memory_order_acquire) & (batch_flags::ended | batch_flags::retained))
+        return {.status = status_of(b, id)};
+    batch_report r         = report_of(b);
+    bool const   late      = b.limited && is_overdue(b);
+    flow const   in_stores = stored_in(b);
+    end_record(b, id, false);
+    r.status = status_of(b.state.load(std::memory_order_acquire));
+    if (!complete(r, in_stores, late)) return r;
+    r.status       = status_of(b, id);
+    r.store_errors = b.store_errors;
+    if (r.store_errors) r.store_error = b.store_error;
+    return r;
+}
+
+/// The end from wherever, with its report, exact where no other thread is at the batch. Afterwards the record may
+/// be another batch's already: so what stores could not free is not told.
+inline batch_report end_by_id(batch_record& b, std::uint64_t id) noexcept {
+    auto const          status  = [&] { return status_of(b, id); };
+    std::uint64_t const is_over = batch_flags::ended | batch_flags::retained;
+    if (!hold(b, id, is_over)) return {.status = status()};
+    batch_report r         = report_of(b);
+    bool const   late      = b.limited && is_overdue(b);
+    flow const   in_stores = stored_in(b);
+    r.page_error           = b.page_error.load(std::memory_order_relaxed).code();
+    release_hold_in_place(&b);
+    end_record(b, id, false);
+    r.status = status();
+    complete(r, in_stores, late);
+    return r;
+}
+
+/// Frees what keep() gave away from this batch and what is still alive of it, newest first. What is shared by now,
+/// the parent lets go of. object_pinned: another batch uses some of it, and nothing was done. The batch's own pins
+/// do not count, for it ends. What others pin in this very moment stays.
+inline failure discard_kept(batch_record& b) noexcept {
+    registry_core& r = *b.registry.load(std::memory_order_relaxed);
+    if (r.uses.any()) {
+        for (kept_log* k = b.kept_out; k; k = k->next)
+            for (raw_handle const& h : k->handles())
+                if (is_pinned(r, h, &b)) return {errc::object_pinned, &b};
+        for (kept_log* k = b.kept_out; k; k = k->next)
+            for (raw_handle const& h : k->handles()) unpin(b, h);
+    }
+    for (kept_log* k = b.kept_out; k; k = k->next) {
+        while (k->count > 0) {
+            raw_handle const h = k->items()[--k->count];
+            if (!is_alive(h)) continue;
+            if (std::uint64_t const common = common_of(h)) leave_common(*b.parent.load(), common);
+            else free_one(r, h);
+        }
+    }
+    return {};
+}
+
+/// As end_with_report; if discard_kept() fails, the batch goes on. Of one that is over and waits, what it kept is
+/// still freed: it is held meanwhile, for the last thread inside may leave at any moment.
+inline batch_report discard_with_report(batch_record& b, std::uint64_t id, failure& why) noexcept {
+    bool const over = b.state.load(std::memory_order_acquire) & (batch_flags::ended | batch_flags::retained);
+    if (over && !hold_until_freed(b, id)) return {.status = status_of(b, id)};
+    batch_report pins;
+    if (!b.closed() && b.uses_others.load(std::memory_order_relaxed)) report_pins(b, pins);
+    if (b.kept_out) {
+        ancestor_is_current const above(b);
+        why = discard_kept(b);
+    }
+    if (over) release_hold_in_place(&b);
+    if (why) return {};
+    batch_report r = end_with_report(b, id);
+    r.pins_held    = pins.pins_held;
+    r.pins         = pins.pins;
+    return r;
+}
+
+}  // namespace tenure::detail

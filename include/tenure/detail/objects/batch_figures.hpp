@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include <tenure/batch.hpp>
+#include <tenure/detail/batch/batch_record.hpp>
+#include <tenure/detail/batch/records.hpp>
+#include <tenure/detail/batch/window.hpp>
+#include <tenure/detail/objects/stored.hpp>
+
+namespace tenure::detail {
+
+/// What a batch has done so far, summed over its lanes. Exact for the batch's own thread; from another thread exact
+/// lane by lane.
+struct batch_figures {
+    std::uint64_t made_objects, made_bytes, units;
+};
+
+inline batch_figures figures_of(batch_record& b) noexcept {
+    lane_figures const own = b.is_here() ? own_figures_of(b.primary) : figures_of(b.primary);
+    batch_figures      sum{own.objects + b.books.large_made.objects(), own.bytes + b.books.large_made.bytes(),
+                      b.primary.units.load(std::memory_order_relaxed) +
+                          b.books.large_units.load(std::memory_order_relaxed) +
+                          b.books.shared_units.load(std::memory_order_relaxed)};
+    if (b.has_lanes.load(std::memory_order_acquire)) {
+        std::scoped_lock const guard(b.lock);
+        for (lane const* l = b.lanes; l; l = l->next) {
+            lane_figures const more = figures_of(*l);
+            sum.made_objects += more.objects;
+            sum.made_bytes += more.bytes;
+            sum.units += l->units.load(std::memory_order_relaxed);
+        }
+    }
+    return sum;
+}
+
+inline std::uint64_t bytes_in_use(batch_record const& b, batch_figures const& f) noexcept {
+    std::uint64_t const in  = f.made_bytes + b.books.received.bytes();
+    std::uint64_t const out = b.books.given.bytes() + b.books.freed.bytes();
+    return in > out ? in - out : 0;  // from another thread the parts are of different moments
+}
+
+TENURE_SLOW inline void note_new_peak(batch_record& b, std::uint64_t cursor) noexcept {
+    bool const alone = !b.has_lanes.load(std::memory_order_relaxed);
+    b.books.noted.store(alone ? cursor : 0, std::memory_order_relaxed);
+    std::uint64_t const now = bytes_in_use(b, figures_of(b));
+    std::uint64_t       old = b.books.peak.load(std::memory_order_relaxed);
+    while (now > old && !b.books.peak.compare_exchange_weak(old, now, std::memory_order_relaxed)) {}
+}
+
+/// Raises the peak if need be. Called before anything leaves, for only then can a maximum be missed; what leaves in
+/// a row with nothing made between needs one look.
+[[gnu::always_inline]] inline void note_peak(batch_record& b) noexcept {
+    std::uint64_t const cursor = b.primary.cursor.load(std::memory_order_relaxed);
+    if (cursor == 0 || cursor != b.books.noted.load(std::memory_order_relaxed)) note_new_peak(b, cursor);
+}
+
+inline batch_usage usage_of(batch_record& b) noexcept {
+    flow const          in_stores = stored_in(b);
+    batch_figures const f         = figures_of(b);
+    std::uint64_t const now       = bytes_in_use(b, f);
+    std::uint64_t const in        = f.made_objects + b.books.received.objects();
+    std::uint64_t const out       = b.books.given.objects() + b.books.freed.objects();
+    return {in > out ? in - out : 0,
+            now,
+            f.units << unit_shift,
+            std::max(now, b.books.peak.load(std::memory_order_relaxed)),
+            in_stores.buffers,
+            in_stores.bytes,
+            b.out_bytes.load(std::memory_order_relaxed)};
+}
+
+inline void set_name(batch_record& b, std::string_view name) noexcept {
+    std::size_t const n = std::min(name.size(), name_words * 8 - 1);
+    for (std::size_t from = 0; from <= n; from += 8) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, name.data() + from, std::min<std::size_t>(8, n - from));
+        b.name[from / 8].store(word, std::memory_order_relaxed);
+    }
+}
+
+inline std::string name_of(batch_record const& b) {
+    std::string out;
+    for (auto const& word : b.name) {
+        auto const part = std::bit_cast<std::array<char, 8>>(word.load(std::memory_order_relaxed));
+        for (char c : part) {
+            if (c == 0) return out;
+            out += c;
+        }
+    }
+    return out;
+}
+
+inline std::string label_of(std::string name, std::uint64_t id) {
+    std::string const number = std::to_string(id);
+    if (name.empty()) return name.append(1, '#').append(number);
+    return name.insert(0, 1, '\'').append("' (#").append(number).append(1, ')');
+}
+
+/// Of a batch that may be over. It has its name as long as no other has its record.
+TENURE_COLD inline std::string label_of(std::uint64_t id) {
+    batch_record const* const b    = record_of(id);
+    bool const                same = b && b->generation.load(std::memory_order_acquire) == id >> record_bits;
+    return label_of(same ? name_of(*b) : std::string(), id);
+}
+
+inline std::string label_of(batch_record const& b) {
+    if (std::uint64_t const id = b.id.load(std::memory_order_relaxed)) return label_of(name_of(b), id);
+    thread_context const& me    = this_thread;
+    bool const            known = me.over && me.current == &b.primary;
+    return known ? label_of(me.over) + " that is over" : "that is over";
+}
+
+std::string largest_holders(registry_core& r);
+
+/// `call` says what was tried, up to the batch's name.
+[[noreturn]] TENURE_COLD inline void throw_failure(failure const& why, std::string call) {
+    if (why.batch) call += label_of(*why.batch);
+    else if (why.id) call += label_of(why.id);
+    else if (call.ends_with(' ')) call.pop_back();
+    if (why.code == errc::limit_exceeded)
+        call += ": " + std::to_string(why.in_use) + " bytes in use, " + std::to_string(why.wanted) +
+                " more wanted, limit " + std::to_string(why.batch->limits.hard);
+    if (why.code == errc::memory_full) {
+        call += ": " + std::to_string(why.wanted) + " bytes wanted";
+        registry_core* const r = why.batch ? why.batch->registry.load(std::memory_order_relaxed) : nullptr;
+        if (r && r->pages.limited()) call += largest_holders(*r);
+    }
+    if (why.code == errc::store_full)
+        call += ": " + std::to_string(why.wanted) + " bytes wanted of store " + why.batch->slabs->store.describe();
+    raise(error(why.code, call));
+}
+
+}  // namespace tenure::detail

@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include <tenure/detail/base/sizes.hpp>
+#include <tenure/detail/batch/holding.hpp>
+#include <tenure/detail/batch/window.hpp>
+#include <tenure/detail/objects/runs.hpp>
+
+namespace tenure::detail {
+
+inline void own_run(unit* u, batch_record& b, lane& l) noexcept {
+    u->home.store(&b, std::memory_order_release);
+    u->maker.store(&l, std::memory_order_release);
+    u->used_end.store(0, std::memory_order_relaxed);
+    bool const cached = this_thread.cache_uid == b.slabs->uid;
+    u->origin         = cached ? this_thread.cache : nullptr;
+    run_taken(to_pointer(u->address), std::size_t{u->length} << unit_shift);
+}
+
+/// Charges a batch's limits, and takes it back unless told to keep it.
+class charge_guard {
+public:
+    explicit charge_guard(batch_record& b) noexcept : batch_(b) {}
+    ~charge_guard() {
+        if (bytes_) refund_batch(batch_, bytes_);
+    }
+    charge_guard(charge_guard const&)            = delete;
+    charge_guard& operator=(charge_guard const&) = delete;
+
+    failure add(std::size_t bytes) {
+        if (failure const why = charge_exactly(batch_, nullptr, bytes)) return why;
+        bytes_ = bytes;
+        batch_.own_charge.fetch_add(bytes, std::memory_order_relaxed);
+        tell_soft_limits(batch_.limited);
+        std::uint64_t const s = batch_.state.load(std::memory_order_acquire);
+        if (s & batch_flags::closed) [[unlikely]] {  // by a callback
+            if (s & batch_flags::done) bytes_ = 0;   // which gave back all
+            return {batch_.why_closed(), &batch_};
+        }
+        return {};
+    }
+    void keep() noexcept { bytes_ = 0; }
+
+private:
+    batch_record& batch_;
+    std::size_t   bytes_ = 0;
+};
+
+/// A run of its own for one large object, or for a large piece of resource(). Null: refused, see `why`.
+TENURE_COLD inline unit* take_large(batch_record& b, lane& l, std::size_t before, std::size_t bytes,
+                                    std::size_t alignment, std::uint64_t objects, failure& why) {
+    std::size_t const slack = alignment > 8 ? alignment + before : 0;
+    if (bytes > largest_object) {
+        why = {errc::memory_full, &b, bytes};
+        return nullptr;
+    }
+    if (b.closed() || (b.limited && notice_deadline(b))) {
+        why = {b.why_closed(), &b};
+        return nullptr;
+    }
+    if (!may_make_in(l)) {
+        why = {errc::wrong_thread, &b};
+        return nullptr;
+    }
+    charge_guard charged(b);
+    if (b.limited && (why = charged.add(bytes))) return nullptr;
+    std::size_t const n = (bytes + slack + unit_bytes - 1) >> unit_shift;
+    unit* const       u = has_room(b, n << unit_shift) ? take_run(*b.slabs, n, n) : nullptr;
+    if (!u) {
+        why = {b.slabs->slabs.refusal(), &b, bytes};
+        return nullptr;
+    }
+    charged.keep();
+    l.thread.store(&this_thread, std::memory_order_relaxed);
+    own_run(u, b, l);
+    std::uintptr_t const at = u->address + before;
+    auto const skip = static_cast<std::uint32_t>(alignment <= 8 ? 0 : (alignment - at % alignment) % alignment);
+    u->large_offset.store(skip, std::memory_order_relaxed);
+    u->large_bytes.store(bytes, std::memory_order_relaxed);
+    b.books.add(&ledger::large_made, objects, bytes, false);
+    b.books.large_units.fetch_add(n, std::memory_order_relaxed);
+    b.books.noted.store(0, std::memory_order_relaxed);
+    {
+        std::scoped_lock const guard(b.lock);
+        u->prev = nullptr;
+        u->next = b.large;
+        if (u->next) u->next->prev = u;
+        b.large = u;
+    }
+    return u;
+}
+
+inline void unlink_large(batch_record& b, unit* u) noexcept {
+    {
+        std::scoped_lock const guard(b.lock);
+        if (u->next) u->next->prev = u->prev;
+        (u->prev ? u->prev->next : b.large) = u->next;
+    }
+    b.books.large_units.fetch_sub(u->length, std::memory_order_relaxed);
+}
+
+inline void give_large(unit* u) noexcept {
+    word_t const fresh = generation_of(table_word(u->address).load(std::memory_order_relaxed)) + 1;
+    u->large_bytes.store(0, std::memory_order_relaxed);
+    u->home.store(nullptr, std::memory_order_relaxed);
+    give_run(*region_of(u->address)->from, u, u->length, fresh);
+}
+
+}  // namespace tenure::detail

@@ -1,0 +1,256 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <thread>
+
+#include <tenure/detail/buffers/buffer_record.hpp>
+#include <tenure/detail/buffers/store_notify.hpp>
+#include <tenure/detail/objects/slab.hpp>
+#include <tenure/detail/objects/stored.hpp>
+#include <tenure/detail/uses/use_lock.hpp>
+
+namespace tenure::detail {
+
+/// What is asked about: for what was adopted, the record in the slab that stands for it.
+inline raw_handle resolve(raw_handle h) noexcept {
+    if (!(h.word & cell_flag)) return h;
+    cell* const c = cells.find(h.word);
+    if (!c || !cell_alive(h.word)) return {};
+    return {c->record.load(std::memory_order_relaxed), c->record_word.load(std::memory_order_relaxed)};
+}
+
+/// Objects that change owner from one batch to another, in two steps: prepare() all, which may fail and then leaves
+/// everything as it was, then commit() all, which cannot, but for what another thread took meanwhile. So a list is
+/// given whole or not at all.
+class ownership_transfer {
+public:
+    ownership_transfer(batch_record& from, batch_record& to, store_notify& stores) noexcept
+        : from_(from), to_(to), stores_(stores) {
+        for (common_ = to.limited; common_; common_ = limited_above(common_))
+            for (batch_record* b = from.limited; b; b = limited_above(b))
+                if (b == common_) return;
+    }
+    ~ownership_transfer() {
+        while (entry* const e = spare_) {
+            spare_ = e->next;
+            delete static_cast<proxy*>(e);
+        }
+        while (promised const* const p = promised_) {
+            if (p->count) release_promise(to_, *p->from, p->count);
+            promised_ = p->next;
+            delete p;
+        }
+        if (pending_) {
+            refund(to_.limited, common_, pending_);
+            to_.own_charge.fetch_sub(pending_, std::memory_order_relaxed);
+        }
+    }
+    ownership_transfer(ownership_transfer const&)            = delete;
+    ownership_transfer& operator=(ownership_transfer const&) = delete;
+
+    /// What commit() will need. stale_handle: the object is not alive, or not `from`'s any more.
+    failure prepare(raw_handle h) noexcept {
+        extent const  x           = extent_of(h);
+        bool          wants_proxy = false;
+        buffer_record buffer{};
+        for (;; std::this_thread::yield()) {
+            object_lock const guard(x);
+            if (!still_owned(h, x, from_)) return {errc::stale_handle, &from_};
+            if (has_checkpoint(from_) && is_under_checkpoint(from_, x.begin)) return {errc::not_restorable, &from_};
+            if (is_bound(h.word)) return {errc::not_self_contained, &from_};
+            buffer_record const* const b = as_buffer(x);
+            if (b && b->in_transit()) continue;
+            if (b && was_dropped(*b)) return {from_.why_closed(), &from_};
+            if (!x.large && !reserve_shares(x)) return {errc::memory_full, &to_, sizeof(share)};
+            wants_proxy = x.header && stays_listed(x);
+            if (b) buffer = *b;
+            break;
+        }
+        if (buffer.from && !promise_buffer(*buffer.from)) return {errc::memory_full, &to_, sizeof(block)};
+        if (wants_proxy) {
+            if (x.large) return {errc::wrong_thread, &from_};  // its run could not outlive that thread's list
+            auto* const p = new (std::nothrow) proxy;
+            if (!p) return {errc::memory_full, &to_, sizeof(proxy)};
+            p->next = spare_;
+            spare_  = p;
+        }
+        if (to_.limited) {
+            std::size_t const bytes = x.bytes + (buffer.lent() ? 0 : buffer.where.bytes);
+            if (failure const why = charge_exactly(to_, common_, bytes)) return why;
+            to_.own_charge.fetch_add(bytes, std::memory_order_relaxed);
+            pending_ += bytes;
+        }
+        return {};
+    }
+
+    /// For keep(): room to remember `n` of them in `from`. Not in its slabs: what it keeps is no use of its own.
+    failure reserve_log(std::size_t n) noexcept {
+        kept_log const* const newest = from_.kept_out;
+        if (newest && newest->room - newest->count >= n) return {};
+        std::size_t const room = std::max<std::size_t>(n, 30);
+        std::size_t const size = sizeof(kept_log) + room * sizeof(raw_handle);
+        void* const       p    = ::operator new(size, std::nothrow);
+        if (!p) return {errc::memory_full, &from_, size};
+        from_.kept_out = ::new (p) kept_log{from_.kept_out, room, 0};
+        return {};
+    }
+
+    void log(raw_handle h) noexcept { from_.kept_out->add(h); }
+
+    /// False: nothing was done, for the object is not as it was prepared: another thread was first, or it is named
+    /// twice in one list.
+    bool commit(raw_handle h) noexcept {
+        extent const  x     = extent_of(h);
+        std::size_t   bytes = x.bytes;
+        buffer_record buffer{};
+        note_peak(from_);
+        {
+            use_lock guard(from_, x);
+            if (!still_owned(h, x, from_) || (x.header && stays_listed(x) && !spare_)) return false;
+            if (buffer_record* const b = as_buffer(x)) {
+                if (was_dropped(*b)) {
+                    lost_ = true;
+                    return false;
+                }
+                if (!move_buffer(*b)) return false;
+                if (!b->lent()) bytes += b->where.bytes;
+                b->set_in_transit(stores_.concerns(*b));
+                buffer = *b;
+            }
+            guard.give_to(to_);
+            if (x.header) move_entry(x);
+            if (x.large) move_run(x.large);
+            else
+                for_units(x.begin, x.begin + x.bytes, [&](place p, std::uintptr_t begin, std::uintptr_t end) {
+                    set(*find_share(p.u, &to_), begin, end);
+                    if (share* const s = find_share(p.u, &from_); s && test(s->objects, begin))
+                        clear(*s, begin, end);
+                });
+        }
+        if (buffer.in_transit()) stores_.add(h, buffer);
+        from_.books.add(&ledger::given, 1, x.bytes, from_.is_here());
+        to_.books.add(&ledger::received, 1, x.bytes, to_.is_here());
+        to_.books.noted.store(0, std::memory_order_relaxed);
+        if (from_.limited) {
+            refund(from_.limited, common_, bytes);
+            from_.own_charge.fetch_sub(bytes, std::memory_order_relaxed);
+        }
+        if (to_.limited) pending_ -= bytes;
+        return true;
+    }
+
+    /// Something that was prepared had lost its bytes when it came to it, for its batch was cancelled.
+    bool lost() const noexcept { return lost_; }
+
+private:
+    /// Buffers that commit() will move, by store.
+    struct promised {
+        promised*   next;
+        supply*     from;
+        std::size_t count;
+    };
+
+    /// It has lost its bytes because its batch was cancelled, or its time was up.
+    bool was_dropped(buffer_record const& b) const noexcept {
+        return b.evicted() && !b.made_by() && from_.cause.load(std::memory_order_acquire) != errc{};
+    }
+
+    bool promise_buffer(supply& from) noexcept {
+        promised* p = promised_;
+        while (p && p->from != &from) p = p->next;
+        if (!p) {
+            p = new (std::nothrow) promised{promised_, &from, 0};
+            if (!p) return false;
+            promised_ = p;
+        }
+        if (!promise(to_, from)) return false;
+        ++p->count;
+        return true;
+    }
+
+    /// False: it has changed its store since it was prepared. What is lent is nobody's, but the promise made sure
+    /// that `to` uses the supply.
+    bool move_buffer(buffer_record const& b) noexcept {
+        promised* p = promised_;
+        while (p && p->from != b.from) p = p->next;
+        if (!p || p->count == 0) return false;
+        if (b.lent()) return true;
+        --p->count;
+        remove_stored(from_, *b.from, b.where.bytes, &stored::given);
+        redeem(to_, *b.from, b.where.bytes, &stored::received);
+        return true;
+    }
+
+    bool reserve_shares(extent const& x) noexcept {
+        bool all = true;
+        for_units(x.begin, x.begin + x.bytes,
+                  [&](place p, std::uintptr_t, std::uintptr_t) { all = all && share_for(p, &to_); });
+        return all;
+    }
+
+    /// Another thread may be working on the list that the entry is in: there it stays.
+    bool stays_listed(extent const& x) const noexcept {
+        constexpr std::uintptr_t elsewhere = entry::moved | entry::inbox;
+        return !(x.header->state.load(std::memory_order_acquire) & elsewhere) && !is_mine(lane_of(x, &from_));
+    }
+
+    void move_run(unit* u) noexcept {
+        unlink_large(from_, u);
+        u->home.store(&to_, std::memory_order_release);
+        u->maker.store(&to_.primary, std::memory_order_release);
+        to_.books.large_units.fetch_add(u->length, std::memory_order_relaxed);
+        std::scoped_lock const guard(to_.lock);
+        u->prev = nullptr;
+        u->next = to_.large;
+        if (u->next) u->next->prev = u;
+        to_.large = u;
+    }
+
+    void move_entry(extent const& x) noexcept {
+        entry* const         e     = x.header;
+        std::uintptr_t const state = e->state.load(std::memory_order_acquire);
+        if (state & entry::moved) {
+            auto* const          p  = proxy_of(state);
+            std::uintptr_t const in = p->state.load(std::memory_order_relaxed);
+            remove_from_list(from_, p, in);
+            put_in_list(to_, p, in);
+            return;
+        }
+        lane* const l = lane_of(x, &from_);
+        if (state & entry::inbox) remove_from_list(from_, e, state);
+        else if (is_mine(l)) unlink(l->entries, e);
+        else {
+            auto* const p = static_cast<proxy*>(spare_);
+            spare_        = p->next;
+            p->object     = e;
+            p->listed     = l;
+            put_in_list(to_, p, state | entry::proxied);
+            e->state.store(reinterpret_cast<std::uintptr_t>(p) | entry::moved, std::memory_order_release);
+            return;
+        }
+        lane* const next = x.large ? &to_.primary : lane_of(x, &to_);
+        if (is_mine(next) && !is_buffer(finalizer_of(state))) {
+            e->state.store(state & ~entry::inbox, std::memory_order_release);
+            link_front(next->entries, e);
+        } else {
+            put_in_list(to_, e, state);
+        }
+    }
+
+    batch_record& from_;
+    batch_record& to_;
+    store_notify& stores_;
+    batch_record* common_   = nullptr;  ///< the nearest batch with limits that has both below it
+    promised*     promised_ = nullptr;
+    entry*        spare_    = nullptr;  ///< proxies not yet used
+    bool          lost_     = false;
+    std::uint64_t pending_  = 0;  ///< charged to `to_` for what is not committed yet
+};
+
+}  // namespace tenure::detail

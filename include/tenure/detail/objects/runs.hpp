@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <new>
+
+#include <tenure/detail/objects/supplies.hpp>
+#include <tenure/raise.hpp>
+
+namespace tenure::detail {
+
+/// Runs of units, from the thread's stock or the depot, and back.
+
+inline run_cache* find_or_make_cache(supply& s) {
+    thread_context& me   = this_thread;
+    run_cache*      mine = nullptr;
+    for (auto const& k : on_thread_exit.caches)
+        if (k.uid == s.uid) mine = k.cache;
+    if (!mine) {
+        on_thread_exit.caches.reserve(on_thread_exit.caches.size() + 1);
+        for (mine = s.caches.load(std::memory_order_acquire); mine; mine = mine->next) {
+            bool free = false;
+            if (mine->taken.compare_exchange_strong(free, true, std::memory_order_acquire)) break;
+        }
+        if (!mine) {
+            mine       = new run_cache;
+            mine->next = s.caches.load(std::memory_order_relaxed);
+            while (!s.caches.compare_exchange_weak(mine->next, mine, std::memory_order_release)) {}
+        }
+        on_thread_exit.caches.push_back({s.uid, mine});
+    }
+    me.cache     = mine;
+    me.cache_uid = s.uid;
+    return mine;
+}
+
+TENURE_COLD inline run_cache* find_cache(supply& s) noexcept {
+    if (this_thread.exiting || s.uid == 0) return nullptr;
+    return run_or<std::bad_alloc>([&] { return find_or_make_cache(s); },
+                                  [](auto const&) { return nullptr; });  // the depot serves without a cache
+}
+
+inline run_cache* cache_of(supply& s) noexcept {
+    return this_thread.cache_uid == s.uid ? this_thread.cache : find_cache(s);
+}
+
+/// A run of `n` units, or if need be of down to `least`, or null. Its memory is poisoned, its contents are
+/// unspecified.
+inline unit* take_run(supply& s, std::size_t n, std::size_t least) noexcept {
+    run_cache* const c = cache_of(s);
+    if (c && run_cache::fits(n)) [[likely]] {
+        unit*& first = c->runs[run_cache::bin_of(n)];
+        if (!first && c->returned.load(std::memory_order_relaxed)) collect_returned(*c);
+        if (unit* const u = first) [[likely]] {
+            first = u->next;
+            c->units.store(c->units.load(std::memory_order_relaxed) - n, std::memory_order_relaxed);
+            return u;
+        }
+    }
+    return s.slabs.take(n, least);
+}
+
+/// All handles into a run become stale, and its memory is free. `fresh` is its next generation. True: that was the
+/// last.
+inline bool outdate(supply& s, unit* u, std::size_t n, word_t fresh) noexcept {
+    zeroed_atomic<word_t>* const words = &table_word(u->address);
+    for (std::size_t i = 0; i < n; ++i) words[i].store(whole_word(fresh), std::memory_order_release);
+    run_given_back(to_pointer(u->address), n << unit_shift);
+    if (fresh < last_generation) [[likely]]
+        return false;
+    s.slabs.retire(u, n);
+    return true;
+}
+
+/// Where a supply may go with its last run, it goes here; otherwise it is put to use again.
+TENURE_COLD inline void put_last(supply& s, unit* u, std::size_t n) noexcept {
+    registry_core& r = s.registry;
+    {
+        std::scoped_lock const guard(r.supplies_mutex);
+        s.slabs.put(u, n);
+        if (!unlink_idle(r, s)) return;
+    }
+    let_depart(s);
+}
+
+inline void put_run(supply& s, unit* u, std::size_t n) noexcept {
+    if (s.uid == 0) [[unlikely]]
+        put_last(s, u, n);
+    else s.slabs.put(u, n);
+}
+
+/// A run comes back as it was taken.
+inline void give_run(supply& s, unit* u, std::size_t n, word_t fresh) noexcept {
+    if (outdate(s, u, n, fresh)) return;
+    run_cache* const c = cache_of(s);
+    if (c && run_cache::fits(n)) [[likely]] {
+        if (u->origin != c && u->origin && return_run(*u->origin, u, n)) return;
+        std::size_t const more = c->units.load(std::memory_order_relaxed) + n;
+        if (more <= run_cache::most) [[likely]] {
+            unit*& first = c->runs[run_cache::bin_of(n)];
+            u->next      = first;
+            first        = u;
+            c->units.store(more, std::memory_order_relaxed);
+            return;
+        }
+    }
+    put_run(s, u, n);
+}
+
+/// Part of a run comes back: it joins its neighbours in the depot, for in a thread's stock it would keep them
+/// apart.
+inline void give_part(unit* u, std::size_t n, word_t fresh) noexcept {
+    supply& s = *region_of(u->address)->from;
+    if (!outdate(s, u, n, fresh)) put_run(s, u, n);
+}
+
+}  // namespace tenure::detail

@@ -1,0 +1,181 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include <tenure/detail/blocks/block_list.hpp>
+#include <tenure/detail/objects/supplies.hpp>
+
+namespace tenure::detail {
+
+/// Buffers that went one way, and their bytes.
+struct flow {
+    std::size_t buffers = 0, bytes = 0;
+
+    void operator+=(std::size_t more) noexcept {
+        ++buffers;
+        bytes += more;
+    }
+};
+
+/// What a batch has in one store. Under the batch's lock.
+struct stored {
+    explicit stored(supply& s) noexcept : from(&s) { hold_supply(s); }
+    ~stored() { leave_supply(*from); }
+    stored(stored const&)            = delete;
+    stored& operator=(stored const&) = delete;
+
+    supply* const    from;
+    stored*          next = nullptr;  ///< of the batch
+    flow             made, received, given, freed;
+    std::size_t      promised = 0;    ///< buffers that are just being made or received
+    owned_block_list to_free;         ///< has room for all these
+    bool             untold = false;  ///< the store may know some of them by another batch: store_notify.hpp
+
+    flow live() const noexcept {
+        if (made.buffers + received.buffers < given.buffers + freed.buffers) return {};  // one is just being made
+        return {made.buffers + received.buffers - given.buffers - freed.buffers,
+                made.bytes + received.bytes - given.bytes - freed.bytes};
+    }
+    bool has_room() const noexcept { return live().buffers + promised < to_free->room; }
+
+    /// Takes the larger list, and leaves the other to be deleted.
+    void grow(owned_block_list& larger) noexcept {
+        if (larger->room <= to_free->room) return;
+        for (block const& b : to_free->blocks()) larger->add(b);
+        to_free.swap(larger);
+    }
+};
+
+inline stored* find_stored(batch_record const& b, supply const& s) noexcept {
+    stored* at = b.stores.load(std::memory_order_relaxed);
+    while (at && at->from != &s) at = at->next;
+    return at;
+}
+
+/// The batch will own one more buffer there: sets aside what its end will need. False: memory is full, and nothing
+/// was done. Any thread that holds the batch.
+inline bool promise(batch_record& b, supply& s) noexcept {
+    for (;;) {
+        std::size_t room = 16;
+        {
+            std::scoped_lock const guard(b.lock);
+            stored* const          in = find_stored(b, s);
+            if (in && in->has_room()) {
+                ++in->promised;
+                return true;
+            }
+            if (in) room = in->to_free->room * 2;
+        }
+        owned_block_list list = make_block_list(room);  // not under a lock, and what is not used goes after it
+        std::unique_ptr<stored> more(list ? new (std::nothrow) stored(s) : nullptr);
+        if (!more) return false;
+        std::scoped_lock const guard(b.lock);
+        b.books.touch();
+        if (stored* const in = find_stored(b, s)) {
+            in->grow(list);
+        } else {
+            more->to_free = std::move(list);
+            more->next    = b.stores.load(std::memory_order_relaxed);
+            b.stores.store(more.release(), std::memory_order_release);
+        }
+    }
+}
+
+/// What was promised came.
+inline void redeem(batch_record& b, supply const& s, std::size_t bytes, flow stored::* how) noexcept {
+    std::scoped_lock const guard(b.lock);
+    stored&                in = *find_stored(b, s);
+    --in.promised;
+    in.*how += bytes;
+}
+
+/// And will not come.
+inline void release_promise(batch_record& b, supply const& s, std::size_t n = 1) noexcept {
+    std::scoped_lock const guard(b.lock);
+    find_stored(b, s)->promised -= n;
+}
+
+/// One buffer less.
+inline void remove_stored(batch_record& b, supply const& s, std::size_t bytes, flow stored::* how) noexcept {
+    std::scoped_lock const guard(b.lock);
+    find_stored(b, s)->*how += bytes;
+}
+
+/// Frees one block of a batch before its end; if the store cannot, the end will try again.
+inline void free_stored(batch_record& b, supply& s, block where) noexcept {
+    auto const             done = s.store.deallocate({&where, 1});
+    bool const             gone = done || done.error() == errc::no_such_block;
+    std::scoped_lock const guard(b.lock);
+    stored&                in = *find_stored(b, s);
+    if (gone) in.freed += where.bytes;
+    else in.to_free->add(where);
+}
+
+/// At the end of the batch, when nobody else is at it: the block goes with the others of its store.
+inline void gather(batch_record& b, supply const& s, block where) noexcept {
+    find_stored(b, s)->to_free->add(where);
+}
+
+/// One call a store, with no lock held. What a store cannot free stays with its supply, to be tried again.
+inline void free_gathered(batch_record& b) noexcept {
+    std::uint64_t const id = b.id.load(std::memory_order_relaxed);
+    while (b.stores.load(std::memory_order_relaxed)) {
+        std::unique_ptr<stored> in;
+        {
+            std::scoped_lock const guard(b.lock);  // a snapshot may be reading
+            in.reset(b.stores.load(std::memory_order_relaxed));
+            b.stores.store(in->next, std::memory_order_relaxed);
+        }
+        supply& s = *in->from;
+        // One that knows batches hears of the end even of an empty one.
+        bool const batched = s.store.capabilities().batched && !in->untold;
+        auto const many    = in->to_free->blocks();
+        if (many.empty() && !batched) continue;
+        if (auto const done = batched ? s.store.try_deallocate_batch(id, many) : s.store.deallocate(many); !done) {
+            ++b.store_errors;
+            b.store_error = done.error();
+            if (!many.empty()) s.refused.add(std::move(in->to_free), done.error());
+        } else if (!s.refused.empty()) {
+            s.refused.retry(s.store);
+        }
+    }
+}
+
+/// As free_gathered, of a batch that goes on. What cannot be freed is tried again at its end. Returns the bytes.
+inline std::size_t free_gathered_so_far(batch_record& b) noexcept {
+    std::size_t sum = 0;
+    for (stored* in = b.stores.load(std::memory_order_relaxed); in; in = in->next) {
+        auto const many = in->to_free->blocks();
+        if (many.empty()) continue;
+        auto const done = in->from->store.deallocate(many);
+        if (!done && done.error() != errc::no_such_block) continue;
+        std::scoped_lock const guard(b.lock);
+        for (block const& gone : many) {
+            in->freed += gone.bytes;
+            sum += gone.bytes;
+        }
+        in->to_free->count = 0;
+    }
+    return sum;
+}
+
+/// What a batch has in stores, all told.
+inline flow stored_in(batch_record& b) noexcept {
+    flow sum;
+    if (!b.stores.load(std::memory_order_acquire)) return sum;
+    std::scoped_lock const guard(b.lock);
+    for (stored const* in = b.stores.load(std::memory_order_relaxed); in; in = in->next) {
+        flow const live = in->live();
+        sum.buffers += live.buffers;
+        sum.bytes += live.bytes;
+    }
+    return sum;
+}
+
+}  // namespace tenure::detail

@@ -1,0 +1,198 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include <tenure/detail/batch/process.hpp>
+#include <tenure/detail/batch/read_section.hpp>
+#include <tenure/raise.hpp>
+
+namespace tenure::detail {
+
+/// Room for `bytes` more under the registry's memory limit, if need be by what idle batches give up.
+bool make_room(registry_core& r, std::size_t bytes) noexcept;
+
+/// What is over the limit goes out, as far as it can: after something that can go now was left.
+inline void relieve(registry_core& r) noexcept {
+    if (r.pages.limited()) make_room(r, 0);
+}
+
+/// As make_room, for a batch; only what is in the registry's own store counts.
+inline bool has_room(batch_record const& b, std::size_t bytes) noexcept {
+    registry_core& r = *b.registry.load(std::memory_order_relaxed);
+    return !r.pages.limited() || b.slabs != &r.own || make_room(r, bytes);
+}
+
+/// The supplies of stores that batches name: made by the first batch, gone with the last.
+
+/// True: nobody uses it, and it is the caller's to delete. Under the registry's lock of supplies.
+inline bool unlink_idle(registry_core& r, supply& s) noexcept {
+    if (s.users > 0 || s.slabs.usage().held > 0 || !s.refused.empty()) return false;
+    supply** at = &r.supplies;
+    while (*at != &s) at = &(*at)->next;
+    *at = s.next;
+    return true;
+}
+
+/// Unmaps a supply that nobody looks at. Where the store cannot take all of it back, the registry has it again, to
+/// try later. The registry's own supply goes with the registry, once the last of the others is gone.
+inline void end_supply(supply* s) noexcept {
+    registry_core& r = s->registry;
+    s->slabs.unmap(s->refused);
+    if (!s->refused.empty() && s != &r.own) {
+        std::scoped_lock const guard(r.supplies_mutex);
+        if (!(r.departures.load(std::memory_order_relaxed) & registry_core::closed)) {
+            s->next    = r.supplies;
+            r.supplies = std::exchange(s, nullptr);
+        }
+    }
+    if (s != &r.own) delete s;
+    if (r.departures.fetch_sub(1, std::memory_order_acq_rel) == (registry_core::closed | 1)) delete &r;
+}
+
+inline void depart(supply* first, supply* last) noexcept {
+    last->next = departing.load(std::memory_order_relaxed);
+    while (!departing.compare_exchange_weak(last->next, first)) {}
+}
+
+/// Whoever finds a section open puts back what is departing, and looks once more: a section that ended in between
+/// did not see it.
+TENURE_COLD inline void end_departing() noexcept {
+    do {
+        supply* all = departing.exchange(nullptr);
+        if (!all) return;
+        if (!is_read()) {
+            while (supply* const s = all) {
+                all = s->next;
+                end_supply(s);
+            }
+            return;
+        }
+        supply* last = all;
+        while (last->next) last = last->next;
+        depart(all, last);
+    } while (!is_read());
+}
+
+/// Unmaps a supply that is unlinked from its registry as soon as nobody looks at it. No lock is held.
+inline void let_depart(supply& s) noexcept {
+    s.registry.departures.fetch_add(1, std::memory_order_relaxed);
+    s.slabs.mark_leaving();
+    depart(&s, &s);
+    end_departing();
+}
+
+/// Frees a registry whose batches are all over, and what it has of stores, as soon as nobody looks at it.
+inline void let_depart(registry_core& r) noexcept {
+    supply* last = nullptr;
+    {
+        std::scoped_lock const guard(r.supplies_mutex);
+        r.own.next = std::exchange(r.supplies, nullptr);
+        for (supply* s = &r.own; s; last = std::exchange(s, s->next)) {
+            r.departures.fetch_add(1, std::memory_order_relaxed);
+            s->slabs.mark_leaving();
+        }
+        r.departures.fetch_or(registry_core::closed, std::memory_order_relaxed);
+    }
+    depart(&r.own, last);
+    end_departing();
+}
+
+/// For one more user. Null: memory is full.
+TENURE_COLD inline supply* join_supply(registry_core& r, any_store const& store) noexcept {
+    if (store == r.own.store) return &r.own;
+    std::scoped_lock const guard(r.supplies_mutex);
+    supply*                s = r.supplies;
+    while (s && s->store != store) s = s->next;
+    if (!s) {
+        s = new (std::nothrow) supply(store, r, r.decay, 0);
+        if (!s) return nullptr;
+        s->next    = r.supplies;
+        r.supplies = s;
+    }
+    ++s->users;
+    return s;
+}
+
+inline void hold_supply(supply& s) noexcept {
+    if (&s == &s.registry.own) return;
+    std::scoped_lock const guard(s.registry.supplies_mutex);
+    ++s.users;
+}
+
+/// True: it is gone.
+TENURE_COLD inline bool leave_supply(supply& s) noexcept {
+    if (&s == &s.registry.own) return false;
+    {
+        std::scoped_lock const guard(s.registry.supplies_mutex);
+        --s.users;
+        if (!unlink_idle(s.registry, s)) return false;
+    }
+    let_depart(s);
+    return true;
+}
+
+/// Where a batch's buffers live.
+inline supply& buffers_of(batch_record const& b) noexcept { return *(b.joined ? b.buffers : b.slabs); }
+
+TENURE_COLD inline void join_named(batch_record& b, batch_record const* parent, registry_core& r,
+                                   any_store const* named) {
+    if (named) {
+        b.buffers = join_supply(r, *named);
+        if (!b.buffers) raise(std::bad_alloc());
+        if (b.buffers->addressable()) b.slabs = b.buffers;
+    } else {
+        b.buffers = &buffers_of(*parent);
+        hold_supply(*b.buffers);
+    }
+    if (b.slabs != b.buffers) hold_supply(*b.slabs);
+    b.joined = b.slabs != &r.own || b.buffers != &r.own;
+}
+
+/// A batch uses what the one above it uses, or what it names: slabs only where that is addressable. Throws
+/// std::bad_alloc.
+inline void join_supplies(batch_record& b, batch_record const* parent, registry_core& r, any_store const* named) {
+    b.slabs = parent ? parent->slabs : &r.own;
+    if (named || (parent && parent->joined)) [[unlikely]]
+        join_named(b, parent, r, named);
+}
+
+TENURE_COLD inline void leave_named(batch_record& b) noexcept {
+    supply* const own     = &b.registry.load(std::memory_order_relaxed)->own;
+    supply* const buffers = std::exchange(b.buffers, own);
+    supply* const slabs   = std::exchange(b.slabs, own);
+    leave_supply(*buffers);
+    if (slabs != buffers) leave_supply(*slabs);
+}
+
+/// Nothing is left of the batch in any of them.
+inline void leave_supplies(batch_record& b) noexcept {
+    if (std::exchange(b.joined, false)) [[unlikely]]
+        leave_named(b);
+}
+
+/// Asks all stores again to free what they could not, and gives the free memory of those that batches name back to
+/// the system. Returns the bytes given.
+inline std::size_t tidy_supplies(registry_core& r) noexcept {
+    std::size_t given = 0;
+    if (!r.own.refused.empty()) r.own.refused.retry(r.own.store);
+    for (std::size_t i = 0;;) {
+        supply* s = nullptr;
+        {
+            std::scoped_lock const guard(r.supplies_mutex);
+            s = r.supplies;
+            for (std::size_t k = 0; s && k < i; ++k) s = s->next;
+            if (!s) return given;
+            ++s->users;  // while it is asked, with no lock held
+        }
+        if (!s->refused.empty()) s->refused.retry(s->store);
+        given += s->slabs.trim(static_cast<std::size_t>(-1));
+        if (!leave_supply(*s)) ++i;
+    }
+}
+
+}  // namespace tenure::detail

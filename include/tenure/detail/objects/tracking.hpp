@@ -1,0 +1,233 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include <tenure/detail/batch/liveness.hpp>
+#include <tenure/detail/objects/runs.hpp>
+
+namespace tenure::detail {
+
+/// Units whose objects no longer live and die together: who owns what in them, granule by granule. All of it under
+/// the unit's lock.
+
+/// Calls f(bits index, mask) for the granules of [begin, end), which lie in one unit; mostly they are in one word.
+template <class F>
+TENURE_SLOW void for_many_words(std::uint32_t g, std::uint32_t last, F f) {
+    while (g < last) {
+        std::uint32_t const low = g % 32, n = std::min(32 - low, last - g);
+        f(g / 32, (n == 32 ? ~std::uint32_t{0} : (std::uint32_t{1} << n) - 1) << low);
+        g += n;
+    }
+}
+
+template <class F>
+[[gnu::always_inline]] inline void for_words(std::uintptr_t begin, std::uintptr_t end, F f) {
+    auto const g    = static_cast<std::uint32_t>((begin & (unit_bytes - 1)) >> granule_shift);
+    auto const last = static_cast<std::uint32_t>(g + ((end - begin) >> granule_shift));
+    if (g / 32 == (last - 1) / 32 && last - g < 32) [[likely]]
+        f(g / 32, ((std::uint32_t{1} << (last - g)) - 1) << g % 32);
+    else for_many_words(g, last, f);
+}
+
+inline void set(granule_bits& bits, std::uintptr_t begin, std::uintptr_t end) noexcept {
+    for_words(begin, end, [&](std::uint32_t i, std::uint32_t mask) {
+        bits[i].store(bits[i].load(std::memory_order_relaxed) | mask, std::memory_order_release);
+    });
+}
+
+inline void clear(granule_bits& bits, std::uintptr_t begin, std::uintptr_t end) noexcept {
+    for_words(begin, end, [&](std::uint32_t i, std::uint32_t mask) {
+        bits[i].store(bits[i].load(std::memory_order_relaxed) & ~mask, std::memory_order_release);
+    });
+}
+
+/// Calls f(place, begin, end) for each unit that [from, end) touches.
+template <class F>
+void for_units(std::uintptr_t from, std::uintptr_t end, F f) {
+    for (std::uintptr_t a = from; a < end;) {
+        std::uintptr_t const stop = std::min(end, (a & ~(unit_bytes - 1)) + unit_bytes);
+        f(place_at(a), a, stop);
+        a = stop;
+    }
+}
+
+inline void begin_tracking(place p) noexcept {
+    if (p.u->tracked.load(std::memory_order_relaxed)) return;
+    tracking& t = p.track();
+    for (auto& word : t.dead) word.store(0, std::memory_order_relaxed);
+    for (auto& pass : t.pass) pass.store(0, std::memory_order_relaxed);
+    t.own[0].where = t.own[1].where = nullptr;
+    p.u->self                       = p.base;
+    p.u->passes                     = 0;
+    p.u->filling                    = nullptr;
+    p.u->live = p.u->deaths   = 0;
+    std::uintptr_t const used = std::max(p.head()->used_end.load(std::memory_order_relaxed), p.base);
+    if (used != p.base && used < p.base + unit_bytes) set(t.dead, used, p.base + unit_bytes);
+    p.u->tracked.store(true, std::memory_order_release);
+    p.head()->guarded.fetch_add(1, std::memory_order_relaxed);
+}
+
+/// From now on every access to the unit asks the unit.
+inline void guard_word(place p) noexcept {
+    if (p.word().load(std::memory_order_relaxed) & whole_flag)
+        p.word().fetch_and(~whole_flag, std::memory_order_release);
+}
+
+inline share* find_share(unit const* u, batch_record const* owner) noexcept {
+    share* s = u->shares.load(std::memory_order_relaxed);
+    while (s && s->owner != owner) s = s->next_here;
+    return s;
+}
+
+/// Of many owners the one just asked for is likely asked for again.
+TENURE_SLOW inline batch_record* owner_of_many(unit* u, share* before, std::uintptr_t probe) noexcept {
+    for (; share* const s = before->next_here; before = s) {
+        if (!test(s->objects, probe)) continue;
+        before->next_here = s->next_here;
+        s->next_here      = u->shares.load(std::memory_order_relaxed);
+        u->shares.store(s, std::memory_order_release);
+        return s->owner;
+    }
+    return nullptr;
+}
+
+/// Whose the object with this granule is, under the unit's lock.
+inline batch_record* owner_under_lock(place p, std::uintptr_t probe) noexcept {
+    if (p.u->tracked.load(std::memory_order_relaxed)) {
+        share* const s = p.u->shares.load(std::memory_order_relaxed);
+        if (s && test(s->objects, probe)) return s->owner;
+        if (s && s->next_here)
+            if (batch_record* const owner = owner_of_many(p.u, s, probe)) return owner;
+    }
+    return p.head()->home.load(std::memory_order_acquire);
+}
+
+/// Whose it was a moment ago; null where it has ended meanwhile. Takes the unit's lock where there is more than one
+/// possibility.
+inline batch_record* owner_of(extent const& x) noexcept {
+    if (x.large) return x.large->home.load(std::memory_order_acquire);
+    place const p = place_at(x.probe());
+    if (!p.u->tracked.load(std::memory_order_acquire)) return p.head()->home.load(std::memory_order_acquire);
+    std::scoped_lock const guard(p.u->lock);
+    return owner_under_lock(p, x.probe());
+}
+
+/// Which batch owns an object, as long as the object is alive: a record that was read a moment ago may be another
+/// batch's by now, and its id with it.
+struct owner_seen {
+    batch_record* record = nullptr;  ///< null: the object is not alive
+    std::uint64_t id     = 0;
+};
+/// The object was alive and the batch's at one moment during the call. In the caller's read_section.
+inline owner_seen find_owner(raw_handle h) noexcept {
+    while (is_alive(h)) {
+        extent const        x = extent_of(h);
+        batch_record* const b = owner_of(x);
+        if (!b) continue;  // it is just ending
+        std::uint64_t const id = b->id.load(std::memory_order_acquire);
+        if (is_alive(h) && owner_of(x) == b && b->id.load(std::memory_order_acquire) == id) return {b, id};
+    }
+    return {};
+}
+
+/// As long as one of its owners is not reclaim_pending, it is alive. Where nobody in the unit is reclaim_pending
+/// any more, that is noted; unless somebody came to be meanwhile, whose number it then is.
+TENURE_COLD inline bool is_reclaim_pending(raw_handle h, bool locked) noexcept {
+    extent const  x      = extent_of(h);
+    place const   p      = place_at(x.large ? to_address(h.pointer) : x.probe());
+    unit* const   u      = x.large ? x.large : p.u;
+    std::uint32_t number = u->over.load(std::memory_order_acquire);
+    bool          alive = false, owned = false, any = false;
+    auto const    ask = [&](batch_record const* b, bool owns) {
+        bool const is = b && b->reclaim_pending.load(std::memory_order_acquire);
+        any           = any || is;
+        owned         = owned || owns;
+        alive         = alive || (owns && (!is || b == this_thread.reclaiming));
+    };
+    if (!locked) u->lock.lock();
+    bool const shared = !x.large && u->tracked.load(std::memory_order_relaxed);
+    for (share const* s = shared ? u->shares.load(std::memory_order_relaxed) : nullptr; s; s = s->next_here)
+        ask(s->owner, test(s->objects, x.probe()));
+    ask(p.head()->home.load(std::memory_order_acquire), !owned);
+    if (!locked) u->lock.unlock();
+    if (!any) u->over.compare_exchange_strong(number, 0, std::memory_order_acq_rel);
+    return !alive;
+}
+
+/// The locks of the units that an object lies in, of which there are two at most, the lower first. Who has them
+/// alone says whose the object is, whether it lives, and in which list its entry stands.
+class object_lock {
+public:
+    explicit object_lock(extent const& x) noexcept : first_(x.large ? x.large : unit_at(x.begin)), last_(first_) {
+        std::uintptr_t const last = x.begin + x.bytes - 1;
+        if (!x.large && (x.begin ^ last) >> unit_shift) last_ = unit_at(last);
+        lock();
+    }
+    ~object_lock() { unlock(); }
+    object_lock(object_lock const&)            = delete;
+    object_lock& operator=(object_lock const&) = delete;
+
+    void lock() noexcept {
+        first_->lock.lock();
+        if (last_ != first_) last_->lock.lock();
+    }
+    void unlock() noexcept {
+        if (last_ != first_) last_->lock.unlock();
+        first_->lock.unlock();
+    }
+
+private:
+    unit* first_;
+    unit* last_;
+};
+
+/// The same, of an object that lies in slabs with others, if nobody has them.
+class object_lock_if_free {
+public:
+    explicit object_lock_if_free(extent const& x) noexcept
+        : first_(unit_at(x.begin)), last_(unit_at(x.begin + x.bytes - 1)) {
+        if (!first_->lock.try_lock()) return;
+        locked_ = last_ == first_ || last_->lock.try_lock();
+        if (!locked_) first_->lock.unlock();
+    }
+    ~object_lock_if_free() {
+        if (!locked_) return;
+        if (last_ != first_) last_->lock.unlock();
+        first_->lock.unlock();
+    }
+    object_lock_if_free(object_lock_if_free const&)            = delete;
+    object_lock_if_free& operator=(object_lock_if_free const&) = delete;
+
+    explicit operator bool() const noexcept { return locked_; }
+
+private:
+    unit* first_;
+    unit* last_;
+    bool  locked_ = false;
+};
+
+/// Under the object's lock, and with `owner` held: it is alive and that batch's, and stays so until one of these
+/// ends.
+inline bool still_owned(raw_handle h, extent const& x, batch_record const& owner) noexcept {
+    if (!is_alive(h, true)) return false;
+    if (!x.large) return owner_under_lock(place_at(x.probe()), x.probe()) == &owner;
+    bool const whole = table_word(x.large->address).load(std::memory_order_relaxed) & whole_flag;
+    return x.large->home.load(std::memory_order_relaxed) == &owner && (x.header || whole);
+}
+
+/// Under the object's lock: in whose list the entry stands, or would if it came to `owner` now; unless it is in an
+/// inbox, or moved.
+inline lane* lane_of(extent const& x, batch_record* owner) noexcept {
+    unit const* const head = x.large ? x.large : place_at(x.begin).head();
+    return head->home.load(std::memory_order_relaxed) == owner ? head->maker.load(std::memory_order_relaxed)
+                                                               : &owner->primary;
+}
+
+inline bool is_mine(lane const* l) noexcept { return l->thread.load(std::memory_order_relaxed) == &this_thread; }
+
+}  // namespace tenure::detail

@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <mutex>
+#include <vector>
+
+#include <tenure/detail/paging/page_space.hpp>
+#include <tenure/detail/shared/unit_shares.hpp>
+
+namespace tenure::detail {
+
+/// Which memory goes out with a batch: every unit of its own store in which nobody else owns anything. That store
+/// stays as long as the batch; another one may go with the last object that the batch was given there.
+
+inline bool is_all_of(batch_record const& b, place p) noexcept {
+    std::scoped_lock const    guard(p.u->lock);
+    batch_record const* const home = p.head()->home.load(std::memory_order_relaxed);
+    bool                      any  = home == &b;
+    if (home ? !any : p.u->counted_by != &b) return false;  // what another batch retains is not this one's to send
+    if (!p.u->tracked.load(std::memory_order_relaxed)) return any;
+    for (share const* s = p.u->shares.load(std::memory_order_relaxed); s; s = s->next_here) {
+        if (s->granules > 0 && s->owner != &b) return false;
+        any = any || s->granules > 0;
+    }
+    return any;
+}
+
+/// The runs of a batch that nobody is in, and units of others in which it owns something: by address.
+inline std::vector<paged_range> runs_of(batch_record& b) {
+    std::vector<paged_range> out;
+    for (std::size_t n = 64; n > out.capacity();) {
+        out.clear();
+        out.reserve(n);
+        n              = 0;
+        auto const add = [&](std::uintptr_t begin, std::size_t units) {
+            if (++n <= out.capacity()) out.push_back({begin, units << unit_shift, {}});
+        };
+        std::scoped_lock const guard(b.lock);
+        for (unit const* u = b.primary.runs; u; u = u->next) add(u->address, u->length);
+        for (lane const* l = b.lanes; l; l = l->next)
+            for (unit const* u = l->runs; u; u = u->next) add(u->address, u->length);
+        for (unit const* u = b.large; u; u = u->next) add(u->address, u->length);
+        for (share const* s = b.shares; s; s = s->next_owned) add(s->base, 1);
+    }
+    std::sort(out.begin(), out.end(), [](auto const& x, auto const& y) { return x.begin < y.begin; });
+    return out;
+}
+
+/// What of it is the batch's alone, neighbours joined; and in joined ranges is not yet in `known`, which is
+/// ordered.
+inline std::vector<paged_range> ranges_of(batch_record& b, std::vector<paged_range> const& known) {
+    std::vector<paged_range> out;
+    auto                     next = known.begin();
+    std::uintptr_t           done = 0;  // a unit may be named twice: as part of a run, and for a share in it
+    for (paged_range const& run : runs_of(b)) {
+        for (std::uintptr_t a = std::max(run.begin, done); a < run.end(); a += unit_bytes) {
+            done = a + unit_bytes;
+            while (next != known.end() && next->end() <= a) ++next;
+            if (next != known.end() && next->begin <= a) continue;
+            place const p = place_at(a);
+            if (p.where->from != b.slabs || !is_all_of(b, p)) continue;
+            constexpr std::size_t most = std::size_t{1} << 30;  // one call of the system, one piece of the file
+            if (!out.empty() && out.back().end() == a && out.back().bytes < most) out.back().bytes += unit_bytes;
+            else out.push_back({a, unit_bytes, {}});
+        }
+    }
+    return out;
+}
+
+}  // namespace tenure::detail

@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <string>
+#include <vector>
+
+#include <tenure/detail/life/ending.hpp>
+#include <tenure/raise.hpp>
+#include <tenure/snapshot.hpp>
+
+namespace tenure::detail {
+
+/// What happens at registry_options::memory_limit. Comes to nothing where there is none.
+
+/// Bytes of slab memory that batches have, without what is out.
+inline std::size_t memory_in_use(registry_core& r) noexcept {
+    std::size_t const held = r.own.slabs.usage().held;
+    std::size_t const out  = r.pages.relieved.load(std::memory_order_relaxed);
+    return held - std::min(out, held);
+}
+
+struct eviction {
+    batch_record*      batch;
+    eviction_candidate what;
+};
+
+/// The batches that may go out, or are just doing so, in the order of the policy. They are not held: two threads
+/// that look at one would each be in the other's way.
+inline std::vector<eviction> evictions(registry_core& r) {
+    std::vector<eviction> out;
+    for_records([&](batch_record& b) {
+        std::uint64_t const id = b.id.load(std::memory_order_acquire);
+        if (id == 0 || b.registry.load(std::memory_order_relaxed) != &r) return;
+        if (!b.evictable.load(std::memory_order_relaxed)) return;
+        paging_state const  paging = b.paging.load(std::memory_order_acquire);
+        std::uint64_t const held   = b.state.load(std::memory_order_acquire) &
+                                   (batch_flags::holds | unless_over | batch_flags::checkpointed);
+        if (paging == paging_state::out || held > (paging == paging_state::moving)) return;
+        {
+            std::scoped_lock const guard(b.lock);
+            if (!is_empty(b)) return;
+        }
+        std::size_t const        bytes = static_cast<std::size_t>(figures_of(b).units) << unit_shift;
+        eviction_candidate const what{
+            {id}, bytes, b.entered_at.load(std::memory_order_relaxed), b.priority.load(std::memory_order_relaxed)};
+        if (bytes > 0 && b.id.load(std::memory_order_acquire) == id) out.push_back({&b, what});
+    });
+    std::sort(out.begin(), out.end(),
+              [&](eviction const& x, eviction const& y) { return r.pages.options.eviction(x.what, y.what); });
+    return out;
+}
+
+inline bool make_room_or_throw(registry_core& r, std::size_t bytes) {
+    memory_limits const& limit = r.pages.options.limit;
+    auto const           fits = [&](std::size_t most) { return bytes <= most && memory_in_use(r) <= most - bytes; };
+    if (fits(limit.high)) return true;
+    if (bytes > limit.high) return false;  // whatever goes out
+    if (run_cache* const c = cache_of(r.own)) give_back_runs(r.own.slabs, *c);
+    for (run_cache* c = r.own.caches.load(std::memory_order_acquire); c; c = c->next)
+        give_back_returned(r.own.slabs, *c);
+    if (fits(limit.high)) return true;
+    std::size_t const enough = bytes <= limit.low ? limit.low : limit.high;
+    // While this thread goes through its list, others come in, end and go out: what became of the list says nothing
+    // then of what there is by now.
+    bool overtaken = true;
+    for (int list = 0; list < 16 && overtaken && !fits(limit.high); ++list) {
+        overtaken = false;
+        for (eviction const& e : evictions(r)) {
+            std::error_code const why = page_out_batch(*e.batch, e.what.id.value, false);
+            overtaken |= !why || why == errc::batch_ended || why == errc::batch_in_use;  // else it stays: the next
+            if (fits(enough)) break;
+        }
+    }
+    return fits(limit.high);
+}
+
+/// Room for `bytes` more, if need be by what idle batches give up. False: there is none.
+TENURE_COLD inline bool make_room(registry_core& r, std::size_t bytes) noexcept {
+    return run_or<std::bad_alloc>([&] { return make_room_or_throw(r, bytes); }, [](auto const&) { return false; });
+}
+
+/// Who has the memory, for who is refused some.
+inline std::string largest_holders(registry_core& r) {
+    struct holder {
+        std::size_t bytes = 0;
+        std::string name;
+    };
+    std::array<holder, 3> most;
+    for_records([&](batch_record& b) {
+        if (b.id.load(std::memory_order_acquire) == 0 || b.registry.load(std::memory_order_relaxed) != &r) return;
+        batch_usage const u    = usage_of(b);
+        std::size_t const here = u.retained - std::min(u.paged_out, u.retained);
+        if (here <= most.back().bytes) return;
+        most.back() = {here, label_of(b)};
+        std::sort(most.begin(), most.end(), [](auto const& x, auto const& y) { return x.bytes > y.bytes; });
+    });
+    std::string out = "; " + human_bytes(memory_in_use(r)) + " of slab memory in use, limit " +
+                      human_bytes(r.pages.options.limit.high);
+    for (holder const& h : most)
+        if (h.bytes) out += (&h == most.data() ? "; most of it: " : ", ") + h.name + " " + human_bytes(h.bytes);
+    return out;
+}
+
+}  // namespace tenure::detail

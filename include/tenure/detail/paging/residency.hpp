@@ -1,0 +1,185 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <system_error>
+
+#include <tenure/detail/batch/holding.hpp>
+#include <tenure/detail/objects/supplies.hpp>
+#include <tenure/detail/paging/bringing_in.hpp>
+#include <tenure/detail/paging/paging.hpp>
+
+namespace tenure::detail {
+
+/// Whether a batch's memory is in or out, and who may move it: one thread at a time, while nobody is inside. Who
+/// enters meanwhile waits; no lock is held.
+///
+/// Who moves it makes the state `moving` first, and then looks whether somebody has entered or holds it; who comes
+/// holds it first, and then looks at the state. So one of them sees the other.
+
+inline bool is_pageable(batch_record const& b) noexcept { return b.slabs->store.capabilities().anonymous; }
+
+/// Nobody has entered it and its guard is not open. Under the batch's lock.
+inline bool is_empty(batch_record const& b) noexcept {
+    if (b.in_chain.load(std::memory_order_relaxed) || b.primary.users.load(std::memory_order_relaxed)) return false;
+    for (lane const* l = b.lanes; l; l = l->next)
+        if (l->users.load(std::memory_order_relaxed)) return false;
+    return true;
+}
+
+/// Now nobody else moves it. Waits for who does. Returns what it was. The batch need not be held, nor even be: then
+/// its state must be as it was a moment later.
+inline paging_state claim_paging(batch_record& b) noexcept {
+    for (;;) {
+        paging_state now = b.paging.load(std::memory_order_acquire);
+        if (now == paging_state::moving) b.paging.wait(now, std::memory_order_acquire);
+        else if (b.paging.compare_exchange_weak(now, paging_state::moving, std::memory_order_acq_rel)) return now;
+    }
+}
+
+inline void end_claim_of_paging(batch_record& b, paging_state now) noexcept {
+    b.paging.store(now, std::memory_order_release);
+    b.paging.notify_all();
+}
+
+/// Ends a claim, and tells the registry how much memory is out.
+inline void set_paging(batch_record& b, paging_state now) noexcept {
+    registry_core&    r     = *b.registry.load(std::memory_order_relaxed);
+    std::size_t const bytes = b.paged && now == paging_state::out ? b.paged->bytes : 0;
+    std::size_t const more  = bytes - b.out_bytes.exchange(bytes, std::memory_order_relaxed);
+    r.pages.out.fetch_add(more, std::memory_order_relaxed);
+    if (b.slabs == &r.own) r.pages.relieved.fetch_add(more, std::memory_order_relaxed);
+    end_claim_of_paging(b, now);
+}
+
+/// Its memory may be touched again, as far as the batch is asked; pages come as they are touched. For who holds it.
+/// `entered`: to be used, and perhaps changed.
+TENURE_COLD inline void come_back(batch_record& b, bool entered = false) noexcept {
+    paging_state const before = claim_paging(b);
+    bool const faults = b.registry.load(std::memory_order_relaxed)->pages.options.access == paged_access::faults;
+    if (before == paging_state::out && faults)
+        for (paged_range const& r : b.paged->ranges) unprotect(to_pointer(r.begin), r.bytes);
+    if (before == paging_state::out && entered && b.paged->changes)
+        bring_in(*b.paged, b.id.load(std::memory_order_relaxed));
+    set_paging(b, paging_state::in);
+}
+
+/// For a call that changes what a batch owns, and holds it: it is in, and does not move meanwhile.
+inline void be_in(batch_record& b) noexcept {
+    if (b.paging.load(std::memory_order_acquire) != paging_state::in) [[unlikely]]
+        come_back(b);
+}
+
+inline void note_use(batch_record& b) noexcept {
+    if (!b.evictable.load(std::memory_order_relaxed)) return;
+    page_space& pages = b.registry.load(std::memory_order_relaxed)->pages;
+    b.entered_at.store(pages.entries.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
+}
+
+/// A thread has entered. Where there is a limit, others go out for what comes in; if that cannot be, it comes in
+/// all the same, and who makes something is refused.
+inline void note_entry(batch_record& b) noexcept {
+    note_use(b);
+    if (b.paging.load(std::memory_order_acquire) == paging_state::in) [[likely]]
+        return;
+    [[maybe_unused]] bool const enough = has_room(b, b.out_bytes.load(std::memory_order_relaxed));
+    come_back(b, true);
+}
+
+/// Whether a try makes sense that nobody asked for: after one that failed, only when something has changed. That a
+/// disk has a little more room is not much of a change.
+inline bool worth_trying(page_space& pages, batch_record const& b) noexcept {
+    constexpr std::uint64_t little = std::uint64_t{1} << 20;
+    return !b.page_error.load(std::memory_order_relaxed) ||
+           b.paged->failed_at != pages.changes.load(std::memory_order_relaxed) ||
+           b.paged->free_then + little <= pages.bytes_free();
+}
+
+/// What page_out_batch does once it has made sure of the batch.
+inline std::error_code page_out_claimed(batch_record& b, bool asked) noexcept {
+    page_space& pages = b.registry.load(std::memory_order_relaxed)->pages;
+    if (!is_pageable(b)) return make_error_code(errc::not_pageable);
+    if (b.state.load(std::memory_order_acquire) & batch_flags::checkpointed)
+        return make_error_code(errc::batch_in_use);
+    {
+        std::scoped_lock const guard(b.lock);
+        // By an exchange, so that it comes before or after any hold, and not beside it.
+        if (!is_empty(b) || (b.state.fetch_add(0, std::memory_order_acq_rel) & batch_flags::holds) != 1)
+            return make_error_code(errc::batch_in_use);
+    }
+    if (!b.paged) b.paged = new (std::nothrow) paged_batch;
+    if (!b.paged) return make_error_code(errc::memory_full);
+    if (!asked && !worth_trying(pages, b)) return b.page_error.load(std::memory_order_relaxed).code();
+    std::error_code const why = page_out_of(pages, b, *b.paged, asked).run();
+    if (why) {
+        pages.failures.fetch_add(1, std::memory_order_relaxed);
+        b.paged->failed_at = pages.changes.load(std::memory_order_relaxed);
+        b.paged->free_then = pages.bytes_free();
+    }
+    b.page_error.store(why, std::memory_order_relaxed);
+    b.books.touch();
+    return why;
+}
+
+/// The batch with that id goes out. in_use: somebody is inside, or something holds it; batch_ended; not_pageable;
+/// store_full and what else the system says: then it stays in memory, whole. `asked`: by the user, so it is tried
+/// in any case.
+TENURE_COLD inline std::error_code page_out_batch(batch_record& b, std::uint64_t id, bool asked) noexcept {
+    paging_state const before = claim_paging(b);
+    // Whoever undoes had the claim before: so that is known here, and not waited for. It may need the claim once
+    // more.
+    bool const undoing = b.state.load(std::memory_order_acquire) & batch_flags::undoing;
+    if (undoing || !hold(b, id, unless_over)) {
+        end_claim_of_paging(b, before);
+        return make_error_code(undoing ? errc::batch_in_use : errc::batch_ended);
+    }
+    std::error_code why;
+    if (asked || before == paging_state::in) {
+        why = page_out_claimed(b, asked);
+        set_paging(b, !why ? paging_state::out : why == errc::batch_in_use ? before : paging_state::in);
+    } else {
+        end_claim_of_paging(b, before);
+    }
+    release_hold_in_place(&b);
+    return why;
+}
+
+/// Reads in what is out, now rather than when it is touched. The batch is held by the caller.
+TENURE_COLD inline bool page_in_batch(batch_record& b) noexcept {
+    note_entry(b);
+    claim_paging(b);
+    bool all = true;
+    if (b.paged)
+        for (paged_range const& r : b.paged->ranges) all = populate(to_pointer(r.begin), r.bytes) && all;
+    set_paging(b, paging_state::in);
+    return all;
+}
+
+/// What goes out whenever it is left has perhaps just been left, by whoever held it last.
+TENURE_COLD inline void note_leaving(batch_record& b, std::uint64_t id) noexcept {
+    constexpr std::uint64_t busy = batch_flags::holds | unless_over;
+    if (b.in_chain.load(std::memory_order_relaxed) || b.state.load(std::memory_order_acquire) & busy) return;
+    [[maybe_unused]] auto const why = page_out_batch(b, id, false);  // it is kept in the batch
+}
+
+/// The end of a batch, in release_memory(): before destructors run,
+inline void end_paging(batch_record& b) noexcept { be_in(b); }
+
+/// then its memory is nobody's,
+inline void drop_pages_of(batch_record& b) noexcept {
+    forget_pages(b.registry.load(std::memory_order_relaxed)->pages, b);
+}
+
+/// and has gone back: till then it counted as out.
+inline void settle_paging(batch_record& b) noexcept {
+    if (b.paging.load(std::memory_order_acquire) == paging_state::in) return;
+    claim_paging(b);
+    set_paging(b, paging_state::in);
+}
+
+}  // namespace tenure::detail

@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include <tenure/detail/base/config.hpp>
+#include <tenure/detail/base/os.hpp>
+#include <tenure/detail/base/word.hpp>
+#include <tenure/detail/base/zeroed_atomic.hpp>
+
+namespace tenure::detail {
+
+struct region;
+struct batch_record;
+
+#if defined(__x86_64__)
+inline constexpr unsigned address_bits = 47;
+#else
+inline constexpr unsigned address_bits = 48;
+#endif
+inline constexpr unsigned    region_shift    = 21;  ///< regions are multiples of 2 MiB, so aligned
+inline constexpr std::size_t region_grain    = std::size_t{1} << region_shift;
+inline constexpr std::size_t unit_count_max  = std::size_t{1} << (address_bits - unit_shift);
+inline constexpr unsigned    record_bits     = 26;
+inline constexpr std::size_t records_a_chunk = 64;
+
+/// Process-wide tables over the whole user address space, so that a slab may lie anywhere and a handle's pointer
+/// alone finds its generation: one load, no base, no bounds. They are address space (16 GiB on x86-64), not memory:
+/// only entries of units that were ever used are touched. They outlive every registry, which is what keeps a handle
+/// stale for ever: whoever maps an address next goes on counting where the last one stopped.
+struct address_space {
+    zeroed_atomic<word_t>*        generations;  ///< a word a unit
+    zeroed_atomic<region*>*       regions;      ///< a pointer a region grain
+    zeroed_atomic<batch_record*>* records;      ///< a pointer a chunk of batch records
+};
+
+/// What a null handle is compared with: no handle's word is all ones.
+TENURE_SHARED inline constinit zeroed_atomic<word_t> no_unit{~word_t{0}};
+
+/// Written once, before main or by the first registry, whichever is first.
+TENURE_SHARED inline constinit address_space tables{&no_unit, nullptr, nullptr};
+
+TENURE_SHARED inline bool reserve_tables() noexcept {
+    static bool const reserved = [] {
+        std::size_t const generation_bytes = unit_count_max * sizeof(word_t);
+        std::size_t const region_bytes     = (std::size_t{1} << (address_bits - region_shift)) * sizeof(void*);
+        std::size_t const record_bytes     = (std::size_t{1} << record_bits) / records_a_chunk * sizeof(void*);
+
+        // Read-only until used: so it does not count against overcommit, even in the kernel's strict mode.
+        void* generations = reserve(generation_bytes, access::read);
+        auto* pointers    = static_cast<char*>(reserve(region_bytes + record_bytes, access::read_write));
+        if (!generations || !pointers || !make_writable(generations, sizeof(word_t))) {
+            if (generations) give_back(generations, generation_bytes);
+            if (pointers) give_back(pointers, region_bytes + record_bytes);
+            return false;
+        }
+        auto* words = static_cast<zeroed_atomic<word_t>*>(generations);
+        words[0].store(~word_t{0}, std::memory_order_relaxed);
+        tables.regions     = reinterpret_cast<zeroed_atomic<region*>*>(pointers);
+        tables.records     = reinterpret_cast<zeroed_atomic<batch_record*>*>(pointers + region_bytes);
+        tables.generations = words;
+        return true;
+    }();
+    return reserved;
+}
+
+inline bool const reserved_at_start = reserve_tables();
+
+inline zeroed_atomic<word_t>& table_word(std::uintptr_t address) noexcept {
+    return tables.generations[address >> unit_shift];
+}
+
+}  // namespace tenure::detail

@@ -1,0 +1,198 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <utility>
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <tenure/detail/base/signals_blocked.hpp>
+#include <tenure/detail/batch/batch_record.hpp>
+#include <tenure/raise.hpp>
+
+namespace tenure::detail {
+
+/// Batches that are over and wait for the registry's thread to run their destructors, the oldest end first; and
+/// that thread. Any thread, but for stop().
+class background_queue {
+public:
+    /// The most bytes that may wait, unless they are of one batch.
+    void limit(std::size_t bytes) noexcept { limit_ = bytes; }
+
+    /// Starts the thread if there is none. Where the system has none to give, ends are done by who calls them,
+    /// until a later call has more luck.
+    template <class F>
+    void start(F work) noexcept {
+        if (running_.load(std::memory_order_acquire) || retired_.load(std::memory_order_relaxed)) return;
+        std::scoped_lock const guard(starting_);
+        if (running_.load(std::memory_order_relaxed)) return;
+        auto const run_thread = [&] {
+            signals_blocked const here;  // what the program's signals go to is its choice among its own threads
+            thread_ = std::thread([run = std::move(work)] {
+                settle();
+                run();
+            });
+            running_.store(true, std::memory_order_release);
+        };
+        run_or<std::exception>(run_thread, [](auto const&) {});  // system_error, bad_alloc
+    }
+
+    /// Whether that many bytes may wait: then put() must follow.
+    bool admit(std::size_t bytes) noexcept {
+        if (!running_.load(std::memory_order_acquire) || retired_.load(std::memory_order_relaxed)) return false;
+        std::size_t const before = bytes_.fetch_add(bytes, std::memory_order_relaxed);
+        if (before == 0 || (before <= limit_ && bytes <= limit_ - before)) return true;
+        bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+        return false;
+    }
+
+    /// From here on the batch is the thread's, which is woken if it would not come by itself, or much waits.
+    void put(batch_record& b) noexcept {
+        bool wake = bytes_.load(std::memory_order_relaxed) > limit_ / 2;
+        {
+            std::scoped_lock const guard(mutex_);
+            b.next_waiting                         = nullptr;
+            (last_ ? last_->next_waiting : first_) = &b;
+            last_                                  = &b;
+            count_.fetch_add(1, std::memory_order_relaxed);
+            wake = wake || sleeps_;
+        }
+        if (wake) bell_.notify_one();
+    }
+
+    /// The thread's next; waits for it. Null: the registry closes.
+    ///
+    /// To wake a thread takes longer than all the rest of an end: 15 to 45 us in a virtual machine, whose idle core
+    /// has to be started. So where there was work of late the thread looks for more by itself, after a nap of 1 ms
+    /// and then ever longer ones; it sleeps until it is woken only when there was none for a while.
+    batch_record* next() noexcept {
+        using namespace std::chrono_literals;
+        constexpr auto   longest = 16ms;
+        constexpr auto   enough  = 1s;
+        std::unique_lock guard(mutex_);
+        auto const       idle_since = std::chrono::steady_clock::now();
+        for (auto nap = 1ms; !first_; nap = std::min(nap * 2, longest)) {
+            if (stopping_) return nullptr;
+            sleeps_ = std::chrono::steady_clock::now() - idle_since > enough;
+            if (sleeps_) bell_.wait(guard);
+            else bell_.wait_for(guard, nap);
+            sleeps_ = false;
+        }
+        return at_ = pop();
+    }
+
+    /// As next(), for who does the work of a thread that is gone, see lose_thread(). Null: there is none to do.
+    batch_record* next_left_over() noexcept {
+        if (running_.load(std::memory_order_acquire)) return nullptr;
+        std::scoped_lock const guard(mutex_);
+        return first_ ? pop() : nullptr;
+    }
+    void finished(std::size_t bytes) noexcept {
+        bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+        if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) count_.notify_all();
+    }
+
+    /// Until there are none. Not for the thread itself.
+    void drain() noexcept {
+        bell_.notify_one();
+        while (std::uint32_t const n = count_.load(std::memory_order_acquire))
+            count_.wait(n, std::memory_order_acquire);
+    }
+
+    /// At the exit of the process, where other threads may go on: takes no more, and waits for what waits.
+    void retire() noexcept {
+        retired_.store(true, std::memory_order_relaxed);
+        drain();
+    }
+
+    /// What waits is done first.
+    void stop() noexcept {
+        retired_.store(true, std::memory_order_relaxed);  // what ends from here on ends at once
+        { std::scoped_lock const starting(starting_); }   // who is just starting the thread has started it
+        if (!thread_.joinable()) return;
+        drain();
+        {
+            std::scoped_lock const guard(mutex_);
+            stopping_ = true;
+        }
+        bell_.notify_one();
+        thread_.join();
+        running_.store(false, std::memory_order_release);
+    }
+
+    /// See fork_list.hpp.
+    void lock_for_fork() noexcept {
+        starting_.lock();
+        mutex_.lock();
+    }
+    void unlock_after_fork() noexcept {
+        mutex_.unlock();
+        starting_.unlock();
+    }
+
+    /// In a forked child, which has no such thread: what waits is left for next_left_over(), or a thread that is
+    /// started later. `own` is what the caller is freeing, as one of these two, or null. Returns the batch that
+    /// another thread was at, or null.
+    batch_record* lose_thread(batch_record const* own) noexcept {
+        new (&thread_) std::thread;            // the old one cannot be joined,
+        new (&bell_) std::condition_variable;  // and the end of this would wait for it
+        running_.store(false, std::memory_order_relaxed);
+        sleeps_                = false;
+        std::uint32_t batches  = own ? 1 : 0;
+        std::size_t   in_these = own ? own->waiting_bytes : 0;
+        for (batch_record const* b = first_; b; b = b->next_waiting) {
+            ++batches;
+            in_these += b->waiting_bytes;
+        }
+        count_.store(batches, std::memory_order_relaxed);
+        bytes_.store(in_these, std::memory_order_relaxed);
+        batch_record* const at = std::exchange(at_, nullptr);
+        return at == own ? nullptr : at;
+    }
+
+    std::size_t batches() const noexcept { return count_.load(std::memory_order_relaxed); }
+    std::size_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
+
+private:
+    batch_record* pop() noexcept {
+        batch_record* const b = std::exchange(first_, first_->next_waiting);
+        if (!first_) last_ = nullptr;
+        return b;
+    }
+
+    /// As a batch job, it never preempts who wakes it: an end would else wait for the destructors after all
+    /// wherever cores are busy.
+    static void settle() noexcept {
+        ::sched_param const usual{};
+        ::pthread_setschedparam(::pthread_self(), SCHED_BATCH, &usual);
+        ::pthread_setname_np(::pthread_self(), "tenure-ends");
+    }
+
+    std::mutex                 mutex_;  ///< of what follows up to `stopping_`
+    std::condition_variable    bell_;
+    batch_record*              first_    = nullptr;
+    batch_record*              last_     = nullptr;
+    batch_record*              at_       = nullptr;  ///< what the thread is freeing, or freed last
+    bool                       sleeps_   = false;    ///< until it is woken
+    bool                       stopping_ = false;
+    std::size_t                limit_    = 0;
+    std::atomic<std::size_t>   bytes_{0};
+    std::atomic<std::uint32_t> count_{0};  ///< that wait, and the one that is just freed
+    std::atomic<bool>          running_{false};
+    std::atomic<bool>          retired_{false};
+    std::mutex                 starting_;
+    std::thread                thread_;
+};
+
+}  // namespace tenure::detail

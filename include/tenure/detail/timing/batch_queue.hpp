@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tenure/detail/batch/batch_record.hpp>
+
+namespace tenure::detail {
+
+/// A queue of batches, through themselves. Each is in one at most.
+class batch_queue {
+public:
+    void push(batch_record& b) noexcept {
+        b.uses.next                         = nullptr;
+        (last_ ? last_->uses.next : first_) = &b;
+        last_                               = &b;
+    }
+    batch_record* pop() noexcept {
+        batch_record* const b = first_;
+        if (b) first_ = b->uses.next;
+        if (!first_) last_ = nullptr;
+        return b;
+    }
+    bool empty() const noexcept { return !first_; }
+
+private:
+    batch_record* first_ = nullptr;
+    batch_record* last_  = nullptr;
+};
+
+}  // namespace tenure::detail

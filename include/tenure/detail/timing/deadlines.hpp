@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include <tenure/detail/base/config.hpp>
+
+namespace tenure::detail {
+
+struct batch_record;
+
+/// One batch's place among those with deadlines: a node of a pairing heap.
+struct deadline_node {
+    std::uint64_t  due    = 0;
+    batch_record*  batch  = nullptr;
+    deadline_node* child  = nullptr;
+    deadline_node* next   = nullptr;  ///< sibling
+    deadline_node* before = nullptr;  ///< the sibling before, or the parent of the first; null: the top
+    bool           armed  = false;
+};
+
+/// Deadlines, the earliest on top (Fredman, Sedgewick, Sleator and Tarjan, Algorithmica 1986). Nothing is
+/// allocated: the end of a batch takes its deadline out. To put one in costs a comparison; to take one out that has
+/// not come, as most never do, an unlinking; the rest is logarithmic and amortised.
+class deadline_heap {
+public:
+    deadline_node* top() const noexcept { return top_; }
+
+    void add(deadline_node& n) noexcept {
+        n.child = n.next = n.before = nullptr;
+        n.armed                     = true;
+        top_                        = top_ ? merge(top_, &n) : &n;
+    }
+    void remove(deadline_node& n) noexcept {
+        n.armed             = false;
+        deadline_node* rest = merge_all(std::exchange(n.child, nullptr));
+        if (&n == top_) {
+            top_ = rest;
+            return;
+        }
+        (n.before->child == &n ? n.before->child : n.before->next) = n.next;
+        if (n.next) n.next->before = n.before;
+        if (rest) top_ = merge(top_, rest);
+    }
+
+private:
+    static deadline_node* merge(deadline_node* a, deadline_node* b) noexcept {
+        if (b->due < a->due) std::swap(a, b);
+        b->before = a;
+        b->next   = a->child;
+        if (b->next) b->next->before = b;
+        a->child = b;
+        return a;
+    }
+    /// In pairs from left to right, then all from right to left.
+    static deadline_node* merge_all(deadline_node* first) noexcept {
+        deadline_node* pairs = nullptr;
+        while (deadline_node* a = first) {
+            deadline_node* const b = a->next;
+            first                  = b ? b->next : nullptr;
+            a->next = a->before = nullptr;
+            if (b) {
+                b->next = b->before = nullptr;
+                a                   = merge(a, b);
+            }
+            a->next = pairs;
+            pairs   = a;
+        }
+        deadline_node* all = nullptr;
+        while (deadline_node* const a = pairs) {
+            pairs   = a->next;
+            a->next = nullptr;
+            all     = all ? merge(all, a) : a;
+        }
+        return all;
+    }
+
+    deadline_node* top_ = nullptr;
+};
+
+/// Acts on deadlines when they come, so that batches need not look at the clock themselves.
+class deadline_watch {
+public:
+    virtual ~deadline_watch() = default;
+
+    /// There is an earlier one than before. Any thread, with no lock held.
+    virtual void earlier() = 0;
+};
+
+inline std::uint64_t steady_now() noexcept {
+    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
+                                      std::chrono::nanoseconds(1));
+}
+
+/// Of one registry.
+struct deadline_queue {
+    TENURE_SHARED static inline constinit std::atomic<bool> used_anywhere{false};  ///< by any registry
+
+    std::uint64_t (*now)() noexcept = &steady_now;
+    std::atomic<bool>               watched{false};  ///< so makes need not look at the clock
+    std::atomic<bool>               used{false};     ///< there was a deadline, or something was cancelled
+    std::mutex                      mutex;           ///< of what follows, and of all nodes
+    deadline_heap                   heap;
+    std::shared_ptr<deadline_watch> watch;
+    std::atomic<std::uint32_t>      telling{0};  ///< threads in the watch's earlier(); grows under the mutex
+
+    /// Throws what the watch does; then it is not armed.
+    void arm(deadline_node& n, std::uint64_t due) {
+        deadline_watch* tell = nullptr;
+        {
+            std::scoped_lock const guard(mutex);
+            n.due = due;
+            used.store(true, std::memory_order_relaxed);
+            used_anywhere.store(true, std::memory_order_relaxed);
+            heap.add(n);
+            if (heap.top() == &n) tell = watch.get();
+            if (tell) telling.fetch_add(1, std::memory_order_relaxed);
+        }
+        if (!tell) return;
+        struct told {
+            deadline_queue& q;
+            deadline_node*  undo;
+            ~told() {
+                if (undo) q.disarm(*undo);
+                if (q.telling.fetch_sub(1, std::memory_order_acq_rel) == 1) q.telling.notify_all();
+            }
+        } over{*this, &n};
+        tell->earlier();
+        over.undo = nullptr;
+    }
+
+    /// Null: none. Returns when no thread is at the one before, which may not outlive what it runs on.
+    void watch_by(std::shared_ptr<deadline_watch> w) noexcept {
+        {
+            std::scoped_lock const guard(mutex);
+            watch.swap(w);
+            watched.store(watch != nullptr, std::memory_order_relaxed);
+        }
+        while (std::uint32_t const n = telling.load(std::memory_order_acquire))
+            telling.wait(n, std::memory_order_acquire);
+    }
+    /// In a forked child, whose parent's watch has no thread here: makes look at the clock themselves.
+    void lose_watch() noexcept {
+        new (&watch) std::shared_ptr<deadline_watch>;  // the old one may be in the middle of something: it stays
+        watched.store(false, std::memory_order_relaxed);
+        telling.store(0, std::memory_order_relaxed);
+    }
+    void disarm(deadline_node& n) noexcept {
+        std::scoped_lock const guard(mutex);
+        if (n.armed) heap.remove(n);
+    }
+};
+
+}  // namespace tenure::detail

@@ -1,0 +1,376 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <system_error>
+#include <utility>
+
+#include <unistd.h>
+
+#include <tenure/detail/base/sizes.hpp>
+#include <tenure/detail/blocks/unfreed.hpp>
+#include <tenure/detail/unit/region.hpp>
+
+namespace tenure::detail {
+
+/// All slab memory that one registry has from one store, as runs of units. Free runs lie in segregated lists (exact
+/// below 2 MiB, two a power of two above; cf. Masmano et al., TLSF, 2004) and join their neighbours through
+/// boundary tags (Knuth, vol. 1, 2.5). Thread-safe: one mutex, never held across a call of the store or of the
+/// system. Threads keep small runs to themselves and come here rarely.
+class depot {
+public:
+    static constexpr std::size_t huge_units = (std::size_t{2} << 20) >> unit_shift;
+
+    depot(any_store& store, supply& whose, std::uint64_t decay_ns) noexcept
+        : store_(store),
+          supply_(whose),
+          anonymous_(store_.capabilities().anonymous),
+          decay_ns_(decay_ns),
+          next_tick_(coarse_now() + decay_ns) {}
+    depot(depot const&)            = delete;
+    depot& operator=(depot const&) = delete;
+
+    /// Nothing lives here, and no batch uses it any more: before unmap().
+    void mark_leaving() noexcept {
+        for (region* r = regions_; r; r = r->next) detail::mark_leaving(r);
+    }
+
+    /// After mark_leaving(), once nobody looks at it: all of it goes back, or to what is to be tried again.
+    void unmap(unfreed& refused) noexcept {
+        while (region* const r = regions_) {
+            regions_ = r->next;
+            std::error_code why;
+            if (owned_block_list left = unmap_region(store_, r, why)) refused.add(std::move(left), why);
+        }
+        std::fill_n(free_, bins, nullptr);
+        nonempty_ = 0;
+        mapped_ = held_ = dirty_ = low_dirty_ = surplus_ = 0;
+    }
+
+    /// A run of `n` units, all of one generation; from 2 MiB up it starts at a multiple of 2 MiB and is backed by
+    /// huge pages where the system has them. Rather than map more it may be shorter, down to `least`. Null: the
+    /// store refused, see refusal(). Cost: a lock and O(n) words.
+    unit* take(std::size_t n, std::size_t least) noexcept {
+        std::unique_lock guard(mutex_);
+        fit              f    = find(n);
+        std::size_t      less = n;
+        while (!f.range && (less /= 2) >= std::max(least, huge_units)) f = find(less);
+        if (f.range) n = less;
+        unit* u = cut(f, n);
+        if (!u) {
+            std::size_t const wanted = n << unit_shift;
+            if (wanted > largest_run()) {
+                refusal_ = errc::memory_full;
+                return nullptr;
+            }
+            std::size_t const more =
+                std::max({wanted, least_region(), std::min(mapped_ / 4, std::size_t{1} << 30)});
+            guard.unlock();
+            result<region*> r = map_region(store_, &supply_, more);
+            if (!r) r = map_region(store_, &supply_, wanted);
+            guard.lock();
+            if (r) add(*r);
+            else
+                refusal_ = &r.error().category() == &error_category() ? static_cast<errc>(r.error().value())
+                                                                      : errc::memory_full;
+            u = cut(find(n), n);
+            if (!u) return nullptr;
+        }
+        held_ += n;
+        guard.unlock();
+
+        prepare(u, n);
+        tick();
+        return u;
+    }
+
+    unit* take(std::size_t n) noexcept { return take(n, n); }
+
+    /// A run comes back; its generation has been raised, so nothing points into it. Never fails. O(1).
+    void put(unit* u, std::size_t n) noexcept {
+        {
+            std::scoped_lock const guard(mutex_);
+            held_ -= n;
+            dirty_ += n;
+            insert(u, n);
+        }
+        tick();
+    }
+
+    /// As put, for units whose generations are used up: they keep their addresses, for ever unused.
+    void retire(unit* u, std::size_t n) noexcept {
+        if (anonymous_) drop_pages(to_pointer(u->address), n << unit_shift);
+        std::scoped_lock const guard(mutex_);
+        held_ -= n;
+        for (std::size_t i = 0; i < n; ++i) u[i].state = unit_state::unused;
+    }
+
+    /// Gives free memory back to the system, whole 2 MiB ranges only, up to `limit` bytes. Returns the bytes given.
+    std::size_t trim(std::size_t limit) noexcept {
+        std::size_t given = 0;
+        if (!anonymous_) return given;
+        while (given < limit) {
+            std::unique_lock guard(mutex_);
+            std::size_t      n = (limit - given) >> unit_shift;
+            unit*            u = find_dirty(n);
+            if (!u) break;
+            held_ += n;
+            guard.unlock();  // nobody else sees the run now
+
+            bool const gone = drop_pages(to_pointer(u->address), n << unit_shift);
+
+            guard.lock();
+            held_ -= n;
+            for (std::size_t i = 0; i < n; ++i) {
+                if (gone && u[i].dirty) {
+                    u[i].dirty = false;
+                    --dirty_;
+                }
+            }
+            insert(u, n);
+            if (!gone) break;
+            given += n << unit_shift;
+        }
+        return given;
+    }
+
+    struct figures {
+        std::size_t mapped, held, dirty;
+    };
+
+    /// See fork_list.hpp.
+    void lock_for_fork() noexcept { mutex_.lock(); }
+    void unlock_after_fork() noexcept { mutex_.unlock(); }
+
+    /// Calls f(unit, address) for all that are not in free runs, by address in each region. Under the lock above.
+    template <class F>
+    void for_units_in_use(F f) noexcept {
+        for (region* r = regions_; r; r = r->next)
+            for (std::size_t i = 0; i < r->count;) {
+                unit& u = r->units[i];
+                if (u.state == unit_state::free) {
+                    i += u.length;
+                } else {
+                    f(u, r->base + (i << unit_shift));
+                    ++i;
+                }
+            }
+    }
+
+    /// In the child, where their holders are gone: the locks of units in free runs, at which threads were that had
+    /// followed stale handles. The others' are taken for the fork.
+    void free_locks_of_free_units() noexcept {
+        for (region* r = regions_; r; r = r->next)
+            for (std::size_t i = 0; i < r->count; ++i) r->units[i].lock.forget_others();
+    }
+
+    /// Handles into all runs that did not come back become stale: there is nobody who will give them.
+    void outdate() noexcept {
+        std::scoped_lock const guard(mutex_);
+        for_units_in_use([](unit const& u, std::uintptr_t address) {
+            zeroed_atomic<word_t>& word = table_word(address);
+            if (u.state == unit_state::owned)
+                word.store(whole_word(generation_of(word.load(std::memory_order_relaxed)) + 1),
+                           std::memory_order_release);
+        });
+    }
+
+    /// Why take() gave null last.
+    errc refusal() const noexcept {
+        std::scoped_lock const guard(mutex_);
+        return refusal_;
+    }
+
+    /// Bytes: of address space, in runs that were taken, and in free runs that still have memory.
+    figures usage() const noexcept {
+        std::scoped_lock const guard(mutex_);
+        return {mapped_, held_ << unit_shift, dirty_ << unit_shift};
+    }
+
+private:
+    static constexpr std::size_t bins = 64;
+
+    /// In bytes. The descriptors of a run are 0.4 % of it, and are written when it is taken: more than 16 times the
+    /// machine's memory would fill that by being asked for.
+    static std::size_t largest_run() noexcept {
+        static long const pages = ::sysconf(_SC_PHYS_PAGES);
+        return std::min(static_cast<std::size_t>(std::max(pages, 1L)) * page_bytes() * 16, largest_object * 2);
+    }
+
+    /// Anonymous memory costs nothing until it is touched; a file's space may be taken at once.
+    std::size_t least_region() const noexcept { return std::size_t{anonymous_ ? 64u : 2u} << 20; }
+
+    void add(region* r) noexcept {
+        r->next  = regions_;
+        regions_ = r;
+        mapped_ += r->count << unit_shift;
+        r->units->address = r->base;
+        insert(r->units, r->count);
+    }
+
+    static std::size_t bin_of(std::size_t n) noexcept {
+        if (n < huge_units) return n - 1;
+        unsigned const log = static_cast<unsigned>(std::bit_width(n)) - 1;
+        return std::min(std::size_t{31} + 2 * (log - 5) + (n >> (log - 1) & 1), bins - 1);
+    }
+
+    struct fit {
+        unit*       range = nullptr;
+        std::size_t skip  = 0;
+    };
+
+    /// A free range with room for `n` units, the smallest lists first.
+    fit find(std::size_t n) const noexcept {
+        for (std::uint64_t left = nonempty_ & ~std::uint64_t{0} << bin_of(n); left; left &= left - 1) {
+            for (unit* u = free_[std::countr_zero(left)]; u; u = u->next) {
+                std::size_t const skip = n < huge_units ? 0 : to_boundary(u);
+                if (skip + n <= u->length) return {u, skip};
+            }
+        }
+        return {};
+    }
+
+    static std::size_t to_boundary(unit const* u) noexcept {
+        return (huge_units - (u->address >> unit_shift) % huge_units) % huge_units;
+    }
+
+    /// Takes `n` units out of the range that was found; what lies before and after them stays free.
+    unit* cut(fit f, std::size_t n) noexcept {
+        if (!f.range) return nullptr;
+        std::size_t const length = f.range->length;
+        unit* const       u      = f.range + f.skip;
+        u->address               = f.range->address + (f.skip << unit_shift);
+        erase(f.range);
+        if (f.skip) link(f.range, f.skip);
+        if (std::size_t const after = length - f.skip - n) {
+            u[n].address = u->address + (n << unit_shift);
+            link(u + n, after);
+        }
+        for (std::size_t i = 0; i < n; ++i) u[i].state = unit_state::owned;
+        return u;
+    }
+
+    void insert(unit* u, std::size_t n) noexcept {
+        if (u[-1].state == unit_state::free) {
+            std::size_t const before = u[-1].length;
+            erase(u - before);
+            u -= before;
+            n += before;
+        }
+        if (u[n].state == unit_state::free) {
+            std::size_t const after = u[n].length;
+            erase(u + n);
+            n += after;
+        }
+        link(u, n);
+        low_dirty_ = std::min(low_dirty_, dirty_);
+    }
+
+    void link(unit* u, std::size_t n) noexcept {
+        std::size_t const b = bin_of(n);
+        u->state = u[n - 1].state = unit_state::free;
+        u->length = u[n - 1].length = static_cast<std::uint32_t>(n);
+        u->prev                     = nullptr;
+        u->next                     = free_[b];
+        if (u->next) u->next->prev = u;
+        free_[b] = u;
+        nonempty_ |= std::uint64_t{1} << b;
+    }
+
+    void erase(unit* u) noexcept {
+        std::size_t const b = bin_of(u->length);
+        if (u->next) u->next->prev = u->prev;
+        (u->prev ? u->prev->next : free_[b]) = u->next;
+        if (!free_[b]) nonempty_ &= ~(std::uint64_t{1} << b);
+    }
+
+    /// Cuts out the next whole 2 MiB ranges, at most `n` units, that are free and have memory.
+    unit* find_dirty(std::size_t& n) noexcept {
+        std::size_t const most = n / huge_units * huge_units;
+        for (std::uint64_t left = nonempty_ & ~std::uint64_t{0} << bin_of(huge_units); left; left &= left - 1) {
+            for (unit* u = free_[std::countr_zero(left)]; u; u = u->next) {
+                for (std::size_t i = to_boundary(u); i + huge_units <= u->length; i += huge_units) {
+                    std::size_t run = 0;
+                    while (
+                        run < most && i + run + huge_units <= u->length &&
+                        std::any_of(u + i + run, u + i + run + huge_units, [](unit const& x) { return x.dirty; }))
+                        run += huge_units;
+                    if (!run) continue;
+                    n = run;
+                    return cut({u, i}, n);
+                }
+            }
+        }
+        return nullptr;
+    }
+
+    /// The new owner's side of take(), outside the lock: one generation, one head, no leftovers.
+    void prepare(unit* u, std::size_t n) noexcept {
+        zeroed_atomic<word_t>* const words = &table_word(u->address);
+
+        std::size_t was_dirty = 0, was_huge = 0;
+        word_t      newest = 0;
+        for (std::size_t i = 0; i < n; ++i) {
+            newest = std::max(newest, words[i].load(std::memory_order_relaxed));
+            was_dirty += u[i].dirty;
+            was_huge += u[i].huge;
+            u[i].dirty = true;
+            u[i].head.store(u, std::memory_order_relaxed);
+        }
+        for (std::size_t i = 0; i < n; ++i) words[i].store(newest, std::memory_order_relaxed);
+        u->length = static_cast<std::uint32_t>(n);
+        if (anonymous_ && n >= huge_units && was_huge < n) {
+            ask_huge_pages(to_pointer(u->address), n << unit_shift);
+            for (std::size_t i = 0; i < n; ++i) u[i].huge = true;
+        }
+        if (was_dirty) {
+            std::scoped_lock const guard(mutex_);
+            dirty_ -= was_dirty;
+            low_dirty_ = std::min(low_dirty_, dirty_);
+        }
+    }
+
+    /// Decay: what stayed free, with its memory, through a whole period is surplus and goes back to the system, a
+    /// few MiB at each visit, so that no caller pays for all of it.
+    void tick() noexcept {
+        if (!anonymous_) return;
+        constexpr std::size_t a_visit = std::size_t{8} << 20;
+        std::size_t           give    = 0;
+        {
+            std::scoped_lock const guard(mutex_);
+            if (dirty_ < huge_units) return;
+            std::uint64_t const now = coarse_now();
+            if (now >= next_tick_) {
+                next_tick_ = now + decay_ns_;
+                surplus_   = low_dirty_ << unit_shift;
+                low_dirty_ = dirty_;
+            }
+            give = std::min(surplus_, a_visit);
+            surplus_ -= give;
+        }
+        if (give >= huge_units << unit_shift) trim(give);
+    }
+
+    any_store&         store_;
+    supply&            supply_;
+    bool const         anonymous_;
+    mutable std::mutex mutex_;
+    errc               refusal_ = errc::memory_full;
+    region*            regions_ = nullptr;
+    unit*              free_[bins]{};
+    std::uint64_t      nonempty_  = 0;
+    std::size_t        mapped_    = 0;
+    std::size_t        held_      = 0;  ///< units
+    std::size_t        dirty_     = 0;  ///< free units with memory
+    std::size_t        low_dirty_ = 0;  ///< the least that `dirty_` has been in this period
+    std::size_t        surplus_   = 0;
+    std::uint64_t      decay_ns_;
+    std::uint64_t      next_tick_;
+};
+
+}  // namespace tenure::detail

@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+#include <tenure/detail/blocks/unfreed.hpp>
+#include <tenure/detail/unit/run_cache.hpp>
+
+namespace tenure::detail {
+
+struct registry_core;
+
+/// What one registry has from one store: slabs, if the store is addressable, and buffers. The registry's own store
+/// has the first supply, from which threads keep stocks of runs; a store that single batches name has another,
+/// which goes with the last batch that uses it and the last object there.
+struct supply {
+    supply(any_store from, registry_core& of, std::uint64_t decay_ns, std::uint64_t number) noexcept
+        : store(std::move(from)), slabs(store, *this, decay_ns), registry(of), uid(number) {}
+    /// Nobody looks at its memory any more: read_section.hpp.
+    ~supply() {
+        slabs.unmap(refused);
+        if (!refused.empty()) refused.retry(store);  // for the last time, and there is nobody left to tell
+        while (run_cache* const c = caches.load(std::memory_order_relaxed)) {
+            caches.store(c->next, std::memory_order_relaxed);
+            delete c;
+        }
+    }
+    supply(supply const&)            = delete;
+    supply& operator=(supply const&) = delete;
+
+    bool addressable() const noexcept { return store.capabilities().addressable; }
+
+    any_store               store;
+    depot                   slabs;
+    unfreed                 refused;
+    registry_core&          registry;
+    std::uint64_t const     uid;  ///< 0: no stocks
+    std::atomic<run_cache*> caches{nullptr};
+    std::uint32_t           users =
+        0;  ///< batches, and what they have in it; under the registry's lock of supplies, as `next`
+    supply* next = nullptr;  ///< of the registry, or of those that depart
+};
+
+}  // namespace tenure::detail

@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include <tenure/detail/batch/batch_record.hpp>
+
+namespace tenure::detail {
+
+/// Why batches that are over are still there: each hangs below one user of it that is still there, its witness, up
+/// to a root that needs none because it is active. Who loses its witness looks for another one, outside of its own
+/// tree: below itself it would only find that batches wait for each other in a ring. These are contracted to a
+/// group, which waits and goes as one.
+///
+/// A link-cut tree (Sleator and Tarjan, 1983): every path from a root down to what was last asked about is a splay
+/// tree, in the order of depth; so asking costs O(log n), amortized, however long the chains are and whoever their
+/// roots come to be. Not thread-safe.
+class link_cut_tree {
+public:
+    /// The one that stands for those that `b` waits with.
+    static batch_record& group_of(batch_record& b) noexcept {
+        batch_record* at = &b;
+        while (batch_record* const above = at->uses.group) {
+            if (above->uses.group) at->uses.group = above->uses.group;
+            at = above;
+        }
+        return *at;
+    }
+
+    batch_record& root_of(batch_record& b) noexcept {
+        expose(b);
+        batch_record* at = &b;
+        while (at->uses.left) step(at = at->uses.left);
+        splay(*at);
+        return *at;
+    }
+
+    /// `b`, which is a root, hangs below `above`, which is in another tree.
+    void link(batch_record& b, batch_record& above) noexcept {
+        splay(b);
+        b.uses.up = &above;
+    }
+
+    /// `b` becomes a root.
+    void cut(batch_record& b) noexcept {
+        expose(b);
+        if (batch_record* const above = std::exchange(b.uses.left, nullptr)) above->uses.up = nullptr;
+    }
+
+    /// Calls f(batch) for those on the path from `root`, without it, down to `b`. They become one with it; what
+    /// hung below them hangs below it.
+    template <class F>
+    void contract(batch_record& root, batch_record& b, F f) noexcept {
+        expose(b);
+        for (batch_record* at = &b; at;) {
+            step(at);
+            if (batch_record* const less = at->uses.left) {
+                at->uses.left    = less->uses.right;
+                less->uses.right = at;
+                at               = less;
+                continue;
+            }
+            batch_record* const next = std::exchange(at->uses.right, nullptr);
+            at->uses.up              = nullptr;
+            if (at != &root) {
+                at->uses.group = &root;
+                f(*at);
+            }
+            at = next;
+        }
+    }
+
+    std::uint64_t steps() const noexcept { return steps_; }
+
+private:
+    void step(batch_record*) noexcept { ++steps_; }
+
+    /// What is above in the splay tree, or what its path hangs below.
+    static batch_record* above(batch_record& b) noexcept {
+        if (b.uses.up) b.uses.up = &group_of(*b.uses.up);
+        return b.uses.up;
+    }
+    static batch_record* inside(batch_record& b) noexcept {
+        batch_record* const p = above(b);
+        return p && (p->uses.left == &b || p->uses.right == &b) ? p : nullptr;
+    }
+
+    static void rotate(batch_record& b, batch_record& p) noexcept {
+        bool const left = p.uses.left == &b;
+        if (batch_record* const q = inside(p)) (q->uses.left == &p ? q->uses.left : q->uses.right) = &b;
+        b.uses.up                           = p.uses.up;
+        batch_record*& from                 = left ? b.uses.right : b.uses.left;
+        (left ? p.uses.left : p.uses.right) = from;
+        if (from) from->uses.up = &p;
+        from      = &p;
+        p.uses.up = &b;
+    }
+
+    void splay(batch_record& b) noexcept {
+        while (batch_record* const p = inside(b)) {
+            step(p);
+            if (batch_record* const q = inside(*p))
+                rotate((q->uses.left == p) == (p->uses.left == &b) ? *p : b,
+                       (q->uses.left == p) == (p->uses.left == &b) ? *q : *p);
+            rotate(b, *b.uses.up);
+        }
+    }
+
+    /// The path from the root to `b` becomes one splay tree, with `b` on top and nothing deeper.
+    void expose(batch_record& b) noexcept {
+        batch_record* last = nullptr;
+        for (batch_record* at = &b; at; at = above(*at)) {
+            splay(*at);
+            at->uses.right = last;
+            last           = at;
+        }
+        splay(b);
+    }
+
+    std::uint64_t steps_ = 0;
+};
+
+}  // namespace tenure::detail

@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <source_location>
+#include <utility>
+#include <vector>
+
+#include <tenure/detail/life/calls.hpp>
+#include <tenure/detail/uses/use_lock.hpp>
+
+namespace tenure::detail {
+
+/// A pin, or why there is none. `moved`: the object is another batch's by now.
+struct pin_attempt {
+    failure     why{};
+    bool        moved = false;
+    pin_record* pin   = nullptr;
+};
+
+/// The pin of an object that was the `owner`'s a moment ago, when that had this id.
+inline pin_attempt pin_of(batch_record& user, batch_record& owner, std::uint64_t id, raw_handle h, extent const& x,
+                          bool borrowed, std::source_location where) noexcept {
+    registry_core&   r = *user.registry.load(std::memory_order_relaxed);
+    std::unique_lock graph(r.uses.mutex);
+    if (user.closed()) return {{user.why_closed(), &user}};
+    pinned_object* o = r.uses.find(x.begin);
+    pin_attempt    done{{errc::memory_full, &user, sizeof(pin_record)}};
+    if (o) {
+        if (!is_alive(h)) return {{errc::stale_handle, &user}};
+        if (borrowed && r.uses.is_borrowed(user, *o)) return {};
+    } else {
+        // First the owner's flag, and then the object's lock: who frees or gives it looks in the other order.
+        if (!r.uses.hold(owner, id)) return {{}, true};
+        o = r.uses.add(x.begin, owner);
+        if (o) {
+            object_lock const guard(x);
+            if (!still_owned(h, x, owner)) done = {{}, true};
+        }
+    }
+    if (pin_record* const p = !o || done.moved ? nullptr : r.uses.add(user, *o, borrowed, where)) {
+        batch_record& now = *o->owner;
+        if (now.paging.load(std::memory_order_acquire) != paging_state::in) [[unlikely]] {
+            now.state.fetch_add(1, std::memory_order_acq_rel);
+            graph.unlock();
+            be_in(now);
+            release_hold(&now);
+        }
+        return {{}, false, p};
+    }
+    if (o) r.uses.remove(*o);
+    release_hold_unused(r, std::move(graph));
+    return done;
+}
+
+/// Why `user` has no pin of what `owner` owns. That of a batch that is over stands in another registry, perhaps.
+TENURE_COLD inline failure not_pinned(batch_record const& user, batch_record const& owner, bool ours) noexcept {
+    if (ours) return {owner.why_closed(), &owner};
+    if (user.closed()) return {user.why_closed(), &user};
+    return {errc::not_owner, &owner};
+}
+
+/// `user`, which cannot go meanwhile, uses the object from now on. Any thread.
+inline pin_attempt pin_for(batch_record& user, raw_handle h, bool borrowed, std::source_location where) noexcept {
+    registry_core const* const r = user.registry.load(std::memory_order_relaxed);
+    if (!r) return {{user.why_closed(), &user}};
+    look_at_the_clock(user, user.id.load(std::memory_order_relaxed));
+    h = resolve(h);
+    read_section const here;
+    for (;;) {
+        if (!is_alive(h)) return {{stale_because(h), &user}};
+        extent const        x     = extent_of(h);
+        batch_record* const owner = owner_of(x);
+        if (!owner) continue;  // it is just ending
+        std::uint64_t const id   = owner->id.load(std::memory_order_acquire);
+        bool const          ours = owner->registry.load(std::memory_order_relaxed) == r;
+        if (ours) {
+            pin_attempt const done = pin_of(user, *owner, id, h, x, borrowed, where);
+            if (!done.moved) return done;
+        }
+        if (std::uint64_t const s = owner->state.load(std::memory_order_acquire);
+            ours && same_batch(s, id) && s & batch_flags::undoing) {
+            if (!await_checkpointing(*owner, true)) return {{errc::batch_in_use, owner}};
+            continue;  // also if that was over before this thread came to look
+        }
+        if (is_alive(h) && owner_of(x) == owner && owner->id.load(std::memory_order_acquire) == id)
+            return {not_pinned(user, *owner, ours)};
+    }
+}
+
+/// As pin_for, for a batch known by its id.
+inline failure borrow_for(registry_core& r, std::uint64_t user, raw_handle h, std::source_location where) noexcept {
+    found const by = find_batch(r, user);
+    if (!by.known) return {errc::no_such_batch};
+    if (!by.record) return over_failure(user);
+    held_batch const held(*by.record, user, batch_flags::closed);
+    return held ? pin_for(*by.record, h, true, where).why : over_failure(user);
+}
+
+/// Owns a pin; empty once that is released, and that is at the end of the batch that took it at the latest.
+class pin_guard {
+public:
+    pin_guard() noexcept = default;
+    pin_guard(batch_record& user, pin_record& p) noexcept
+        : pin_(&p), user_(&user), serial_(p.serial.load(std::memory_order_relaxed)) {}
+    pin_guard(pin_guard&& other) noexcept
+        : pin_(std::exchange(other.pin_, nullptr)), user_(other.user_), serial_(other.serial_) {}
+    pin_guard& operator=(pin_guard&& other) noexcept {
+        if (this == &other) return *this;
+        release();
+        pin_    = std::exchange(other.pin_, nullptr);
+        user_   = other.user_;
+        serial_ = other.serial_;
+        return *this;
+    }
+    ~pin_guard() { release(); }
+
+    bool holds() const noexcept {
+        if (!pin_) return false;
+        std::uint64_t const s = user_->state.load(std::memory_order_acquire);
+        return pin_->serial.load(std::memory_order_acquire) == serial_ &&
+               !(s & (batch_flags::ended | batch_flags::retained));
+    }
+
+    /// Of a batch that has ended, it is no longer the guard's to release.
+    void release() noexcept {
+        read_section const here;  // its batch may end, and its record be that of a registry which closes
+        if (holds()) {
+            registry_core&   r = *user_->registry.load(std::memory_order_relaxed);
+            std::unique_lock graph(r.uses.mutex);
+            if (holds()) r.uses.release(*pin_);
+            release_hold_unused(r, std::move(graph));
+        }
+        pin_ = nullptr;
+    }
+
+private:
+    pin_record*   pin_    = nullptr;
+    batch_record* user_   = nullptr;
+    std::uint64_t serial_ = 0;
+};
+
+}  // namespace tenure::detail

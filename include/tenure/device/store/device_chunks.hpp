@@ -1,0 +1,249 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include <tenure/detail/base/os.hpp>
+#include <tenure/detail/space/extent_pool.hpp>
+#include <tenure/error.hpp>
+#include <tenure/result.hpp>
+
+namespace tenure::detail {
+
+/// One allocation of a device's driver. As many addresses of this process are set aside for it, and never touched:
+/// they name its bytes to pools that are made for memory one can point to.
+template <class Device>
+struct device_chunk {
+    typename Device::memory memory{};
+    std::byte*              shadow = nullptr;  ///< null: it is one block's own
+    std::size_t             bytes  = 0;
+    std::size_t             used   = 0;        ///< in ranges that are out; under the pool's lock
+    device_chunk*           next   = nullptr;  ///< among those to be freed
+};
+
+/// Bytes in a chunk: none if there is no chunk.
+template <class Device>
+struct device_range {
+    device_chunk<Device>* chunk  = nullptr;
+    std::size_t           offset = 0;
+    std::size_t           bytes  = 0;
+};
+
+struct device_chunk_options {
+    std::size_t chunk_bytes = std::size_t{64} << 20;  ///< the most that is asked of a driver at once, for several
+    std::size_t keep_idle   = std::size_t{64} << 20;  ///< bytes in chunks that nobody uses, and that stay
+};
+
+/// Ranges of device memory, cut from chunks: the smallest free one that fits. The first chunk is small, each next
+/// as large as all before, up to a limit. A chunk in which nothing is left goes back to the driver, but for some
+/// that are kept for the next to come.
+///
+/// Thread-safe: one mutex, never held across a call of the driver. Freeing allocates nothing. O(log n).
+template <class Device>
+class device_chunks {
+public:
+    using chunk = device_chunk<Device>;
+    using range = device_range<Device>;
+
+    /// The most that a range can be aligned to.
+    static constexpr std::size_t alignment = std::size_t{64} << 10;
+
+    device_chunks(Device& d, device_chunk_options const& o) noexcept : device_(d), options_(o) {}
+    ~device_chunks() { static_cast<void>(trim()); }
+    device_chunks(device_chunks const&)            = delete;
+    device_chunks& operator=(device_chunks const&) = delete;
+
+    /// Whole pages, up to a quarter of a chunk, at a multiple of `align`, which is no more than `alignment`.
+    bool fits(std::size_t bytes, std::size_t align) const noexcept {
+        return bytes <= options_.chunk_bytes / 4 && align <= alignment;
+    }
+
+    result<range> take(std::size_t bytes, std::size_t align) noexcept {
+        bytes = (bytes + grain - 1) / grain * grain;
+        {
+            std::scoped_lock const guard(mutex_);
+            if (!pool_.prepare()) return make_error_code(errc::memory_full);
+            extent_in_file const e = pool_.take(free_kind::warm, bytes, std::max(align, grain));
+            if (e.bytes) return taken(e);
+        }
+        result<chunk*> const made = grow(bytes);
+        if (!made) return made.error();
+        std::scoped_lock const guard(mutex_);
+        if (!pool_.prepare() || !memory_lasts([&] { chunks_.reserve(chunks_.size() + 1); })) {
+            retire(*made);  // of all that is allocated here it has nothing to give back
+            return make_error_code(errc::memory_full);
+        }
+        add(**made);
+        extent_in_file const e{place_of(**made), bytes};
+        pool_.take(e);
+        return taken(e);
+    }
+
+    /// Memory of its own, beside the chunks.
+    result<range> take_whole(std::size_t bytes, std::size_t align) noexcept {
+        result<chunk*> const c = make(bytes, align);
+        if (!c) return c.error();
+        return range{*c, 0, bytes};
+    }
+
+    /// What take() and take_whole() gave comes back, in any order, under one lock. Chunks that go with that are
+    /// added to `idle`, for free_all().
+    template <class Ranges>
+    void put(Ranges const& ranges, chunk*& idle) noexcept {
+        std::scoped_lock const guard(mutex_);
+        for (range const& r : ranges) {
+            if (!r.chunk->shadow) {
+                r.chunk->next = idle;
+                idle          = r.chunk;
+                continue;
+            }
+            std::size_t const bytes = (r.bytes + grain - 1) / grain * grain;
+            pool_.put({place_of(*r.chunk) + r.offset, bytes}, free_kind::warm);
+            r.chunk->used -= bytes;
+            if (r.chunk->used != 0) continue;
+            if (idle_ + r.chunk->bytes <= options_.keep_idle) idle_ += r.chunk->bytes;
+            else remove(*r.chunk, idle);
+        }
+    }
+
+    /// To the driver, with no lock held; the first thing it said against that. Each is forgotten all the same, for
+    /// the driver will not hear of it again. What goes with a device that is lost is gone, and that is no error.
+    result<void> free_all(chunk* idle) noexcept {
+        result<void> outcome{};
+        while (chunk* const c = idle) {
+            idle                     = c->next;
+            result<void> const freed = device_.free(c->memory);
+            if (!freed && outcome && freed.error() != errc::device_unavailable) outcome = freed;
+            forget(c);
+        }
+        return outcome;
+    }
+
+    /// Gives back all chunks in which nothing is.
+    result<void> trim() noexcept {
+        chunk* idle = nullptr;
+        {
+            std::scoped_lock const guard(mutex_);
+            for (std::size_t i = chunks_.size(); i-- != 0;) {
+                chunk& c = *chunks_[i];
+                if (c.used != 0) continue;
+                idle_ -= c.bytes;
+                remove(c, idle);
+            }
+        }
+        return free_all(idle);
+    }
+
+    /// What the driver has given for them, allocations of one block aside.
+    std::size_t bytes() const noexcept {
+        std::scoped_lock const guard(mutex_);
+        return total_;
+    }
+
+private:
+    static constexpr std::size_t grain = 4096;
+
+    static std::uint64_t place_of(chunk const& c) noexcept { return reinterpret_cast<std::uintptr_t>(c.shadow); }
+
+    /// Of those that begin after it the first. Under the lock.
+    auto after(std::uint64_t place) noexcept {
+        return std::upper_bound(chunks_.begin(), chunks_.end(), place,
+                                [](std::uint64_t at, chunk const* c) { return at < place_of(*c); });
+    }
+
+    /// What was cut from the pool, as a range of its chunk. Under the lock.
+    range taken(extent_in_file e) noexcept {
+        chunk& c = **std::prev(after(e.offset));
+        if (c.used == 0) idle_ -= c.bytes;
+        c.used += e.bytes;
+        return {&c, static_cast<std::size_t>(e.offset - place_of(c)), static_cast<std::size_t>(e.bytes)};
+    }
+
+    /// Under the lock; the pool is prepared, and there is room in chunks_.
+    void add(chunk& c) noexcept {
+        chunks_.insert(after(place_of(c)), &c);
+        total_ += c.bytes;
+        idle_ += c.bytes;
+        if (gone_ != 0) --gone_;  // the pool still counts one as out that will not come back
+        else pool_.split();
+        pool_.put({place_of(c), c.bytes}, free_kind::warm);
+    }
+
+    /// Nothing of it is out. Under the lock.
+    void remove(chunk& c, chunk*& idle) noexcept {
+        pool_.take(extent_in_file{place_of(c), c.bytes});
+        ++gone_;
+        chunks_.erase(std::prev(after(place_of(c))));
+        total_ -= c.bytes;
+        c.next = idle;
+        idle   = &c;
+    }
+
+    /// A chunk with at least so many bytes, as yet unknown to all. Where the device is short of memory it is a
+    /// smaller one, and what lay idle goes back first.
+    result<chunk*> grow(std::size_t least) noexcept {
+        constexpr std::size_t first = std::size_t{4} << 20;
+        std::size_t const     most  = options_.chunk_bytes;
+        least                       = (least + alignment - 1) / alignment * alignment;
+        std::size_t bytes           = std::max(std::clamp(this->bytes(), std::min(first, most), most), least);
+        for (;;) {
+            bytes                     = (bytes + alignment - 1) / alignment * alignment;
+            result<chunk*> const made = make_shadowed(bytes);
+            if (made || bytes <= least || made.error() != errc::store_full) return made;
+            bytes = std::max(bytes / 2, least);
+        }
+    }
+
+    result<chunk*> make_shadowed(std::size_t bytes) noexcept {
+        // A page more, so that no two chunks touch, and a free range never lies in two.
+        void* const shadow = reserve_aligned(bytes + page_bytes(), alignment);
+        if (!shadow) return make_error_code(errc::memory_full);
+        result<chunk*> const made = make(bytes, alignment);
+        if (made) (*made)->shadow = static_cast<std::byte*>(shadow);
+        else give_back(shadow, bytes + page_bytes());
+        return made;
+    }
+
+    result<chunk*> make(std::size_t bytes, std::size_t align) noexcept {
+        std::unique_ptr<chunk> c(new (std::nothrow) chunk);
+        if (!c) return make_error_code(errc::memory_full);
+        auto memory = device_.allocate(bytes, align);
+        if (!memory && memory.error() == errc::store_full) {
+            static_cast<void>(trim());
+            memory = device_.allocate(bytes, align);
+        }
+        if (!memory) return memory.error();
+        c->memory = *memory;
+        c->bytes  = bytes;
+        return c.release();
+    }
+
+    static void forget(chunk* c) noexcept {
+        if (c->shadow) give_back(c->shadow, c->bytes + page_bytes());
+        delete c;
+    }
+    void retire(chunk* c) noexcept {
+        static_cast<void>(device_.free(c->memory));
+        forget(c);
+    }
+
+    Device&                    device_;
+    device_chunk_options const options_;
+    mutable std::mutex         mutex_;
+    extent_pool                pool_{0};
+    std::vector<chunk*>        chunks_;     ///< by place
+    std::size_t                total_ = 0;  ///< in chunks_
+    std::size_t                idle_  = 0;  ///< of these, in chunks that nothing is taken from
+    std::size_t                gone_  = 0;  ///< chunks removed since the pool was told of them
+};
+
+}  // namespace tenure::detail

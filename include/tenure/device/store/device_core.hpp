@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <span>
+#include <utility>
+
+#include <tenure/detail/base/byte_limit.hpp>
+#include <tenure/detail/blocks/block_table.hpp>
+#include <tenure/device/store/device_pins.hpp>
+#include <tenure/device/store/device_space.hpp>
+#include <tenure/error.hpp>
+#include <tenure/result.hpp>
+#include <tenure/store/concept.hpp>
+
+namespace tenure::detail {
+
+/// A part of a block, as a device knows it.
+template <class Device>
+struct device_part {
+    typename Device::memory memory;
+    std::size_t             offset;
+};
+
+/// What a device_store and the views of its blocks share: so that it outlives both.
+template <class Device>
+class device_core {
+public:
+    using place = device_place<Device>;
+    using part  = device_part<Device>;
+
+    device_core(std::shared_ptr<Device> d, std::size_t capacity, device_chunk_options const& o) noexcept
+        : device_(std::move(d)), bytes_(capacity), space_(*device_, o) {}
+
+    /// Frees what is still live. Nobody has a view, or it would not come to this.
+    ~device_core() {
+        blocks_.for_each([&](std::uint64_t, place const& p) { static_cast<void>(space_.put({&p, 1})); });
+    }
+    device_core(device_core const&)            = delete;
+    device_core& operator=(device_core const&) = delete;
+
+    result<block> allocate(std::size_t bytes, std::size_t alignment) noexcept {
+        if (!bytes_.add(bytes)) return make_error_code(errc::store_full);
+        result<place> const p = space_.take(bytes, alignment);
+        if (p) {
+            if (std::uint64_t const id = blocks_.insert(*p)) return block{id, bytes};
+            static_cast<void>(space_.put({&*p, 1}));
+        }
+        bytes_.take(bytes);
+        return p ? make_error_code(errc::memory_full) : p.error();
+    }
+
+    result<void> deallocate(std::span<block const> many) noexcept {
+        bool         all_lived = true;
+        result<void> outcome{};
+        while (!many.empty()) {
+            std::size_t const n = std::min(many.size(), most_at_once);
+
+            std::array<place, most_at_once> freed;
+
+            std::size_t lived = 0, unpinned = 0, bytes = 0;
+            if (pins_.any()) erase_pinned(many.first(n), freed, lived, unpinned, bytes);
+            else {
+                lived = unpinned = blocks_.erase(many.first(n), freed);
+                for (place const& p : std::span(freed).first(lived)) bytes += p.bytes;
+            }
+            result<void> const done = space_.put(std::span(freed).first(unpinned));
+            bytes_.take(bytes);
+            if (!done && outcome) outcome = done;
+            if (lived != n) all_lived = false;
+            many = many.subspan(n);
+        }
+        if (!outcome) return outcome;
+        if (!all_lived) return make_error_code(errc::no_such_block);
+        return {};
+    }
+
+    result<part> part_of(block b, std::size_t offset, std::size_t n) const noexcept {
+        place p;
+        if (!find(b, p)) return make_error_code(errc::no_such_block);
+        if (offset > p.bytes || n > p.bytes - offset) return make_error_code(errc::out_of_range);
+        return part{p.chunk->memory, p.offset + offset};
+    }
+
+    /// The block is pinned on success, for unpin().
+    result<typename Device::native_type> pin(block b) noexcept {
+        if (!memory_lasts([&] { pins_.hold(b.id); })) return make_error_code(errc::memory_full);
+        result<part> const at = part_of(b, 0, b.bytes);
+        if (!at) {
+            unpin(b.id);
+            return at.error();
+        }
+        auto const native = device_->view(at->memory, at->offset, std::max<std::size_t>(b.bytes, 1));
+        if (!native) unpin(b.id);
+        return native;
+    }
+
+    /// What the driver says of memory that goes with that reaches nobody: it is gone from here either way.
+    void unpin(std::uint64_t id) noexcept {
+        place p;
+        if (pins_.drop(id, p)) static_cast<void>(space_.put({&p, 1}));
+    }
+
+    Device&                        device() const noexcept { return *device_; }
+    std::shared_ptr<Device> const& shared_device() const noexcept { return device_; }
+    device_space<Device>&          space() noexcept { return space_; }
+
+    store_usage usage() const noexcept { return {bytes_.used(), blocks_.size(), bytes_.most()}; }
+
+private:
+    static constexpr std::size_t most_at_once = 128;
+
+    bool find(block b, place& p) const noexcept { return blocks_.find(b.id, p) && p.bytes == b.bytes; }
+
+    /// One by one, as the places of those that are pinned stay: the others are `unpinned` in number, at the begin.
+    void erase_pinned(std::span<block const> many, std::span<place> freed, std::size_t& lived,
+                      std::size_t& unpinned, std::size_t& bytes) noexcept {
+        for (block const& b : many) {
+            place p;
+            if (!find(b, p) || !blocks_.erase(b.id, p)) continue;
+            ++lived;
+            bytes += p.bytes;
+            if (!pins_.defer(b.id, p)) freed[unpinned++] = p;
+        }
+    }
+
+    std::shared_ptr<Device> const device_;
+    byte_limit                    bytes_;
+    device_space<Device>          space_;
+    block_table<place>            blocks_;
+    device_pins<place>            pins_;
+};
+
+}  // namespace tenure::detail

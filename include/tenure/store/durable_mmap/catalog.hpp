@@ -1,0 +1,255 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <lmdb.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <tenure/detail/base/file.hpp>
+#include <tenure/detail/base/os.hpp>
+#include <tenure/error.hpp>
+#include <tenure/store/durable_mmap/durable_format.hpp>
+#include <tenure/store/durable_mmap/lmdb_image.hpp>
+
+namespace tenure::detail {
+
+/// What a catalog says, checked: every record and all of them together.
+struct catalog_contents {
+    bool           found = false;  ///< false: there is none yet, or an empty one
+    catalog_header header;
+
+    struct named {
+        std::string    name;
+        catalog_record record;
+    };
+    std::vector<named> blocks;
+};
+
+namespace reading_catalog {
+
+enum class outcome { good, bad, newer };
+
+/// `transaction`: the commit that this is, as far as it is known.
+inline outcome parse(std::span<std::byte const> file, catalog_contents& out, std::uint64_t& transaction) {
+    lmdb_image image(file);
+    if (!image.begin()) return outcome::bad;
+    transaction         = image.transaction();
+    bool          newer = false;
+    std::uint64_t sum   = 0;
+    bool const    whole = image.walk([&](std::string_view key, std::string_view value) {
+        if (key == header_key) {
+            if (value.size() < sizeof out.header) return false;
+            std::memcpy(&out.header, value.data(), sizeof out.header);
+            if (out.header.magic != catalog_magic) return false;
+            newer     = out.header.version > durable_version;
+            out.found = true;
+            return newer || (value.size() == sizeof out.header && out.header.check == out.header.expected_check());
+        }
+        if (newer) return true;  // later versions may have other records
+        catalog_record r;
+        if (key[0] != '\1' || value.size() != sizeof r || !out.found) return false;
+        std::memcpy(&r, value.data(), sizeof r);
+        if (r.check != r.expected_check(key)) return false;
+        sum ^= r.check;
+        out.blocks.push_back({std::string(key.substr(1)), r});
+        return true;
+    });
+    if (newer) return outcome::newer;
+    if (!whole || (out.found && (sum != out.header.sum || out.blocks.size() != out.header.blocks)))
+        return outcome::bad;
+    return outcome::good;
+}
+
+}  // namespace reading_catalog
+
+/// Reads all of it into memory and checks it there, so it needs no lock against a writer: what was overtaken by a
+/// commit is read again. Throws tenure::error naming the file.
+inline catalog_contents read_catalog(int fd, std::filesystem::path const& file) {
+    std::uint64_t last = ~std::uint64_t{0};
+    for (int tries = 0;; ++tries) {
+        struct ::stat about{};
+        if (::fstat(fd, &about) != 0) raise(error(system_code(errno), "cannot read " + file.string()));
+        // One byte on the disk can stand for any number of zeros, and no catalog has many; see lmdb_image::begin().
+        auto const size = static_cast<std::uint64_t>(about.st_size);
+        if (size > std::uint64_t{64} << 20 && size / 64 > static_cast<std::uint64_t>(about.st_blocks) * 512)
+            raise(error(errc::corrupt, file.string() + ": it is mostly holes"));
+        std::vector<std::byte> bytes(size);
+        if (bytes.empty()) return {};
+        if (!read_whole(fd, 0, bytes) && errno) raise(error(system_code(errno), "cannot read " + file.string()));
+        catalog_contents out;
+        std::uint64_t    transaction = ~std::uint64_t{0};
+        auto const       o           = reading_catalog::parse(bytes, out, transaction);
+        if (o == reading_catalog::outcome::good) return out;
+        if (o == reading_catalog::outcome::newer)
+            raise(error(errc::newer_format, file.string() + ": version " + std::to_string(out.header.version)));
+        if (transaction == last || tries == 100) raise(error(errc::corrupt, file.string()));
+        last = transaction;  // bad, and no commit in between: then it is bad
+    }
+}
+
+/// A name's new record, or its removal.
+struct catalog_change {
+    std::string_view      name;
+    catalog_record const* record = nullptr;  ///< null: the name goes
+};
+
+/// The catalog as its one writer has it: an LMDB environment in one file, changed by a transaction at a time. Of
+/// LMDB's locks it needs none: the store's own sees to it that there is one writer, and readers read by themselves.
+///
+/// LMDB takes a short write, at the end of a disk, for a fault of the disk. So it gets no more room than there are
+/// blocks for, reserved beforehand: what does not fit is MDB_MAP_FULL, of which nothing was written.
+class catalog_writer {
+public:
+    /// What `fd` has open has passed read_catalog(), or is empty; `file` is its name. It outlives this. LMDB opens
+    /// it by what it is and not by what it is called, where /proc is there. Throws tenure::error.
+    void open(int fd, std::filesystem::path const& file) {
+        fd_               = fd;
+        std::error_code e = open_environment(file);
+        if (!e) e = grow();
+        if (e && (e != errc::store_full || !env_)) raise(error(e, "cannot open " + file.string()));
+    }
+
+    void close() noexcept { env_.reset(); }
+    void abandon() noexcept { [[maybe_unused]] MDB_env* const parents = env_.release(); }  // in a forked child
+
+    /// All of it, on stable storage, or nothing. store_full: surely nothing; after other errors who knows.
+    std::error_code commit(std::span<catalog_change const> changes, catalog_header const& header) {
+        if (!env_) return system_code(EBADF);
+        if (!within_size_limit(map_size_)) return make_error_code(errc::store_full);
+        for (;;) {
+            int const r = try_commit(changes, header);
+            if (r == 0) return {};
+            if (r != MDB_MAP_FULL) return is_broken() ? system_code(r > 0 ? r : EIO) : code_of(r);
+            if (auto const e = grow()) return e;
+        }
+    }
+
+private:
+    struct closer {
+        void operator()(MDB_env* e) const noexcept { ::mdb_env_close(e); }
+    };
+
+    std::error_code open_environment(std::filesystem::path const& file) {
+        struct ::stat about{};
+        if (::fstat(fd_, &about) != 0) return system_code(errno);
+        map_size_ = rounded(std::max(static_cast<std::size_t>(about.st_size), least_step()));
+        if (about.st_size == 0)
+            if (auto const e = back()) return e;
+
+        std::string const same   = "/proc/self/fd/" + std::to_string(fd_);
+        char const* const path   = ::access(same.c_str(), F_OK) == 0 ? same.c_str() : file.c_str();
+        MDB_env*          env    = nullptr;
+        MDB_envinfo       info   = {};
+        int               opened = -1;
+        int               r      = ::mdb_env_create(&env);
+
+        std::unique_ptr<MDB_env, closer> made(env);
+        if (r == 0) r = ::mdb_env_set_mapsize(env, map_size_);
+        if (r == 0) r = ::mdb_env_open(env, path, MDB_NOSUBDIR | MDB_NOLOCK | MDB_NORDAHEAD, 0644);
+        if (r == 0) r = ::mdb_env_info(env, &info);
+        if (r == 0) r = ::mdb_env_get_fd(env, &opened);
+        if (r != 0) return code_of(r);
+        if (!is_same(fd_, opened)) return make_error_code(errc::store_replaced);
+        ::fcntl(opened, F_SETFD, FD_CLOEXEC);  // which LMDB forgets
+        map_size_ = info.me_mapsize;           // larger where free pages were never written
+        env_      = std::move(made);
+        return {};
+    }
+
+    static std::size_t rounded(std::size_t n) noexcept {
+        return (n + page_bytes() - 1) / page_bytes() * page_bytes();
+    }
+    static std::size_t least_step() noexcept { return 4 * page_bytes(); }
+
+    static bool is_same(int a, int b) noexcept {
+        struct ::stat x{}, y{};
+        return ::fstat(a, &x) == 0 && ::fstat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    }
+
+    /// Twice the room, or less where there is not so much.
+    std::error_code grow() noexcept {
+        std::size_t const had = map_size_;
+        std::error_code   e;
+        for (std::size_t more = std::max(had, std::size_t{64} << 10); more >= least_step(); more /= 2) {
+            map_size_ = rounded(had + more);
+            if (e = back(); !e) {
+                int const r = ::mdb_env_set_mapsize(env_.get(), map_size_);
+                if (r == 0) return {};
+                env_.reset();  // it has no map now, and LMDB would not look
+                return r > 0 ? system_code(r) : code_of(r);
+            }
+            map_size_ = had;
+            if (e != errc::store_full) break;
+        }
+        return e;
+    }
+
+    /// The disk's blocks for all of the map, without making the file longer: what is there ends where LMDB wrote.
+    std::error_code back() const noexcept {
+        if (!within_size_limit(map_size_)) return make_error_code(errc::store_full);
+        int r = 0;
+        do r = ::fallocate(fd_, FALLOC_FL_KEEP_SIZE, 0, static_cast<::off_t>(map_size_));
+        while (r != 0 && errno == EINTR);
+        return r == 0 || errno == EOPNOTSUPP || errno == ENOSYS ? std::error_code() : io_code(errno);
+    }
+
+    static MDB_val value(void const* p, std::size_t n) noexcept { return {n, const_cast<void*>(p)}; }
+
+    int try_commit(std::span<catalog_change const> changes, catalog_header const& header) {
+        MDB_txn* t = nullptr;
+        if (int const r = ::mdb_txn_begin(env_.get(), nullptr, 0, &t)) return r;
+        MDB_dbi db = 0;
+        int     r  = ::mdb_dbi_open(t, nullptr, 0, &db);
+        for (auto c = changes.begin(); r == 0 && c != changes.end(); ++c) {
+            std::string const key = key_of(c->name);
+            MDB_val           k   = value(key.data(), key.size());
+            if (c->record) {
+                MDB_val v = value(c->record, sizeof *c->record);
+                r         = ::mdb_put(t, db, &k, &v, 0);
+            } else {
+                r = ::mdb_del(t, db, &k, nullptr);
+            }
+        }
+        if (r == 0) {
+            MDB_val k = value(header_key.data(), header_key.size()), v = value(&header, sizeof header);
+            r = ::mdb_put(t, db, &k, &v, 0);
+        }
+        if (r == 0) return ::mdb_txn_commit(t);
+        ::mdb_txn_abort(t);
+        return r;
+    }
+
+    /// LMDB has failed where it does not know what is on the disk, and gives up.
+    bool is_broken() const noexcept {
+        MDB_txn*  t = nullptr;
+        int const r = ::mdb_txn_begin(env_.get(), nullptr, MDB_RDONLY, &t);
+        if (r == 0) ::mdb_txn_abort(t);
+        return r != 0;
+    }
+
+    static std::error_code code_of(int r) noexcept {
+        if (r > 0) return io_code(r);
+        return r == MDB_PANIC ? system_code(EIO) : make_error_code(errc::corrupt);
+    }
+
+    std::unique_ptr<MDB_env, closer> env_;
+    int                              fd_       = -1;
+    std::size_t                      map_size_ = 0;
+};
+
+}  // namespace tenure::detail

@@ -1,0 +1,301 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <tenure/detail/blocks/block_table.hpp>
+#include <tenure/detail/space/file_space.hpp>
+#include <tenure/store/concept.hpp>
+#include <tenure/store/durable_mmap/durable_format.hpp>
+
+namespace tenure::detail {
+
+/// An extent of the data file, with a count of who needs it: a block for its address, a block for its contents, a
+/// name of the catalog for what a crash would bring back, a sync in progress. Nobody gets it before all have let
+/// go.
+struct durable_piece {
+    extent_in_file where;
+    unsigned       users = 0;
+    bool retires         = false;  ///< the catalog, a reader or a private mapping may still know it when it is free
+    bool vacant          = false;  ///< an address only: its contents are punched out
+};
+
+struct durable_name {
+    std::string const* text      = nullptr;
+    std::uint64_t      id        = 0;        ///< of the block that has the name now; 0: none
+    std::uint64_t      successor = 0;        ///< of the block that had it and was kept under another name
+    durable_piece*     committed = nullptr;  ///< what the catalog has under the name; null: nothing
+    std::uint64_t      check     = 0;        ///< of that record
+    bool               syncing   = false;
+    bool               removed   = false;    ///< listed, for the next commit to look at
+    durable_name*      next      = nullptr;  ///< in that list
+};
+
+enum class durable_state : unsigned char {
+    unread,  ///< of an earlier process, and not verified yet
+    fresh,   ///< never synced: mapped so that what is written goes to the file
+    sealed,  ///< mapped copy-on-write over what was or is being synced
+};
+
+struct durable_place {
+    durable_piece* home   = nullptr;  ///< its address
+    durable_piece* stored = nullptr;  ///< its contents as of `hash`
+    std::size_t    bytes  = 0;
+    content_hash   hash;
+    durable_name*  name    = nullptr;
+    durable_state  state   = durable_state::fresh;
+    bool           hashed  = false;  ///< `hash` is that of what is at `stored`
+    bool           exposed = false;  ///< somebody may have its address: it may change at any time
+    bool           dirty   = false;  ///< it was written to
+    bool           syncing = false;  ///< its contents are just being brought to its file: who would write waits
+    unsigned       writers = 0;      ///< calls that write to it
+};
+
+/// What a durable store knows of its blocks and their names. Everything under `mutex`, which is the caller's to
+/// lock, and never held across a system call; only the table may be asked without.
+class durable_index {
+public:
+    explicit durable_index(file_space& space) noexcept : space_(space) {}
+    ~durable_index() {
+        table.for_each([&](std::uint64_t, durable_place const& p) {
+            drop(p.home);
+            drop(p.stored);
+        });
+        for (auto& [text, n] : names) drop(n.committed);
+    }
+    durable_index(durable_index const&)            = delete;
+    durable_index& operator=(durable_index const&) = delete;
+
+    mutable std::mutex         mutex;
+    std::condition_variable    at_rest;  ///< some block's `writers` is 0, or it is not `syncing`
+    block_table<durable_place> table;
+    std::map<std::string, durable_name, std::less<>> names;
+
+    /// Null: it does not live, or not with so many bytes.
+    durable_place* find(block b) noexcept {
+        durable_place* const p = table.find(b.id);
+        return p && p->bytes == b.bytes ? p : nullptr;
+    }
+
+    /// The id of a new block there; 0: no memory.
+    std::uint64_t add(extent_in_file where, durable_place p) {
+        auto* const piece = new (std::nothrow) durable_piece{where};
+        if (!piece) return 0;
+        p.home = p.stored = piece;
+        piece->users      = 2;
+        if (std::uint64_t const id = table.insert(p)) return id;
+        delete piece;
+        return 0;
+    }
+
+    durable_name& name_of(std::string_view text) {
+        auto const i = names.find(text);
+        if (i != names.end()) return i->second;
+        auto const made   = names.emplace(std::string(text), durable_name{}).first;
+        made->second.text = &made->first;
+        return made->second;
+    }
+
+    /// The block gets the name; who had it ends, for it was the store's own. Returns the bytes of that one.
+    std::size_t give_name(std::uint64_t id, durable_place& p, durable_name& n) noexcept {
+        if (n.id == id) return 0;
+        std::size_t   ended = 0;
+        durable_place old;
+        if (n.id && table.erase(n.id, old)) {
+            ended    = old.bytes;
+            old.name = nullptr;
+            end(old);
+        }
+        if (p.name) take_name(*p.name, id);
+        n.id   = id;
+        p.name = &n;
+        return ended;
+    }
+
+    /// A block that is no longer in the table lets go of all that it had. Allocates nothing.
+    void end(durable_place const& p) noexcept {
+        if (p.name) take_name(*p.name, 0);
+        drop(p.home);
+        drop(p.stored);
+    }
+
+    void use(durable_piece* p) noexcept { ++p->users; }
+
+    void drop(durable_piece* p) noexcept {
+        if (!p || --p->users != 0) return;
+        if (p->retires) space_.retire(p->where);
+        else space_.release_later(p->where);
+        delete p;
+    }
+
+    /// Nobody has the name now. It stays known as long as the catalog has it.
+    void take_name(durable_name& n, std::uint64_t successor) noexcept {
+        n.id        = 0;
+        n.successor = successor;
+        if (n.committed) list(n);
+        else forget(n);
+    }
+
+    void list(durable_name& n) noexcept {
+        if (n.removed) return;
+        n.removed = true;
+        n.next    = removed_;
+        removed_  = &n;
+    }
+    durable_name* next_removed() noexcept {
+        durable_name* const n = removed_;
+        if (n) {
+            removed_   = n->next;
+            n->removed = false;
+        }
+        return n;
+    }
+    bool any_removed() const noexcept { return removed_ != nullptr; }
+
+    /// Unless somebody still has to do with it.
+    void forget(durable_name& n) noexcept {
+        if (n.id == 0 && !n.committed && !n.syncing && !n.removed) names.erase(names.find(*n.text));
+    }
+
+private:
+    file_space&   space_;
+    durable_name* removed_ = nullptr;
+};
+
+/// While it lives, no sync looks at the block's contents. A sync takes others along than those it was asked for
+/// (durable_round::add), so that this is not up to who calls.
+class durable_writer {
+public:
+    durable_writer(durable_index& index, block b) noexcept : index_(index), block_(b) {
+        std::unique_lock lock(index_.mutex);
+        durable_place*   p = index_.find(b);
+        while (p && p->syncing) {
+            index_.at_rest.wait(lock);
+            p = index_.find(b);
+        }
+        if (!p) return;
+        ++p->writers;
+        p->dirty = true;
+        found_   = true;
+        fresh_   = p->state == durable_state::fresh;
+    }
+    durable_writer(durable_writer const&)            = delete;
+    durable_writer& operator=(durable_writer const&) = delete;
+    ~durable_writer() {
+        if (!found_) return;
+        std::scoped_lock const guard(index_.mutex);
+        durable_place* const   p = index_.find(block_);
+        if (p && --p->writers == 0 && p->syncing) index_.at_rest.notify_all();
+    }
+
+    /// False: the block is gone.
+    explicit operator bool() const noexcept { return found_; }
+    /// What is written to its file is what its address shows.
+    bool is_fresh() const noexcept { return fresh_; }
+
+private:
+    durable_index& index_;
+    block const    block_;
+    bool           found_ = false, fresh_ = false;
+};
+
+/// The blocks and names of one sync. Whatever becomes of it, they are let go of at the end.
+class durable_round {
+public:
+    struct job {
+        std::uint64_t  id;
+        durable_place  place;  ///< as it was, and as this sync has changed it
+        catalog_record record{};
+    };
+    std::vector<job>           jobs;
+    std::vector<durable_name*> removals;  ///< that the catalog has and nobody else
+
+    explicit durable_round(durable_index& index) noexcept : index_(index) {}
+    durable_round(durable_round const&)            = delete;
+    durable_round& operator=(durable_round const&) = delete;
+    ~durable_round() {
+        std::scoped_lock const guard(index_.mutex);
+        let_write();
+        for (durable_name* const n : removals) {
+            n->syncing = false;
+            if (n->id == 0 && n->committed) index_.list(*n);  // it was not to be
+            else index_.forget(*n);
+        }
+        for (job& j : jobs) {
+            durable_name& n = *j.place.name;
+            index_.drop(j.place.home);
+            index_.drop(j.place.stored);
+            n.syncing = false;
+            if (n.id == 0 && n.committed) index_.list(n);
+            else index_.forget(n);
+        }
+    }
+
+    /// Under the index's mutex. A block that has lost a name to one that is synced, or to nobody, and has another
+    /// now is synced too: else a crash would find it under neither.
+    void add(std::uint64_t id, durable_place const& p) {
+        if (!p.name || p.name->syncing) return;
+        jobs.push_back({id, p});
+        p.name->syncing = true;
+        index_.use(p.home);
+        index_.use(p.stored);
+        add_successor(*p.name);
+    }
+    /// Until let_write() nobody writes to its blocks. Waits for those who do. With the index's mutex.
+    void still(std::unique_lock<std::mutex>& lock) {
+        auto const each = [&](auto f) {
+            for (job const& j : jobs)
+                if (durable_place* const p = index_.table.find(j.id)) f(*p);
+        };
+        is_still_ = true;
+        each([](durable_place& p) { p.syncing = true; });
+        index_.at_rest.wait(lock, [&] {
+            bool any = false;
+            each([&](durable_place const& p) { any |= p.writers != 0; });
+            return !any;
+        });
+    }
+    /// Under the index's mutex.
+    void let_write() noexcept {
+        if (!std::exchange(is_still_, false)) return;
+        for (job const& j : jobs)
+            if (durable_place* const p = index_.table.find(j.id)) p->syncing = false;
+        index_.at_rest.notify_all();
+    }
+
+    void add_removals() {
+        while (index_.any_removed()) {
+            removals.reserve(removals.size() + 1);
+            durable_name& n = *index_.next_removed();
+            if (n.syncing) continue;
+            if (n.id == 0 && n.committed) {
+                n.syncing = true;
+                removals.push_back(&n);
+                add_successor(n);
+            } else {
+                index_.forget(n);
+            }
+        }
+    }
+
+private:
+    void add_successor(durable_name const& n) {
+        if (durable_place const* const p = n.successor ? index_.table.find(n.successor) : nullptr)
+            add(n.successor, *p);
+    }
+
+    durable_index& index_;
+    bool           is_still_ = false;
+};
+
+}  // namespace tenure::detail
