@@ -6,6 +6,7 @@
 set(root ${PROJECT_SOURCE_DIR}/include/tenure)
 file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${root} ${root}/*.hpp ${root}/store/*.hpp)
 set(elsewhere  # used so by programs of their own
+    fwd.hpp                  # fwd_test
     store/adaptor.hpp        # adaptors_conformance_test
     store/conformance.hpp    # heap_store_test
     store/dedup.hpp          # dedup_store_test

@@ -7,10 +7,10 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <span>
 
 #include <tenure/detail/base/fork_list.hpp>
+#include <tenure/raise.hpp>
 #include <tenure/store/concept.hpp>
 
 namespace tenure::detail {
@@ -94,7 +94,10 @@ public:
 private:
     static constexpr std::size_t least = 64;
 
-    static array make(std::size_t n) noexcept { return array(new (std::nothrow) block[n]); }
+    static array make(std::size_t n) noexcept {
+        array made;
+        return memory_lasts([&] { made = array(new block[n]); }) ? made : nullptr;
+    }
 
     /// In a forked child, where ranges of other threads are on stacks that new ones may get.
     static void forget_others(void* self) noexcept {
