@@ -302,7 +302,21 @@ TEST_SUITE("devices") {
             CHECK(::clGetContextInfo(first->context(), CL_CONTEXT_REFERENCE_COUNT, sizeof n, &n, nullptr) == 0);
             return n;
         };
-        auto const before = references();
+        // PoCL's own thread may still have its hands on what it was the last to do.
+        auto const settled = [&] {
+            using clock    = std::chrono::steady_clock;
+            auto const end = clock::now() + std::chrono::seconds(60);
+            cl_uint    n   = references();
+            for (auto since = clock::now(); clock::now() < std::min(end, since + std::chrono::milliseconds(200));) {
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                if (cl_uint const now = references(); now != n) {
+                    n     = now;
+                    since = clock::now();
+                }
+            }
+            return n;
+        };
+        auto const before = settled();
         {
             auto const  s = store_on(std::make_shared<opencl_device>(first->context(), first->id()));
             block const x = filled(*s, 1000, 1), y = filled(*s, 30 * mib, 2), z = filled(*s, 1000, 3);
@@ -314,11 +328,7 @@ TEST_SUITE("devices") {
             CHECK(holds(*s, z, 1));
             CHECK(s->deallocate({&y, 1}));
         }
-        // PoCL's own thread may still have its hands on what it was the last to do.
-        for (auto const end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-             references() != before && std::chrono::steady_clock::now() < end;)
-            std::this_thread::yield();
-        CHECK(references() == before);
+        CHECK(settled() == before);
     }
 
     TEST_CASE("small blocks are cut from few allocations, which go back") {

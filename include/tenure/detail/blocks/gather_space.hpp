@@ -96,7 +96,7 @@ private:
 
     static array make(std::size_t n) noexcept {
         array made;
-        return memory_lasts([&] { made = array(new block[n]); }) ? made : nullptr;
+        return memory_lasts([&] { made = std::make_shared<block[]>(n); }) ? made : nullptr;
     }
 
     /// In a forked child, where ranges of other threads are on stacks that new ones may get.
