@@ -19,29 +19,31 @@
 
 namespace tenure {
 
-/// Owns a batch without a guard, and ends it when it goes: for batches that are opened in one place and ended in
-/// another, on whichever thread; so for coroutines, where a batch_scope must not live across co_await. Movable. For
-/// one thread at a time; what it owns is a batch like others, and may be ended by others, too.
+/// Owns a batch without a guard, and ends it when destroyed: for batches that are opened in one place and ended in
+/// another, on any thread. So for coroutines, where a batch_scope must not live across co_await. Movable. One
+/// thread at a time may use an owner; its batch is like others, and others may end it too.
 ///
-/// It does not make its batch current: enter() does, between two suspensions, and bind_batch for all that runs
-/// through an executor.
+/// An owner does not make its batch current: enter() does, between two suspensions, and bind_batch, for everything
+/// that runs through an executor.
 class [[nodiscard]] batch_owner {
     using source = std::source_location;
 
 public:
-    /// Owns none.
+    /// Owns no batch.
     batch_owner() noexcept = default;
 
-    /// Of a new batch below the one that is current here. Throws std::bad_alloc, batch_ended.
+    /// Opens a batch below this thread's current one, else below the root of registry::global(). Throws
+    /// std::bad_alloc, batch_ended.
     explicit batch_owner(batch_options const& options, source where = source::current())
         : id_(open(options, where)) {}
 
-    /// Of a new batch of that registry, below `parent`, or below its root. Throws as registry::new_batch.
+    /// Opens a batch of registry `in` below `parent`, or below the registry's root. Throws as registry::new_batch.
     explicit batch_owner(registry& in, batch_options const& options = {}, batch_id parent = {},
                          source where = source::current())
         : id_(in.new_batch(options, parent, where)) {}
 
-    /// Of a batch that has no guard: what detach(), release() and registry::new_batch gave. Throws no_such_batch.
+    /// Takes over a batch without a guard: an id from detach(), release() or registry::new_batch. Throws
+    /// no_such_batch.
     explicit batch_owner(batch_id id) : id_(id) {
         if (!detail::is_known(id.value))
             raise(error(errc::no_such_batch, "own batch #" + std::to_string(id.value)));
@@ -57,36 +59,39 @@ public:
     }
     void swap(batch_owner& other) noexcept { std::swap(id_, other.id_); }
 
-    /// Now, and owns none from then on. A batch that is over reports nothing new.
+    /// Ends the batch now, as registry::end_with_report, and owns none from then on. If it is over, the report
+    /// says nothing new.
     batch_report end() noexcept {
         batch_id const id = release();
         auto* const    b  = detail::find_anywhere(id.value);
         return b ? detail::end_by_id(*b, id.value) : batch_report{};
     }
 
-    /// Lets go of it: whoever has the id ends it, or the end of its parent does.
+    /// Gives up the batch and returns its id. The batch ends by that id or, unless it was detached, with its
+    /// parent.
     batch_id release() noexcept { return std::exchange(id_, {}); }
 
     batch_id id() const noexcept { return id_; }
     explicit operator bool() const noexcept { return static_cast<bool>(id_); }
 
-    /// As those of batch_scope.
+    /// As batch_scope::cancel.
     void cancel() noexcept {
         if (auto* const b = detail::find_anywhere(id_.value)) detail::stop_batch(*b, id_.value, errc::cancelled);
     }
+    /// As batch_scope::stop_token. Without a batch, the token has been asked to stop.
     std::stop_token stop_token() const {
         auto* const b = detail::find_anywhere(id_.value);
         return detail::stop_token_of(b ? *b : detail::over_record_of(), id_.value);
     }
 
-    /// `done` where there is none.
+    /// Returns `done` if there is no batch.
     batch_status status() const noexcept {
         auto* const b = detail::find_anywhere(id_.value);
         return detail::status_of(b ? *b : detail::over_record_of(), id_.value);
     }
 
-    /// As batch_scope::enter: the batch is current on this thread while the guard lives, which must not be across
-    /// co_await. Throws std::bad_alloc, batch_ended.
+    /// As batch_scope::enter: makes the batch current on this thread while the guard lives. The guard must not
+    /// live across co_await. Throws std::bad_alloc, batch_ended.
     [[nodiscard]] entered enter() const {
         auto* const b = detail::find_anywhere(id_.value);
         if (b) detail::look_at_the_clock(*b, id_.value);
@@ -94,19 +99,20 @@ public:
         return entered(detail::enter_held(held("enter batch ")));
     }
 
-    /// As batch_scope::make, from whichever thread. Cost: as enter(), which serves better where more is made.
+    /// As batch_scope::make, on any thread. Cost: that of enter(), which is cheaper for several objects.
     template <class T, class... Args>
     handle<T> make(Args&&... args) {
         lane in(detail::enter_held(held("make in batch "), true));
         return in.make<T>(std::forward<Args>(args)...);
     }
+    /// As batch_scope::make_buffer, on any thread. Cost: that of enter().
     template <class T>
     buffer<T> make_buffer(std::size_t n, any_store const& store = {}) {
         lane in(detail::enter_held(held("make a buffer in batch "), true));
         return in.make_buffer<T>(n, store);
     }
 
-    /// As batch_scope::keep, from whichever thread. Throws as registry::transfer_ownership, and not_owner.
+    /// As batch_scope::keep, on any thread. Throws as registry::transfer_ownership.
     template <detail::owned H>
     H keep(H h) {
         auto& b = held("keep from batch ");
@@ -131,7 +137,7 @@ private:
         return {detail::open_batch(*r, current->batch, &options, false, where).id};
     }
 
-    /// The batch, held by the caller from here on. Throws batch_ended.
+    /// Returns the batch, which the caller holds from then on. Throws batch_ended.
     detail::batch_record& held(char const* call) const {
         auto* const b = detail::find_anywhere(id_.value);
         if (!b || !detail::hold(*b, id_.value))

@@ -35,7 +35,8 @@ namespace detail {
 
 struct result_access;
 
-/// Where a call stands in the source, by default argument. Unlike a std::source_location it is not what `{}` means.
+/// Holds where a call stands in the source, as a default argument. `{}` does not convert to it, as it does to a
+/// std::source_location.
 struct call_site {
     call_site(std::source_location l) : location(l) {}  // NOLINT(google-explicit-constructor)
 
@@ -44,7 +45,7 @@ struct call_site {
 
 }  // namespace detail
 
-/// Names the scope to open another one below: batch_scope child{tenure::below(parent)}.
+/// Names a scope, so that another one opens below it: batch_scope child{tenure::below(parent)}.
 class below {
 public:
     explicit below(batch_scope& parent) noexcept : scope_(&parent) {}
@@ -54,95 +55,105 @@ private:
     batch_scope* scope_;
 };
 
-/// The guard of a batch: opens it, makes it current on this thread, ends it at the closing brace. Like
-/// std::lock_guard it belongs to the thread and the block that opened it. Its calls are that thread's, but for
-/// enter(), lane(), id(), name(), status() and usage().
+/// Guards a batch: opens it, makes it current on this thread, ends it at the closing brace. Like std::lock_guard,
+/// it belongs to the thread and the block that opened it. Only that thread may call it, except enter(), lane(),
+/// id(), name(), status(), usage() and stop_token().
 ///
-/// The end frees all that the batch owns, newest first: what was not kept, transferred or freed before. It never
-/// throws, never allocates, and touches no object that has no destructor. Open batches below it end first.
+/// The end frees everything that the batch still owns, newest first: what was not kept, transferred or freed
+/// before. It never throws, never allocates, and touches no object without a destructor. Open batches below it end
+/// first.
 ///
-/// While an end calls destructors, deleters and what was deferred, the nearest active batch above the ending one is
-/// current on the thread that calls: they may make objects, which live there, and open scopes, which they end
-/// before they return. If another thread ends or cancels that batch meanwhile, a scope is opened above it, and make
+/// While an end calls destructors, deleters and deferred functions, the nearest active batch above the ending one
+/// is current on the calling thread. They may make objects, which live there, and open scopes, which they end
+/// before they return. If another thread ends or cancels that batch meanwhile, a scope opens above it, and make
 /// throws.
+///
+/// A call that throws batch_ended throws `expired` or `cancelled` if that is why the batch is over.
 class [[nodiscard]] batch_scope {
     using source = std::source_location;
 
 public:
-    /// Below this thread's current batch, else below the root of registry::global(). Throws std::bad_alloc,
-    /// batch_ended.
+    /// Opens a batch below this thread's current one, else below the root of registry::global(). Throws
+    /// std::bad_alloc, batch_ended.
     batch_scope(
         detail::call_site where = source::current())  // NOLINT(google-explicit-constructor): the default one
         : batch_scope(nullptr, nullptr, nullptr, where.location) {}
+    /// As batch_scope(), with options.
     explicit batch_scope(batch_options const& options, source where = source::current())
         : batch_scope(nullptr, nullptr, &options, where) {}
 
-    /// With that name.
+    /// As batch_scope(), with a name.
     template <class S>
         requires std::convertible_to<S const&, std::string_view>
     explicit batch_scope(S const& name, source where = source::current())
         : batch_scope(batch_options{.name = name}, where) {}
 
-    /// Below the current batch if that is this registry's, else below the registry's root.
+    /// Opens a batch below this thread's current one if that is of registry `in`, else below the root of `in`.
+    /// Throws as batch_scope().
     explicit batch_scope(registry& in, detail::call_site where = source::current())
         : batch_scope(in.core_, nullptr, nullptr, where.location) {}
+    /// As batch_scope(in), with options.
     batch_scope(registry& in, batch_options const& options, source where = source::current())
         : batch_scope(in.core_, nullptr, &options, where) {}
 
-    /// Below that scope's batch, which may be another thread's.
+    /// Opens a batch below that of scope `parent`, which may be another thread's. Throws as batch_scope().
     explicit batch_scope(below parent, detail::call_site where = source::current())
         : batch_scope(parent.scope_->core(), parent.scope_->batch_, nullptr, where.location) {}
+    /// As batch_scope(parent), with options.
     batch_scope(below parent, batch_options const& options, source where = source::current())
         : batch_scope(parent.scope_->core(), parent.scope_->batch_, &options, where) {}
 
-    batch_scope(batch_scope const&) = delete;  // a batch below it: batch_scope child{tenure::below(parent)}
-    batch_scope(batch_scope const&, batch_options const&) = delete;  // child{tenure::below(parent), {...}}
+    batch_scope(batch_scope const&) = delete;  // for a batch below: batch_scope child{tenure::below(parent)}
+    batch_scope(batch_scope const&, batch_options const&) = delete;  // or child{tenure::below(parent), {...}}
     batch_scope& operator=(batch_scope const&)            = delete;
 
+    /// Ends the batch, unless detach() has let it go.
     ~batch_scope() {
         if (!detail::is_over_record(batch_)) detail::close_guard(*batch_, id_);
     }
 
-    /// Makes a T, or with make<T[]>(n) n value-initialised elements, at an address that never changes. What T's
-    /// constructor throws passes, and nothing is registered. Throws batch_ended, limit_exceeded, memory_full, and
-    /// wrong_thread where another thread opened the guard: at once in checked builds (TENURE_CHECKED, the default
-    /// without optimization), else when more memory is wanted.
-    /// Cost: a bump of a pointer; more than 64 KiB, a lock and a run of its own.
+    /// Makes a T, or by make<T[]>(n) n value-initialised elements, at an address that never changes. An exception
+    /// from T's constructor passes, and nothing is registered. Throws batch_ended, limit_exceeded, memory_full,
+    /// and wrong_thread if another thread opened the guard: at once in checked builds (TENURE_CHECKED, the default
+    /// with neither NDEBUG nor optimization), else when more memory is needed. Cost: moving a pointer; above 64
+    /// KiB, a lock and a run of its own.
     template <class T, class... Args>
     [[gnu::always_inline]] handle<T> make(Args&&... args) {
         return detail::make_in<T>(here(), std::forward<Args>(args)...);
     }
 
-    /// As make, with an error_code in place of tenure's own exceptions.
+    /// As make(), but returns tenure's own errors.
     template <class T, class... Args>
     result<handle<T>> try_make(Args&&... args) {
         return detail::try_make_in<T>(here(), std::forward<Args>(args)...);
     }
 
-    /// Makes an array of `n` T in a store, by default the batch's own (batch_options::store); contents are
-    /// unspecified. Its bytes count towards the batch's limits. Throws as make, and what the store says. Cost: that
-    /// of allocate(), and some 50 ns.
+    /// Makes an array of `n` T in `store`, by default the batch's own (batch_options::store), with unspecified
+    /// contents. Its bytes count towards the batch's limits. Throws as make(), and what the store reports. Cost:
+    /// that of allocate(), and some 50 ns.
     template <class T>
     buffer<T> make_buffer(std::size_t n, any_store const& store = {}) {
         return detail::make_buffer_in<T>(here(), n, store);
     }
+    /// As make_buffer(), but returns the error.
     template <class T>
     result<buffer<T>> try_make_buffer(std::size_t n, any_store const& store = {}) {
         return detail::as_result([&] { return detail::make_buffer_in<T>(here(), n, store); });
     }
 
-    /// What buffer::persist() kept in a durable store, under that name. It stays the store's: the end of the batch
-    /// ends this way to it only. Throws as make, and no_such_block, not_durable, out_of_range: its size is no
-    /// multiple of T's.
+    /// Opens the buffer that buffer::persist() kept in a durable store under `name`. It stays the store's: the end
+    /// of the batch closes only this access. Throws as make(), and no_such_block, not_durable, and out_of_range if
+    /// its size is not a multiple of T's.
     template <class T>
     buffer<T> open_buffer(std::string_view name, any_store const& store = {}) {
         return detail::open_buffer_as<T>(here(), name, store);
     }
 
-    /// Registers something made elsewhere: at its end, `deleter(p)` is called. On failure the caller keeps it.
-    /// Access through the handle costs a little more than to what make() made. Throws as make, and bad_address.
+    /// Registers an object made elsewhere: its end calls `deleter(p)`. On failure the caller keeps the object.
+    /// Access through the handle costs a little more than to what make() made. Throws as make(), and bad_address.
     template <class T, class Deleter = std::default_delete<T>>
     handle<T> adopt(T* p, Deleter deleter = {});
+    /// As adopt(p.get(), p.get_deleter()). On failure `p` keeps the object.
     template <class T, class Deleter>
     handle<T> adopt(std::unique_ptr<T, Deleter>&& p) {
         handle<T> const h = adopt(p.get(), p.get_deleter());
@@ -150,35 +161,37 @@ public:
         return h;
     }
 
-    /// Calls `f()` at the end, in the order of destructors; it must not throw. Throws as make.
+    /// Calls `f()` at the end, in the order of destructors. `f` must not throw. Throws as make().
     template <class F>
     void defer(F f) {
         make<detail::deferred<F>>(std::move(f));
     }
 
-    /// To the parent. Returns what it was given. What the parent or one above it already owns stays there. Throws
-    /// stale_handle, not_owner, batch_ended, limit_exceeded, memory_full, wrong_thread (one of more than 64 KiB
-    /// with a destructor, which a lane made that another thread has open); then nothing was kept.
+    /// Gives an object to the parent batch, and returns the handle. What the parent or a batch above it already
+    /// owns stays there. Throws stale_handle, not_owner, not_self_contained, not_restorable, batch_ended,
+    /// limit_exceeded, memory_full, and wrong_thread: the object has more than 64 KiB and a destructor, and was
+    /// made by a lane that another thread has open. On failure nothing is kept.
     template <detail::owned H>
     H keep(H h) {
         if (!detail::keep_at_once(*batch_, detail::handle_access::raw(h))) require(try_keep_each(h));
         return h;
     }
+    /// As keep(h), for several objects, all or none.
     template <detail::owned... H>
         requires(sizeof...(H) > 1)
     std::tuple<H...> keep(H... h) {
         require(try_keep_each(h...));
         return {h...};
     }
-    /// All that can be reached through ranges, tuples, optionals, results and variants, as with_batch says; or
-    /// none.
+    /// As keep(h), for every handle that can be reached through ranges, tuples, optionals, results and variants,
+    /// as with_batch says; all or none.
     template <detail::holds_handles R>
     R&& keep(R&& handles) {
         require(try_keep_range(handles));
         return std::forward<R>(handles);
     }
 
-    /// As keep, with an error_code in place of its exceptions.
+    /// As keep(), but returns the error.
     template <detail::owned H>
     result<H> try_keep(H h) {
         if (auto const why = try_keep_each(h)) return make_error_code(why.code);
@@ -196,13 +209,14 @@ public:
         return {};
     }
 
-    /// As registry::share and broadcast.
+    /// As registry::share. Throws batch_ended also if this batch is over.
     template <detail::owned H>
     H share(H h, batch_id with) {
         auto const why = detail::share_here(*batch(), detail::handle_access::raw(h), with.value);
         if (why) detail::throw_failure(why, "share ");
         return h;
     }
+    /// As registry::broadcast. Throws batch_ended also if this batch is over.
     template <detail::owned H, detail::id_range R>
     H broadcast(H h, R const& with) {
         auto const why = detail::broadcast_here(*batch(), detail::handle_access::raw(h), with);
@@ -210,71 +224,76 @@ public:
         return h;
     }
 
-    /// Frees one object of this batch now; of one that it shares, it lets go. Throws stale_handle,
-    /// object_pinned, not_owner, batch_ended.
+    /// Frees one object of this batch now; of a shared object, gives up this batch's share. Throws stale_handle,
+    /// object_pinned, not_owner, not_restorable, batch_ended.
     template <detail::owned H>
     void free(H h) {
         if (auto const why = free_here(detail::handle_access::raw(h))) detail::throw_failure(why, "free in batch ");
     }
+    /// As free(), but returns the error.
     template <detail::owned H>
     result<void> try_free(H h) {
         if (auto const why = free_here(detail::handle_access::raw(h))) return make_error_code(why.code);
         return {};
     }
 
-    /// This batch uses an object of another one, of the same registry: while it does, that is neither freed nor
-    /// moved nor paged out. A batch that ends meanwhile waits, whole, for those that use its objects, unless they
-    /// wait for it likewise. Until this batch is gone; keeping the object elsewhere changes nothing. Returns what
-    /// it was given. Throws stale_handle, batch_ended, not_owner, memory_full. Cost: tens of ns.
+    /// Uses an object of another batch of the same registry until this batch is gone: until then the object is
+    /// neither freed nor moved nor paged out. If the object's batch ends meanwhile, that batch waits, whole, for
+    /// those that use its objects, unless they wait for it in turn. Keeping the object elsewhere changes nothing.
+    /// Returns the handle. Throws as tenure::pin. Cost: tens of ns.
     template <detail::owned H>
     H borrow(H h, source where = source::current()) {
         require(borrow_here(detail::handle_access::raw(h), where), "borrow for batch ");
         return h;
     }
+    /// As borrow(), but returns the error.
     template <detail::owned H>
     result<H> try_borrow(H h, source where = source::current()) {
         if (auto const why = borrow_here(detail::handle_access::raw(h), where)) return make_error_code(why.code);
         return h;
     }
 
-    /// The end, now. Then the previous batch is current again, and make in this one throws batch_ended. Once more:
-    /// a no-op that reports nothing new. Throws wrong_thread.
+    /// Ends the batch now. The previous batch is current again, and make in this one throws batch_ended. A second
+    /// call does nothing and reports nothing new. Throws wrong_thread.
     batch_report end();
 
-    /// As end(), and frees also what was kept out of this batch by keep() and is still alive. Throws object_pinned,
-    /// too, if another batch uses some of that: then nothing was done.
+    /// As end(), and also frees what keep() gave away from this batch and is still alive. Throws object_pinned,
+    /// too, if another batch uses some of that; then nothing was done.
     batch_report discard();
 
-    /// Memory for containers that live in this batch. Give back what is over 64 KiB and what was allocated last at
-    /// once, the rest with the batch. This thread's only. Throws what make throws. Used after the batch it throws
-    /// batch_ended, or faults where that is long ago; what comes back then is ignored.
+    /// Returns memory for containers that live in this batch, for this thread only. An allocation above 64 KiB,
+    /// and the newest one, is given back at once when deallocated, the rest with the batch. Throws as make().
+    /// After the batch, an allocation throws batch_ended, or faults if the end is long ago; a deallocation is
+    /// ignored.
     std::pmr::memory_resource* resource() { return detail::resource_of(here()); }
 
-    /// For one other thread. Throws std::bad_alloc, batch_ended.
+    /// Opens a lane for one other thread. Throws std::bad_alloc, batch_ended.
     tenure::lane lane() { return tenure::lane(enter_as(true)); }
 
-    /// Makes the batch current on the calling thread while the guard it returns lives. Throws std::bad_alloc,
+    /// Makes the batch current on the calling thread while the returned guard lives. Throws std::bad_alloc,
     /// batch_ended.
     [[nodiscard]] entered enter() { return entered(enter_as(false)); }
 
-    /// As those of registry, for this batch.
+    /// As registry::checkpoint, for this batch.
     void checkpoint() { detail::take_checkpoint(undoable("checkpoint"), id_); }
+    /// As registry::rollback, for this batch.
     void rollback() { detail::end_checkpoint(undoable("roll back"), id_, true); }
+    /// As registry::commit, for this batch.
     void commit() { detail::end_checkpoint(undoable("commit"), id_, false); }
 
-    /// Lets go: the batch lives until somebody ends its id, and holds its ancestors until then. Throws batch_ended,
-    /// wrong_thread.
+    /// Lets the batch go and returns its id. The batch lives until that id is ended, and holds its ancestors until
+    /// then. Throws batch_ended, wrong_thread.
     batch_id detach();
 
-    /// Makes no more here or in batches below, from any thread: make throws errc::cancelled, the stop_token fires,
-    /// and what is not open on a thread goes at once, as do buffers that nobody has pinned or mapped or is just
-    /// reading or writing; this batch when its guard closes. No-op if it is over. Cost: a few microseconds, a call
-    /// of each store that has its buffers, and a pass over the batches of the process where there are batches
-    /// below.
+    /// Cancels the batch: on every thread, make here and in batches below throws errc::cancelled from then on. The
+    /// stop_token fires. Batches below that are not open on a thread go at once; this batch goes when its guard
+    /// closes. Buffers lose their bytes at once, except those that are pinned, mapped, being read or written, or
+    /// under a checkpoint. Does nothing if the batch is over. Cost: a few microseconds, a call of each store that
+    /// has its buffers, and a pass over the batches of the process if there are batches below.
     void cancel() noexcept { detail::stop_batch(*batch_, id_, errc::cancelled); }
 
-    /// Fires when the batch is cancelled, expires, or is asked to stop by the end of one above; on the thread that
-    /// does it. Any thread. Throws std::bad_alloc.
+    /// Returns a token that fires when the batch is cancelled, expires, or is asked to stop by registry::end_batch
+    /// or the end of a batch above. It fires on the thread that does so. Any thread. Throws std::bad_alloc.
     std::stop_token stop_token() const { return detail::stop_token_of(*batch_, id_); }
 
     batch_id     id() const noexcept { return {id_}; }
@@ -316,7 +335,7 @@ private:
     detail::failure try_keep_each(H const&... h) {
         return detail::keep_all(*batch(), [&](auto f) { (f(detail::handle_access::raw(h)) && ...); });
     }
-    /// Of what with_batch returns: as keep, but for a handle that was never given an object.
+    /// Keeps what with_batch returns, as keep(), but skips a handle that was never given an object.
     template <class R>
     void keep_result(R& r) {
         if constexpr (detail::knows_resource<R>)
@@ -340,7 +359,7 @@ private:
     }
 
     detail::batch_record* batch_ =
-        nullptr;  ///< once detached, one that is over_record_of(): all calls say batch_ended
+        nullptr;  ///< after detach(), an over_record_of(): every call reports batch_ended
     std::uint64_t id_ = 0;
 };
 

@@ -21,20 +21,21 @@ namespace tenure {
 
 namespace detail {
 
-/// An executor, which is bound otherwise (asio.hpp), or a context of one.
+/// An executor or an execution context. asio.hpp binds these in its own way.
 template <class E>
 concept runs_functions =
     requires(E& e, void (*f)()) { e.execute(f); } || requires(std::remove_const_t<E>& e) { e.get_executor(); };
 
-/// Batches below what is over are refused like others below what has ended; for that it is in a registry.
+/// Puts the records that stand in for over batches into a registry, so that opening a batch below one of them is
+/// refused as below any ended batch.
 inline void place_over_records() {
     if (over_record_of().registry.load(std::memory_order_acquire)) return;
     batch_record const* const root = find_anywhere(registry::global().root().value);
-    for (errc const why : {errc::expired, errc::cancelled, errc::batch_ended})  // the last is looked at above
+    for (errc const why : {errc::expired, errc::cancelled, errc::batch_ended})  // the check above reads the last
         over_record_of(why).registry.store(root->registry, std::memory_order_release);
 }
 
-/// Throws no_such_batch.
+/// Returns the value of an id that was given out. Throws no_such_batch.
 inline std::uint64_t bindable(batch_id id) {
     if (!is_known(id.value)) raise(error(errc::no_such_batch, "bind #" + std::to_string(id.value)));
     place_over_records();
@@ -43,14 +44,14 @@ inline std::uint64_t bindable(batch_id id) {
 
 }  // namespace detail
 
-/// A function that runs with a batch current, whichever thread calls it, and leaves the thread as it found it. See
+/// A function that runs with a batch current, whichever thread calls it, and leaves the thread as it was. See
 /// bind_batch.
 template <class F>
 class batch_function {
 public:
     batch_function(F f, batch_id id) : f_(std::move(f)), id_(id) {}
 
-    /// Throws what the function throws, and std::bad_alloc.
+    /// Calls the function with the batch current. Throws what the function throws, and std::bad_alloc.
     template <class... Args>
         requires std::is_invocable_v<F&, Args...>
     decltype(auto) operator()(Args&&... args) & {
@@ -77,17 +78,17 @@ private:
     batch_id id_;  ///< 0: the root of the global registry
 };
 
-/// Carries the batch that is current here to wherever `f` will run: for the tasks of a thread pool, for callbacks.
-/// The batch may end before: then `f` still runs, with no batch that anything could be made in, and make throws
-/// batch_ended. While it runs the batch's memory stays, as in registry::enter. Cost of a call: some 20 ns, and next
-/// to nothing where the batch is current already.
+/// Carries this thread's current batch to wherever `f` runs: for tasks of a thread pool, for callbacks. The batch
+/// may end first. Then `f` still runs, with no batch in which anything can be made, and make throws batch_ended.
+/// While `f` runs, the batch's memory stays, as in registry::enter. Cost of a call: some 20 ns, and next to
+/// nothing if the batch is current already.
 template <class F>
 batch_function<std::decay_t<F>> bind_batch(F&& f) {
     detail::place_over_records();
     return {std::forward<F>(f), batch_id{detail::current_id()}};
 }
 
-/// The same for the batch that is named. Throws no_such_batch.
+/// As bind_batch(f), for batch `id`. Throws no_such_batch.
 template <class F>
     requires(!detail::runs_functions<std::remove_cvref_t<F> const>)
 batch_function<std::decay_t<F>> bind_batch(F&& f, batch_id id) {

@@ -27,7 +27,7 @@ namespace tenure {
 
 namespace detail {
 
-/// Runs f; what of tenure's own it throws is the result.
+/// Returns the value of `f()`. If `f` throws tenure::error or std::bad_alloc, that is the error.
 template <class F>
 auto as_result(F f) -> result<decltype(f())> {
     using R        = result<decltype(f())>;
@@ -40,21 +40,24 @@ auto as_result(F f) -> result<decltype(f())> {
     return run_or<error>([&] { return run_or<std::bad_alloc>(run, full); }, failed);
 }
 
-/// What a store is asked for: never less than malloc gives.
+/// The alignment that a store is asked for: that of T, and at least that of malloc.
 template <class T>
 inline constexpr std::size_t buffer_alignment = alignof(T) < 16 ? 16 : alignof(T);
 
 }  // namespace detail
 
 /// Refers to an array of T in a store, without owning it: its batch does, as with a handle. 24 bytes, trivially
-/// copyable. A buffer that was freed is stale, for ever: every call says stale_handle. Any thread may use any copy;
-/// on one buffer only reads may overlap, and nobody may free it meanwhile: borrow() it where another thread might.
-/// Offsets and sizes count elements.
+/// copyable. Offsets and sizes count elements.
 ///
-/// One that was evicted (tenure/derived.hpp) is made again by whatever needs its bytes, or says errc::evicted.
+/// A freed buffer is stale for ever: every call throws stale_handle, or `expired` or `cancelled` if that is why.
+/// An evicted one (tenure/derived.hpp) is made again by the first call that needs its bytes, or that call throws
+/// errc::evicted.
 ///
-/// Errors of the store are thrown with its name; the try_ forms return them. Whatever fails, the buffer stays where
-/// it was; how much of a write was done when the medium failed in the middle is the store's to say.
+/// Any thread may use any copy. On one buffer only reads may overlap, and no thread may free it meanwhile:
+/// borrow() it if another thread might.
+///
+/// Errors of the store are thrown with its name; the try_ forms return them. Whatever fails, the buffer stays
+/// where it was. How much of a write was done when the medium failed in the middle depends on the store.
 template <class T>
 class buffer {
     static_assert(std::is_trivially_copyable_v<T>, "a buffer's elements are copied as bytes");
@@ -68,10 +71,11 @@ public:
     std::size_t size() const noexcept { return size_; }
     bool        alive() const noexcept { return detail::is_alive(raw()); }
 
-    /// The batch that would free it. Throws stale_handle.
+    /// Returns the batch that would free the buffer. Throws stale_handle.
     batch_id owner() const { return detail::owner_id(raw()); }
 
-    /// Copies out.size() elements from `offset` on. Throws stale_handle, out_of_range, and what the store says.
+    /// Copies out.size() elements from `offset` on. Throws stale_handle, out_of_range, std::bad_alloc, what the
+    /// store reports.
     void read(std::size_t offset, std::span<T> out) const {
         for (;;) {
             if (!ready(offset, out.size())) [[unlikely]]
@@ -81,6 +85,7 @@ public:
             at.memory_or_throw();
         }
     }
+    /// Copies `in` to `offset` on. Writing the whole of an evicted buffer needs no derivation. Throws as read().
     void write(std::size_t offset, std::span<T const> in) const {
         for (;;) {
             if (!ready(offset, in.size())) [[unlikely]] {
@@ -95,12 +100,14 @@ public:
         }
     }
 
+    /// As read(), but returns the error.
     result<void> try_read(std::size_t offset, std::span<T> out) const {
         if (!ready(offset, out.size())) [[unlikely]]
             if (auto const why = refused(offset, out.size()); !why) return why;
         if (here const at(*this); at) return read_here(offset, out);
         return detail::as_result([&] { read(offset, out); });
     }
+    /// As write(), but returns the error.
     result<void> try_write(std::size_t offset, std::span<T const> in) const {
         if (!ready(offset, in.size())) [[unlikely]]
             if (auto const why = refused(offset, in.size()); !why) return why;
@@ -108,8 +115,8 @@ public:
         return detail::as_result([&] { write(offset, in); });
     }
 
-    /// All of it, as memory of this process; unchecked like any span once the buffer is freed or moved. Throws
-    /// stale_handle, not_addressable.
+    /// Returns all elements as memory of this process, unchecked like any span once the buffer is freed or moved.
+    /// Throws stale_handle, not_addressable, std::bad_alloc.
     std::span<T> map() const {
         for (;;) {
             present();
@@ -122,8 +129,9 @@ public:
         }
     }
 
-    /// Copies all of it to the beginning of another one, which may be in another store; within one that can, the
-    /// bytes do not pass through this process. Throws stale_handle, out_of_range: the other one is shorter.
+    /// Copies all elements to the beginning of `other`, which may be in another store. Within a store that can
+    /// copy, the bytes do not pass through this process. Throws stale_handle, std::bad_alloc, what the stores
+    /// report, and out_of_range if `other` is shorter.
     void copy_to(buffer const& other) const {
         for (;;) {
             detail::buffer_record const &from = present(), &to = other.present();
@@ -141,28 +149,29 @@ public:
         }
     }
 
-    /// To another store: this and all other copies name it there from now on. If that fails it is where it was,
-    /// whole. Nobody may use the buffer meanwhile. Throws stale_handle, object_pinned, and what the stores say.
+    /// Moves the buffer to another store, where this and all other copies name it from then on. On failure it is
+    /// where it was, whole. No thread may use the buffer meanwhile. Throws stale_handle, object_pinned,
+    /// not_restorable, batch_ended, limit_exceeded, memory_full, what the stores report.
     void move_to(any_store const& store) const {
         auto& r = present().from->registry;
         detail::move_buffer_to(r, raw(), store, detail::buffer_alignment<T>);
     }
 
-    /// The stores that it is in.
+    /// Returns the stores that the buffer is in. Throws stale_handle.
     std::vector<any_store> stores() const { return {checked().from->store}; }
 
-    /// The store's own name for it.
+    /// Returns the store's own name for the buffer. Throws stale_handle.
     tenure::block block() const { return present().where; }
 
-    /// From now on it is its durable store's, under that name, and outlives the batch and, once synced, the
-    /// process: see batch_scope::open_buffer. It can be used until the batch ends. Throws stale_handle,
-    /// not_durable.
+    /// Gives the buffer to its durable store under `name`, so that it outlives the batch and, once synced, the
+    /// process: see batch_scope::open_buffer. The buffer can be used until the batch ends. Throws stale_handle,
+    /// not_durable, not_restorable, batch_ended, what the store reports.
     void persist(std::string_view name) const {
         if (alive()) present();
         detail::persist_buffer(raw(), name);
     }
 
-    /// On return, what persist() kept is on stable storage. Many at once: tenure::sync. Throws as persist().
+    /// Returns once what persist() kept is on stable storage. For many buffers: tenure::sync. Throws as persist().
     void sync() const {
         for (;;) {
             present();
@@ -179,13 +188,14 @@ private:
     friend detail::handle_access;
     friend std::hash<buffer>;
 
-    /// Whether the bytes are here; then they stay until this ends, even if the batch is cancelled meanwhile.
+    /// Tells whether the bytes are here. If they are, they stay while this object lives, even if the batch is
+    /// cancelled.
     class here {
     public:
         explicit here(buffer const& b) noexcept : access_(b.record_), is_(access_ && b.record().is_here()) {}
         explicit operator bool() const noexcept { return is_; }
 
-        /// Else it is worth a second look. Throws std::bad_alloc.
+        /// Throws std::bad_alloc if memory ran out. Otherwise bytes that are not here are worth another look.
         void memory_or_throw() const {
             if (!access_) raise(std::bad_alloc());
         }
@@ -207,13 +217,13 @@ private:
             detail::throw_refused(raw(), why);
         return *record_;
     }
-    /// All that needs the bytes comes by here: what was evicted is back then.
+    /// Brings evicted bytes back, and returns the record. Every call that needs the bytes uses it.
     detail::buffer_record const& present() const {
         if (!checked().is_here()) [[unlikely]]
             detail::bring_back(raw());
         return *record_;
     }
-    /// All that is asked before an ordinary access.
+    /// Returns whether an ordinary access is allowed: alive, within range, bytes here, time not up.
     bool ready(std::size_t offset, std::size_t n) const noexcept {
         return alive() && detail::is_within(offset, n, size_) && record().is_here() &&
                detail::is_surely_in_time(record().from->registry, raw());
@@ -266,7 +276,7 @@ buffer<T> open_buffer_as(lane& l, std::string_view name, any_store const& store)
 
 }  // namespace detail
 
-/// As sync() of each, in one call of each store. Throws as that.
+/// As buffer::sync for each, in one call of each store.
 template <detail::handle_range R>
     requires detail::is_buffer_handle<std::iter_value_t<decltype(std::begin(std::declval<R const&>()))>>
 void sync(R const& buffers) {

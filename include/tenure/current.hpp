@@ -13,7 +13,7 @@
 
 namespace tenure {
 
-// What acts on the batch that is current on the calling thread.
+// Calls that act on the batch that is current on the calling thread, and in its registry.
 
 namespace detail {
 
@@ -24,7 +24,8 @@ struct result_access {
     }
 };
 
-/// Where the free functions act: this thread's current batch, else the root of the global registry.
+/// Returns the lane of the free functions: in this thread's current batch, else in the root of the global
+/// registry.
 inline lane& current_lane() {
     if (lane* const l = this_thread.current) [[likely]]
         return *l;
@@ -34,14 +35,16 @@ inline lane& current_lane() {
 
 }  // namespace detail
 
-/// Runs `f(batch_scope&)` in a batch of its own. Every handle in what f returns is kept that can be reached through
-/// ranges, tuples, optionals, results and variants, nested in any way, const or not; or none, if one cannot be.
-/// Handles inside of other types (a struct of yours, a pointer to a container, a std::function) are not seen, and
-/// are stale when the call returns: keep() these in f. Or say where a struct has them, in its namespace:
+/// Runs `f(batch_scope&)` in a batch of its own, and keeps every handle in what f returns that can be reached
+/// through ranges, tuples, optionals, results and variants, nested in any way, const or not; or none, if one
+/// cannot be kept. Handles inside other types (a struct of yours, a pointer to a container, a std::function) are
+/// not seen, and are stale when the call returns: keep() these in f. Or say where a struct has them, in its
+/// namespace:
 ///
 ///     auto tenure_handles(answer const& a) { return std::tie(a.best, a.others); }
 ///
-/// Throws what f throws, and as keep(): not_self_contained also for a container on the batch's own resource().
+/// Throws what f throws, as batch_scope(), and as keep(); not_self_contained also for a container on the batch's
+/// own resource().
 template <class F>
 decltype(auto) with_batch(batch_options const& options, F&& f,
                           std::source_location where = std::source_location::current()) {
@@ -55,33 +58,39 @@ decltype(auto) with_batch(batch_options const& options, F&& f,
         return static_cast<R>(std::forward<R>(r));
     }
 }
+/// As with_batch(options, f), with default options.
 template <class F>
     requires std::is_invocable_v<F, batch_scope&>
 decltype(auto) with_batch(F&& f, std::source_location where = std::source_location::current()) {
     return with_batch(batch_options{}, std::forward<F>(f), where);
 }
 
-/// As the members of batch_scope and registry, on this thread's current batch.
+/// As batch_scope::make.
 template <class T, class... Args>
 [[gnu::always_inline]] inline handle<T> make(Args&&... args) {
     return detail::make_in<T>(detail::current_lane(), std::forward<Args>(args)...);
 }
+/// As batch_scope::try_make.
 template <class T, class... Args>
 result<handle<T>> try_make(Args&&... args) {
     return detail::try_make_in<T>(detail::current_lane(), std::forward<Args>(args)...);
 }
+/// As batch_scope::make_buffer.
 template <class T>
 buffer<T> make_buffer(std::size_t n, any_store const& store = {}) {
     return detail::make_buffer_in<T>(detail::current_lane(), n, store);
 }
+/// As batch_scope::try_make_buffer.
 template <class T>
 result<buffer<T>> try_make_buffer(std::size_t n, any_store const& store = {}) {
     return detail::as_result([&] { return detail::make_buffer_in<T>(detail::current_lane(), n, store); });
 }
+/// As batch_scope::open_buffer.
 template <class T>
 buffer<T> open_buffer(std::string_view name, any_store const& store = {}) {
     return detail::open_buffer_as<T>(detail::current_lane(), name, store);
 }
+/// As batch_scope::keep.
 template <detail::owned H>
 H keep(H h) {
     detail::lane&   l   = detail::current_lane();
@@ -89,6 +98,7 @@ H keep(H h) {
     if (why) detail::throw_failure(why, "keep from batch ");
     return h;
 }
+/// As batch_scope::try_keep.
 template <detail::owned H>
 result<H> try_keep(H h) {
     detail::lane&   l   = detail::current_lane();
@@ -96,6 +106,7 @@ result<H> try_keep(H h) {
     if (why) return make_error_code(why.code);
     return h;
 }
+/// As registry::transfer_ownership.
 template <detail::owned H>
 H transfer_ownership(H h, batch_id to) {
     detail::failure const why =
@@ -103,6 +114,7 @@ H transfer_ownership(H h, batch_id to) {
     if (why) detail::throw_failure(why, "transfer ownership ");
     return h;
 }
+/// As registry::try_transfer_ownership.
 template <detail::owned H>
 result<H> try_transfer_ownership(H h, batch_id to) {
     detail::failure const why =
@@ -110,6 +122,7 @@ result<H> try_transfer_ownership(H h, batch_id to) {
     if (why) return make_error_code(why.code);
     return h;
 }
+/// As registry::transfer_ownership.
 template <detail::handle_range R>
 R&& transfer_ownership(R&& handles, batch_id to) {
     for (auto const& h : handles)
@@ -117,6 +130,7 @@ R&& transfer_ownership(R&& handles, batch_id to) {
     for (auto const& h : handles) transfer_ownership(h, to);
     return std::forward<R>(handles);
 }
+/// As registry::current_batch.
 inline batch_id current_batch() noexcept { return registry::current_batch(); }
 
 }  // namespace tenure

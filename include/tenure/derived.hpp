@@ -23,7 +23,7 @@ namespace tenure {
 
 namespace detail {
 
-/// Memory to fill where the store has none in this process.
+/// Memory of this process for elements whose store has no address for them.
 template <class T>
 class staging {
 public:
@@ -40,7 +40,7 @@ private:
     std::unique_ptr<std::byte[], deleter> memory_;
 };
 
-/// The elements of an input: in place where they have an address, else read into memory of their own.
+/// The elements of an input: in place if they have an address, else read into memory of their own.
 template <class T>
 class input_elements {
 public:
@@ -60,7 +60,7 @@ private:
     std::unique_ptr<staging<T>> copy_;
 };
 
-/// A buffer that names a block for the time of one call.
+/// Makes a buffer that names a block during one call.
 class lent_buffer {
 public:
     lent_buffer(supply& s, block where)
@@ -134,7 +134,7 @@ private:
     std::tuple<frozen_buffer<In>...> in_;
 };
 
-/// A buffer without a block, which has it made by its first access.
+/// Makes a buffer without a block. Its first access has its bytes made. Throws what make() throws.
 inline raw_handle make_evicted_buffer(lane& l, std::size_t bytes, any_store const& named,
                                       std::unique_ptr<derivation> how) {
     constexpr char const* call = "make a derived buffer in batch ";
@@ -144,7 +144,7 @@ inline raw_handle make_evicted_buffer(lane& l, std::size_t bytes, any_store cons
     if (!s) throw_failure({errc::memory_full, &b, sizeof(supply)}, call);
     if (bytes == absurd_bytes)
         throw_store_error(make_error_code(errc::store_full), "make a derived buffer in", s->store);
-    promise_guard const room(b, *s);  // so that the supply stays while the batch lives
+    promise_guard const room(b, *s);  // keeps the supply while the batch lives
     if (!room) throw_failure({errc::memory_full, &b, sizeof(block)}, call);
     buffer_record without{*s, {0, bytes}, true};
     without.set_evicted(true);
@@ -164,7 +164,7 @@ buffer<T> make_derived_in(lane& l, std::size_t n, any_store const& store, F f, f
     return handle_access::make_buffer<buffer<T>>(make_evicted_buffer(l, bytes, store, std::move(how)), n);
 }
 
-/// Throws stale_handle.
+/// Returns the registry of a live buffer. Throws stale_handle.
 inline registry_core& registry_of(raw_handle b) {
     if (!is_alive(b)) throw_stale(b);
     return static_cast<buffer_record const*>(b.pointer)->from->registry;
@@ -172,35 +172,37 @@ inline registry_core& registry_of(raw_handle b) {
 
 }  // namespace detail
 
-/// Where a buffer or a view of one is asked for.
+/// A buffer, or a frozen view of one.
 template <class B>
 concept derivable = detail::is_buffer_handle<B> && requires(B const& b) { frozen(b); };
 
-/// A buffer of `n` T in this thread's current batch that remembers how it is made: by `f(out, inputs...)`, with
-/// std::span<T> and std::span<In const>..., or with buffer<T> and frozen_buffer<In>... where `f` takes these. It is
-/// made by its first access, and again by the first after an eviction: once, whoever asks at the same time, and
-/// with no lock held. What `f` throws reaches all of them, and the next access tries again; `f` is called by one
-/// thread at a time and lives as long as the buffer. It must not read what it makes.
+/// Makes a buffer of `n` T in this thread's current batch that remembers its derivation, `f(out, inputs...)`: with
+/// std::span<T> and std::span<In const>..., or with buffer<T> and frozen_buffer<In>... if `f` takes these. The
+/// first access calls `f`, and so does the first after an eviction: once for all threads that need the bytes, on
+/// one thread at a time, with no lock held. What `f` throws reaches all of these, and the next access tries again.
+/// `f` lives as long as the buffer, and must not read what it makes.
 ///
-/// Each input is shared with the derivation, so it is there as long as the buffer is; one that is evicted is made
-/// again first, along chains of any length. What is written to the buffer itself an eviction loses.
+/// Each input is shared with the derivation, so it lives as long as the buffer. An evicted input is made again
+/// first, along chains of any length. An eviction loses what was written to the buffer itself.
 ///
-/// Throws what make throws, and what share() does of the inputs. An access throws besides what `f` does and what
-/// make_buffer would. `store`: as for make_buffer.
+/// `store`: as for make_buffer. Throws as make(), and as share() for the inputs. An access throws also what `f`
+/// throws and what make_buffer() would.
 template <class T, class F, derivable... In>
 buffer<T> make_derived(std::size_t n, any_store const& store, F f, In const&... inputs) {
     return detail::make_derived_in<T>(detail::current_lane(), n, store, std::move(f), frozen(inputs)...);
 }
+/// As make_derived(n, store, f, inputs...), in the batch's own store.
 template <class T, class F, derivable... In>
     requires(!std::is_convertible_v<F, any_store const&>)
 buffer<T> make_derived(std::size_t n, F f, In const&... inputs) {
     return detail::make_derived_in<T>(detail::current_lane(), n, any_store{}, std::move(f), frozen(inputs)...);
 }
 
-/// Drops the bytes of a buffer and keeps the buffer: its block is its store's again, its batch's limits no longer
-/// count it. The next access has it made by its derivation, or says errc::evicted where it has none; whoever writes
-/// all of it makes it anew. Nobody may use the buffer meanwhile. No-op where it is evicted already. Throws
-/// stale_handle, not_owner: its store keeps it by name; object_pinned: a derivation is reading it; batch_ended.
+/// Drops the bytes of a buffer and keeps the buffer: its block is the store's again, and its batch's limits no
+/// longer count it. The next access has the derivation make the bytes again, or throws errc::evicted if there is
+/// none; a write of all of them makes them anew. No thread may use the buffer meanwhile. Does nothing if the
+/// buffer is evicted already. Throws stale_handle, not_restorable, batch_ended, not_owner if its store keeps it by
+/// name, and object_pinned if a pin holds it or a derivation is reading it.
 template <class T>
 void evict(buffer<T> const& b) {
     detail::raw_handle const h   = detail::handle_access::raw(b);
@@ -208,13 +210,15 @@ void evict(buffer<T> const& b) {
     if (why) detail::throw_failure(why, "evict a buffer ");
 }
 
+/// Selects evict(b, recursive).
 struct recursive_t {
     explicit recursive_t() = default;
 };
 inline constexpr recursive_t recursive{};
 
-/// And what it was made from, through all derivations: each input that has a derivation itself, unless a buffer
-/// that is here was made from it, too. What has no derivation stays.
+/// Evicts a buffer and what it was made from, through all derivations: each input that has a derivation itself,
+/// unless another buffer that has its bytes was made from it too. What cannot be evicted stays. Throws as
+/// evict(b).
 template <class T>
 void evict(buffer<T> const& b, recursive_t) {
     detail::raw_handle const h   = detail::handle_access::raw(b);

@@ -17,7 +17,7 @@
 
 namespace tenure {
 
-/// What can go wrong. `message()` of each says what to do next.
+/// The errors of tenure. `message()` of each says what to do next.
 enum class errc {
     stale_handle = 1,    ///< the object was freed
     batch_ended,         ///< the batch is over, or was asked to stop
@@ -26,39 +26,39 @@ enum class errc {
     limit_exceeded,      ///< the hard limit of the batch, or of one above it
     memory_full,         ///< the system gives no more memory or address space
     out_of_range,        ///< an index past the end of an array
-    wrong_thread,        ///< a guard used on another thread than the one that opened it; see also make, keep
+    wrong_thread,        ///< a guard was used on a thread that did not open it; see also make, keep
     bad_address,         ///< adopt() of a pointer that cannot be an object's address
-    no_such_block,       ///< the store has no such block, or no more
-    store_full,          ///< a store's capacity, its limit or its disk
+    no_such_block,       ///< the store has no such block, or has freed it
+    store_full,          ///< a store's capacity, limit or disk is used up
     store_closed,        ///< a store was used after its close()
     store_in_use,        ///< another process has the store open
-    bad_alignment,       ///< an alignment that is no power of two, or more than the store can give
+    bad_alignment,       ///< an alignment that is not a power of two, or is more than the store can give
     not_addressable,     ///< the store's blocks have no address in this process
     not_durable,         ///< the store cannot keep blocks beyond the process
     not_copyable,        ///< the store cannot copy by itself
-    corrupt,             ///< what is on the medium is not what was written there
-    newer_format,        ///< written by a later version
+    corrupt,             ///< the medium does not hold what was written there
+    newer_format,        ///< a later version of tenure wrote it
     read_only,           ///< the store was opened for reading
     batch_in_use,        ///< a thread is inside, or something depends on it
     not_pageable,        ///< the batch's memory is not this process's own, or it is the root
     device_unavailable,  ///< a device, its driver or its server cannot be reached
     disconnected,        ///< the connection to a server is gone, and with it what was held there
     timed_out,           ///< a server did not answer in time
-    protocol_error,      ///< a peer said what makes no sense
+    protocol_error,      ///< a peer sent something that makes no sense
     access_denied,       ///< a server does not let this client do that
     no_such_name,        ///< nothing is shared under that name
-    insecure,            ///< what would be open to everybody was asked for
+    insecure,            ///< something would have been open to everybody
     expired,             ///< the batch's time is up
     cancelled,           ///< the batch was cancelled
-    object_pinned,       ///< a pin or a borrow keeps it from being freed or moved
-    evicted,             ///< the buffer's bytes were dropped, and nothing says how to make them again
-    no_checkpoint,       ///< there is none to go back to
-    not_restorable,      ///< it holds what a rollback could not bring back
+    object_pinned,       ///< a pin or a borrow keeps the object from being freed or moved
+    evicted,             ///< the buffer's bytes were dropped, and it has no derivation
+    no_checkpoint,       ///< the batch has no open checkpoint
+    not_restorable,      ///< a rollback could not bring it back
     not_a_file,          ///< a link, a pipe, a device or a directory where a file of a store should be
     store_replaced,      ///< a store's files were removed or replaced while it was open
-    mappings_full,       ///< vm.max_map_count is nearly reached, and the rest is left to others
-    forked,              ///< in the child of a fork(): it is the parent's, or that of a thread that is not here
-    not_self_contained,  ///< its memory is its batch's resource(), where it would stay
+    mappings_full,       ///< vm.max_map_count is nearly reached; the rest is left to threads and allocators
+    forked,              ///< in the child of a fork(): it belongs to the parent, or to a thread that is not here
+    not_self_contained,  ///< the object's memory is its batch's resource(), where it would stay
 };
 
 namespace detail {
@@ -184,7 +184,7 @@ public:
 
 namespace detail {
 
-/// The one object of its type, which is there for the destructors of static objects, too.
+/// Returns the process's one object of type T. It is never destroyed, so destructors of static objects may use it.
 template <class T>
 TENURE_SHARED T const& immortal() noexcept {
     alignas(T) static std::byte memory[sizeof(T)];
@@ -194,23 +194,24 @@ TENURE_SHARED T const& immortal() noexcept {
 
 }  // namespace detail
 
-/// The category of `errc`. Thread-safe.
+/// Returns the category of `errc`. Thread-safe.
 inline std::error_category const& error_category() noexcept {
     return detail::immortal<detail::error_category_type>();
 }
 
 inline std::error_code make_error_code(errc e) noexcept { return {static_cast<int>(e), error_category()}; }
 
-/// What every call of tenure throws, except that `make` lets a constructor's own exception through.
+/// Reports an error of tenure, of a store or of the system as an exception. Besides it, calls throw
+/// std::bad_alloc, and `make` lets a constructor's own exception through.
 class TENURE_SHARED error : public std::system_error {
 public:
     explicit error(errc e) : std::system_error(make_error_code(e)) {}
     explicit error(std::error_code e) : std::system_error(e) {}
 
-    /// `context` comes first in `what()`: which call, which batch, which figures.
+    /// Puts `context` first in `what()`: which call, which batch, which figures.
     error(errc e, std::string const& context) : std::system_error(make_error_code(e), context) {}
 
-    /// What a store or the system said.
+    /// Reports what a store or the system said, after `context`.
     error(std::error_code e, std::string const& context) : std::system_error(e, context) {}
 };
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The names that occur in signatures, for headers that say no more of them. Costs a compiler nothing. Left out are
-// templates over a store or a device: their concepts would have to be known.
+// Declares the names that occur in signatures, for headers that need no more of them. Costs a compiler nothing.
+// Templates over a store or a device are left out, because their concepts would have to be known.
 
 #include <tenure/version.hpp>
 

@@ -32,7 +32,7 @@ inline constexpr bool is_handle<handle<T>> = true;
 template <class T>
 inline constexpr bool is_buffer_handle = false;
 
-/// What a batch owns and the user has a handle of: an object or a buffer.
+/// A handle of what a batch owns: an object or a buffer.
 template <class T>
 concept owned = is_handle<T> || is_buffer_handle<T>;
 
@@ -91,12 +91,12 @@ inline batch_id owner_id(raw_handle h) {
 
 }  // namespace detail
 
-/// Refers to one object without owning it: 16 bytes, trivially copyable; T may be incomplete, const or polymorphic.
-/// Valid until the object is freed, through any number of keeps and transfers; from then on stale, for ever,
-/// however often the memory was used again, and whichever thread asks.
+/// Refers to one object without owning it: 16 bytes, trivially copyable. T may be incomplete, const or
+/// polymorphic. A handle is valid until the object is freed, through any number of keeps and transfers. From then
+/// on it is stale for ever, on every thread, however often the memory is used again.
 ///
-/// Any thread may use any copy. A check says that the object was alive at that moment: who frees an object while
-/// another thread uses it races, as with any pointer.
+/// Any thread may use any copy. A check says that the object was alive at that moment; if one thread frees an
+/// object while another uses it, they race, as with any pointer.
 template <class T>
 class handle {
 public:
@@ -108,7 +108,7 @@ public:
         requires(!std::is_array_v<U> && std::is_convertible_v<U*, T*>)
     handle(handle<U> const& other) noexcept : pointer_(other.pointer_), word_(other.word_) {}
 
-    /// Throws stale_handle. One hot load and a compare.
+    /// Returns the object. Throws stale_handle. Cost: one hot load and a compare.
     [[gnu::always_inline]] T& operator*() const { return *operator->(); }
     [[gnu::always_inline]] T* operator->() const {
         if (!alive()) [[unlikely]]
@@ -116,13 +116,13 @@ public:
         return pointer_;
     }
 
-    T*   get() const noexcept { return alive() ? pointer_ : nullptr; }  ///< null when stale
+    T*   get() const noexcept { return alive() ? pointer_ : nullptr; }  ///< null if stale
     bool alive() const noexcept { return detail::is_alive({pointer_, word_}); }
 
-    /// The pointer without any check: dangling once the object is freed.
+    /// Returns the pointer without a check. It dangles once the object is freed.
     T* unchecked() const noexcept { return pointer_; }
 
-    /// The batch that would free it. Throws stale_handle.
+    /// Returns the batch that would free the object. Throws stale_handle.
     batch_id owner() const { return detail::owner_id({pointer_, word_}); }
 
     friend bool operator==(handle const&, handle const&) noexcept  = default;
@@ -138,20 +138,20 @@ private:
     detail::word_t word_    = 0;
 };
 
-/// Refers to an array whose length was chosen when it was made: 24 bytes, for the length travels along. As
-/// handle<T>.
+/// Refers to an array whose length was chosen when it was made, as handle<T> to an object. 24 bytes, because the
+/// length travels along.
 template <class T>
 class handle<T[]> {
 public:
     using element_type = T;
 
-    handle() noexcept = default;
+    handle() noexcept = default;  ///< null: stale from the start
 
     template <class U>
         requires std::is_convertible_v<U (*)[], T (*)[]>
     handle(handle<U[]> const& other) noexcept : pointer_(other.pointer_), word_(other.word_), size_(other.size_) {}
 
-    /// Throws stale_handle, out_of_range.
+    /// Returns element `i`. Throws stale_handle, out_of_range.
     [[gnu::always_inline]] T& operator[](std::size_t i) const {
         if (!alive()) [[unlikely]]
             detail::throw_stale({pointer_, word_});
@@ -160,7 +160,7 @@ public:
         return pointer_[i];
     }
 
-    /// Throws stale_handle. The span is as unchecked as a pointer.
+    /// Returns all elements. The span is as unchecked as a pointer. Throws stale_handle.
     [[gnu::always_inline]] std::span<T> span() const {
         if (!alive()) [[unlikely]]
             detail::throw_stale({pointer_, word_});
@@ -191,8 +191,8 @@ static_assert(sizeof(handle<int>) == 16 && std::is_trivially_copyable_v<handle<i
 
 namespace detail {
 
-/// What can be gone through more than once, with handles in it. (The concepts of <ranges> cost every user's build
-/// more than this one.)
+/// A range of handles that can be traversed more than once. (The concepts of <ranges> would cost every user's
+/// build more than this one.)
 template <class R>
 concept handle_range = requires(R& r) {
     { std::begin(r) } -> std::forward_iterator;
@@ -206,7 +206,7 @@ concept handle_range = requires(R& r) {
 template <class T>
 struct std::hash<tenure::handle<T>> {
     std::size_t operator()(tenure::handle<T> const& h) const noexcept {
-        // One object of a unit and generation differs from the next in these bits alone.
+        // Objects of one unit and generation differ in these bits only.
         return std::hash<std::uint64_t>{}(reinterpret_cast<std::uintptr_t>(h.pointer_) ^ h.word_ << 7);
     }
 };

@@ -4,7 +4,7 @@
 
 #include <tenure/version.hpp>
 
-// Opt-in: snapshot::to_json(), by nlohmann-json (Debian: nlohmann-json3-dev).
+// Opt-in: defines snapshot::to_json(). Needs nlohmann-json (Debian: nlohmann-json3-dev).
 
 #include <string>
 
@@ -14,6 +14,7 @@
 
 namespace tenure {
 
+/// Writes a snapshot as JSON; snapshot::to_json() calls it.
 struct json_writer {
     static std::string write(snapshot const& s) {
         nlohmann::ordered_json batches = nlohmann::ordered_json::array();
@@ -71,7 +72,7 @@ struct json_writer {
               {"failures", s.paging.failures}}},
             {"stores", stores(s.stores)},
             {"batches", std::move(batches)}};
-        // A name is any bytes: what is not UTF-8 is replaced rather than refused.
+        // A name may hold any bytes. Those that are not UTF-8 are replaced, not refused.
         return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
     }
 };

@@ -52,12 +52,12 @@ result<handle<T>> try_make_in(lane& l, Args&&... args) {
 
 }  // namespace detail
 
-/// One other thread's way to make objects in a batch: with memory of its own, so without waiting for anybody. The
-/// batch, if it ends meanwhile, is `ending` until the lane is closed; then what the lane made goes with it. For one
-/// thread at a time; what was made through it belongs to the batch like everything else.
+/// Lets one other thread make objects in a batch, with memory of its own, so without waiting for anybody. A batch
+/// that ends meanwhile is `ending` until the lane is closed; what the lane made then goes with it. One thread at a
+/// time may use a lane. Its objects belong to the batch like all others.
 class lane {
 public:
-    /// To the thread that uses it from now on.
+    /// Hands the lane to the thread that uses it from then on.
     lane(lane&& other) noexcept : lane_(std::exchange(other.lane_, nullptr)) {
         if (lane_) detail::await_thread(*lane_);
     }
@@ -66,11 +66,12 @@ public:
         if (lane_) detail::leave_lane(lane_);
     }
 
-    /// As batch_scope::make and try_make.
+    /// As batch_scope::make.
     template <class T, class... Args>
     [[gnu::always_inline]] handle<T> make(Args&&... args) {
         return detail::make_in<T>(*lane_, std::forward<Args>(args)...);
     }
+    /// As batch_scope::try_make.
     template <class T, class... Args>
     result<handle<T>> try_make(Args&&... args) {
         return detail::try_make_in<T>(*lane_, std::forward<Args>(args)...);
@@ -82,7 +83,7 @@ public:
         return detail::make_buffer_in<T>(*lane_, n, store);
     }
 
-    /// For containers of this thread; valid while the batch is.
+    /// Returns memory for containers of this thread. Valid while the batch is.
     std::pmr::memory_resource* resource() { return detail::resource_of(*lane_); }
 
 private:
@@ -93,7 +94,7 @@ private:
     detail::lane* lane_;
 };
 
-/// While it lives, the batch is current on the thread that called enter(): the free functions act on it there.
+/// Keeps the batch current on the thread that called enter(), while it lives: there the free functions act on it.
 class entered {
 public:
     entered(entered const&)            = delete;
@@ -109,7 +110,7 @@ public:
         detail::leave_visit(lane_);
     }
 
-    /// For containers that live in the batch, while this guard does on this thread.
+    /// Returns memory for containers that live in the batch. Valid while this guard is, on this thread.
     std::pmr::memory_resource* resource() { return detail::resource_of(*lane_); }
 
 private:

@@ -11,11 +11,13 @@
 
 namespace tenure {
 
-/// What kernels on a Device take to use the buffer, which is in a device_store of it: see native_view for how long,
-/// and mind that the buffer may end before the view does. Not while the buffer is freed or moved on another thread.
+/// Returns what kernels on a Device take to use the buffer, which is in a device_store of that Device. See
+/// native_view for how long it is valid; the buffer may end before the view does. No other thread may free or move
+/// the buffer meanwhile.
 ///
-/// Throws stale_handle; not_addressable: the buffer is elsewhere (of an adaptor over a device_store, ask the store
-/// below for view(buffer.block()), where blocks are its own); and what the device says.
+/// Throws stale_handle, std::bad_alloc, what the device reports, and not_addressable if the buffer is elsewhere.
+/// If it is in an adaptor over a device_store whose blocks are that store's own, ask that store for
+/// view(buffer.block()).
 template <device Device, class T>
 native_view<Device> native(buffer<T> const& b) {
     any_store const             in = b.stores().front();

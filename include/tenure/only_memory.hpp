@@ -19,9 +19,9 @@
 
 namespace tenure {
 
-/// Whether all that T's destructor does is to give memory back to T's polymorphic_allocator. Such a T, made with
-/// the batch's own resource() as its last argument, needs no destructor call: its memory goes with the batch. So
-/// `make<std::pmr::string>(text, batch.resource())` ends for nothing. Specialise it for containers of your own.
+/// True if T's destructor only gives memory back to T's polymorphic_allocator. Such a T, made with the batch's own
+/// resource() as its last argument, needs no destructor call, because its memory goes with the batch: the end of
+/// `make<std::pmr::string>(text, batch.resource())` costs nothing. Specialise it for containers of your own.
 template <class T>
 inline constexpr bool only_memory = std::is_trivially_destructible_v<T>;
 
@@ -39,7 +39,7 @@ inline constexpr bool only_memory<std::forward_list<T, std::pmr::polymorphic_all
 
 namespace detail {
 
-/// Of the pairs and keys in a container, and what it orders or hashes them by.
+/// True if all T are only_memory: the elements of a container, and what it orders or hashes them by.
 template <class... T>
 inline constexpr bool all_only_memory = (only_memory<std::remove_const_t<T>> && ...);
 
@@ -73,9 +73,9 @@ template <class K, class V, class Hash, class Equal>
 inline constexpr bool only_memory<std::unordered_multimap<K, V, Hash, Equal, detail::pmr_pairs<K, V>>> =
     detail::all_only_memory<K, V, Hash, Equal>;
 
-/// Whether everything that a T refers to lies in itself or in its batch, so that its bytes and the batch's bring it
-/// back. Then a checkpoint may be taken although there are some. What has no destructor, and `only_memory` on the
-/// batch's own resource(), needs no specialisation.
+/// True if everything that a T refers to lies in the T itself or in its batch, so that a rollback of their bytes
+/// restores it. A checkpoint of a batch with such objects is then allowed. A type without a destructor needs no
+/// specialisation, nor does an only_memory one on the batch's own resource().
 template <class T>
 inline constexpr bool restorable = false;
 

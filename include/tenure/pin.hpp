@@ -19,11 +19,12 @@ namespace detail {
 struct pin_access;
 }
 
-/// Holds a pin: while it lives, the object is neither freed nor moved nor paged out, whatever happens to its batch.
+/// Holds a pin: while it lives, the object is neither freed nor moved nor paged out, whatever happens to its
+/// batch.
 ///
-/// The pin belongs to the batch that was current when it was taken, and ends with it at the latest: from then on
-/// the guard is empty, and access throws stale_handle. Movable; for one thread at a time. release() and destruction
-/// cost tens of ns, unless they are what the end of another batch waited for: then that takes place here.
+/// The pin belongs to the batch that was current when it was taken, and ends with it at the latest. From then on
+/// the guard is empty, and access throws stale_handle. Movable; one thread at a time may use it. release() and
+/// destruction cost tens of ns, unless the end of another batch waited for them: then that end takes place here.
 template <class T>
 class [[nodiscard]] pinned {
 public:
@@ -31,7 +32,7 @@ public:
 
     pinned() noexcept = default;  ///< empty
 
-    /// Throws stale_handle. Two loads and two compares.
+    /// Returns the object. Throws stale_handle. Cost: two loads and two compares.
     T& operator*() const { return *operator->(); }
     T* operator->() const {
         if (!guard_.holds()) [[unlikely]]
@@ -42,7 +43,7 @@ public:
     T*       get() const noexcept { return guard_.holds() ? object_ : nullptr; }
     explicit operator bool() const noexcept { return guard_.holds(); }
 
-    /// Now rather than at the end of the guard. Idempotent.
+    /// Releases the pin now, before the guard goes. Idempotent.
     void release() noexcept { guard_.release(); }
 
 private:
@@ -53,7 +54,7 @@ private:
     detail::pin_guard guard_;
 };
 
-/// An array. As pinned<T>.
+/// As pinned<T>, for an array.
 template <class T>
 class [[nodiscard]] pinned<T[]> {
 public:
@@ -61,7 +62,7 @@ public:
 
     pinned() noexcept = default;
 
-    /// Throws stale_handle, out_of_range.
+    /// Returns element `i`. Throws stale_handle, out_of_range.
     T& operator[](std::size_t i) const {
         std::span<T> const all = span();
         if (i >= all.size()) [[unlikely]]
@@ -69,7 +70,7 @@ public:
         return all[i];
     }
 
-    /// Throws stale_handle.
+    /// Returns all elements. Throws stale_handle.
     std::span<T> span() const {
         if (!guard_.holds()) [[unlikely]]
             detail::throw_stale({first_, 1});
@@ -91,7 +92,7 @@ private:
     detail::pin_guard guard_;
 };
 
-/// A buffer, which stays in its store and at its address there. As pinned<T>.
+/// As pinned<T>, for a buffer, which stays in its store and at its address there.
 template <class T>
 class [[nodiscard]] pinned<buffer<T>> {
 public:
@@ -99,7 +100,7 @@ public:
 
     pinned() noexcept = default;
 
-    /// Throws stale_handle.
+    /// Returns the buffer. Throws stale_handle.
     buffer<T> const& operator*() const { return *operator->(); }
     buffer<T> const* operator->() const {
         if (!guard_.holds()) [[unlikely]]
@@ -149,10 +150,10 @@ struct pin_access {
 }  // namespace detail
 
 /// Pins an object or a buffer for this thread's current batch, which may be the batch that owns it. An object can
-/// be pinned as long as it lives, even of a batch that is `ending`. Throws stale_handle, batch_ended (the current
+/// be pinned as long as it lives, even if its batch is `ending`. Throws stale_handle, batch_ended (the current
 /// batch is over, or the object's is just being freed), batch_in_use (destructors or stores are at a checkpoint of
-/// the object's batch), not_owner (another registry's), memory_full. Thread-safe. Cost: tens of ns: a lock that all
-/// pins of the registry share, and a look into a hash table.
+/// the object's batch), not_owner (another registry's), memory_full. Thread-safe. Cost: tens of ns, for a lock
+/// that all pins of the registry share and a look into a hash table.
 template <detail::owned H>
 detail::pinned_t<H> pin(H h, std::source_location where = std::source_location::current()) {
     detail::failure     why;
@@ -160,6 +161,7 @@ detail::pinned_t<H> pin(H h, std::source_location where = std::source_location::
     if (why) detail::throw_failure(why, "pin for batch ");
     return p;
 }
+/// As pin(), but returns the error.
 template <detail::owned H>
 result<detail::pinned_t<H>> try_pin(H h, std::source_location where = std::source_location::current()) {
     detail::failure     why;
@@ -176,6 +178,7 @@ H borrow(H h, std::source_location where = std::source_location::current()) {
     if (why) detail::throw_failure(why, "borrow for batch ");
     return h;
 }
+/// As borrow(), but returns the error.
 template <detail::owned H>
 result<H> try_borrow(H h, std::source_location where = std::source_location::current()) {
     detail::failure const why =

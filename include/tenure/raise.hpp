@@ -10,12 +10,12 @@
 #include <new>
 #include <utility>
 
-/// All that knows whether there are exceptions. Without them (-fno-exceptions) nothing can be thrown, and so
-/// nothing is caught: what would have been thrown ends the program and says why. The calls that return a result
-/// never throw what they can return.
+/// The only code that depends on whether exceptions exist. Without them (-fno-exceptions) nothing is thrown or
+/// caught: what would have been thrown ends the program with its message. Calls that return a result never throw
+/// what they can return.
 namespace tenure {
 
-/// Throws `e`. Without exceptions: writes e.what() to standard error, as a line of its own, and aborts.
+/// Throws `e`. Without exceptions, writes e.what() to standard error on a line of its own, and aborts.
 /// Thread-safe.
 template <class Exception>
 [[noreturn, gnu::cold, gnu::noinline]] void raise(Exception const& e) {
@@ -29,7 +29,7 @@ template <class Exception>
 
 namespace detail {
 
-/// What `run` returns. If it throws an `Exception`, what `otherwise` returns, which is given that.
+/// Returns what `run` returns or, if it throws an `Exception` e, otherwise(e).
 template <class Exception, class Run, class Otherwise>
 auto run_or(Run&& run, [[maybe_unused]] Otherwise&& otherwise) -> decltype(run()) {
 #ifdef __cpp_exceptions
@@ -43,7 +43,7 @@ auto run_or(Run&& run, [[maybe_unused]] Otherwise&& otherwise) -> decltype(run()
 #endif
 }
 
-/// Calls `run`. False: it threw std::bad_alloc.
+/// Calls `run`. Returns false if it threw std::bad_alloc.
 template <class Run>
 bool memory_lasts(Run&& run) {
     auto const all = [&] {
@@ -53,7 +53,7 @@ bool memory_lasts(Run&& run) {
     return run_or<std::bad_alloc>(all, [](auto const&) { return false; });
 }
 
-/// Calls `run`. Returns what it throws, or null.
+/// Calls `run`. Returns what it threw, or null.
 template <class Run>
 std::exception_ptr thrown_by(Run&& run) {
 #ifdef __cpp_exceptions

@@ -15,22 +15,22 @@
 
 namespace tenure::detail {
 
-/// The handles that can be reached from a value through ranges, tuples, optionals, results and variants, nested in
-/// any way. A type is known by its members, so that boost::variant2's and others' serve as well as the standard's,
-/// and none of their headers is needed here.
+/// Finds the handles that can be reached from a value through ranges, tuples, optionals, results and variants,
+/// nested in any way. Types are recognised by their members, so those of boost::variant2 and others work as well
+/// as the standard's, and none of their headers is needed here.
 
 /// A type of the user's that says where its handles are.
 template <class T>
 concept names_handles = requires(T& v) { tenure_handles(v); };
 
-/// std::optional, std::expected, tenure::result. Not those of void.
+/// std::optional, std::expected or tenure::result, but not of void.
 template <class T>
 concept maybe_value = requires(T& v) {
     { v.has_value() } -> std::convertible_to<bool>;
     requires !std::is_void_v<decltype(*v)>;
 };
 
-/// Can be gone through without using it up.
+/// A range that can be traversed without using it up.
 template <class T>
 concept repeatable_range = requires(T& r) {
     { std::begin(r) } -> std::forward_iterator;
@@ -48,7 +48,7 @@ inline constexpr bool is_variant<V<A...>> = true;
 
 namespace by_argument {
 
-void visit();  // hides what else has that name, so that the variant's own is found
+void visit();  // hides other functions of that name, so that the variant's own is found
 
 template <class F, class V>
 bool visit_variant(F&& f, V& v) {
@@ -67,7 +67,8 @@ struct alternatives_of<V<A...>, Above...> {
     static constexpr bool hold = (may_hold_handles<A, Above...>() || ...);
 };
 
-/// `Above`: the types that T was reached through. One that comes twice has been asked.
+/// Returns whether a T may hold handles. `Above` are the types through which T was reached; one that comes again
+/// has been asked already.
 template <class T, class... Above>
 constexpr bool may_hold_handles() {
     using U = std::remove_cvref_t<T>;
@@ -84,11 +85,11 @@ constexpr bool may_hold_handles() {
     return false;
 }
 
-/// Something that holds handles, or may, and is none itself.
+/// A type that may hold handles and is not one itself.
 template <class T>
 concept holds_handles = !owned<std::remove_cvref_t<T>> && may_hold_handles<std::remove_reference_t<T>>();
 
-/// Calls f(handle) for each that can be reached from `v`, until f returns false; then it does so, too.
+/// Calls f(handle) for each handle that can be reached from `v`, until f returns false. Returns false if f did.
 template <class T, class F>
 bool for_each_handle(T& v, F& f) {
     using U = std::remove_cv_t<T>;

@@ -38,108 +38,119 @@ lane& current_lane();
 }
 
 struct registry_options {
-    /// Where its batches' objects and buffers live, unless they name another store. None: a heap_store. One that is
-    /// not addressable takes the buffers only.
+    /// The store of the batches' objects and buffers, unless a batch names another. Empty: a heap_store. A store
+    /// that is not addressable takes the buffers only.
     any_store store{};
 
-    /// Slab memory that its batches may have in use, in the registry's own store. To stay below, idle batches whose
-    /// residency says so go out, in the order of `eviction`; where none can, make throws memory_full.
+    /// The slab memory that batches may have in use in the registry's own store. To stay below, idle batches whose
+    /// residency allows it go out, in the order of `eviction`; if none can, make throws memory_full.
     memory_limits       memory_limit{};
     any_eviction_policy eviction = least_recently_entered{};
 
-    /// A directory for the file that batches go out to, which has no name there and is opened by the first. Empty:
-    /// that of the environment's TMPDIR, else /var/tmp.
+    /// The directory of the page file, which has no name there and is opened by the first page-out. Empty: the
+    /// environment's TMPDIR, else /var/tmp.
     std::string  page_file{};
     paged_access access = paged_access::brings_back;
 
-    /// For timeouts, in nanoseconds; none: the steady clock. It never goes back. Any thread.
+    /// The clock for timeouts, in nanoseconds. Null: the steady clock. It must never go back, and any thread may
+    /// call it.
     std::uint64_t (*clock)() noexcept = nullptr;
 
     /// Free memory that stays free this long goes back to the system, a few MiB at a time, as batches come and go.
     std::chrono::nanoseconds decay = std::chrono::seconds(5);
 
-    /// Memory of ended batches that may wait for their destructors to be run in the background, see reclamation;
-    /// one batch may have more. An end that would pass it does its own at once, and so before those that wait.
+    /// Bytes of ended batches that may wait for destructors in the background, see reclamation; one batch may have
+    /// more. An end that would pass the limit runs its destructors at once, and so before those that wait.
     std::size_t background_limit = std::size_t{256} << 20;
 
-    /// Called by the destructor with what leak_report() says, unless that is empty.
+    /// Called with leak_report(), unless that is empty, by the destructor, and at exit for the global registry.
+    /// Must not throw.
     std::function<void(std::string const&)> on_leak = [](std::string const& report) {
         std::fputs(report.c_str(), stderr);
     };
 };
 
-/// Owns a tree of batches and all their memory. Thread-safe, but for construction and destruction. Most programs
+/// Owns a tree of batches and all their memory. Thread-safe, except construction and destruction. Most programs
 /// need only registry::global().
 class registry {
 public:
-    /// Throws std::bad_alloc, memory_full where the process may not have 16 GiB of address space.
+    /// Opens a registry. Throws std::bad_alloc, and memory_full if the process may not have 16 GiB of address
+    /// space.
     explicit registry(registry_options options = {});
 
-    /// Drains, reports what detached and manual batches still hold, then frees everything. Nobody may be inside.
+    /// Drains, as drain(), reports what detached and manual batches still hold, then frees everything. No thread
+    /// may be inside.
     ~registry();
 
     registry(registry const&)            = delete;
     registry& operator=(registry const&) = delete;
 
-    /// Opened by the first use, and never destroyed: static objects may use it in their destructors, and so may
-    /// threads that outlive main. At exit, where the destructor of a static object made by that first use would
-    /// run, it drains, reports what nobody ended and ends that, and what its root owns; but if another thread that
-    /// has used it still runs, it ends nothing. What is made later is freed by the end of its batch, or never.
+    /// Returns the global registry, which the first use opens. It is never destroyed: destructors of static
+    /// objects may use it, and so may threads that outlive main. At exit, where the destructor of a static object
+    /// made by that first use would run, it drains, reports the batches that nobody ended, and ends them and what
+    /// its root owns; but if another thread that has used it still runs, it ends nothing. What is made later is
+    /// freed by the end of its batch, or never.
     TENURE_SHARED static registry& global();
 
-    /// A batch without a guard, active until end_batch(id) or the end of its parent. Throws batch_ended,
-    /// no_such_batch.
+    /// Opens a batch without a guard below `parent`, or below the root. It is active until end_batch(id) or the
+    /// end of its parent. Throws std::bad_alloc, batch_ended, no_such_batch.
     batch_id new_batch(batch_options const& options = {}, batch_id parent = {},
                        std::source_location where = std::source_location::current());
 
     batch_id root() const noexcept { return {core_->root->id.load(std::memory_order_relaxed)}; }
 
-    /// What the free functions act on in this thread; the root where nothing else is. Another registry's batch
-    /// counts.
+    /// Returns the batch on which the free functions act in this thread, of whichever registry; the root of
+    /// registry::global() if there is none. Null where a bound function runs after the end of its batch.
     static batch_id current_batch() noexcept;
 
-    /// Makes a batch current on this thread and returns what was, which may be another registry's and is put back
-    /// by the same call. The batch cannot be freed before the thread leaves it by another call. Throws batch_ended,
-    /// no_such_batch.
+    /// Makes a batch current on this thread and returns the one that was, which may be another registry's and is
+    /// made current again by the same call. The batch cannot be freed before the thread leaves it by another call.
+    /// Throws std::bad_alloc, batch_ended, no_such_batch.
     batch_id set_current_batch(batch_id id);
 
-    /// As set_current_batch, for who restores what was current where nothing may be thrown: what is over by then is
-    /// an error_code, and the current batch stays.
+    /// As set_current_batch(), but returns the error and leaves the current batch: for code that restores what was
+    /// current and may not throw.
     result<batch_id> try_set_current_batch(batch_id id) {
         return detail::as_result([&] { return set_current_batch(id); });
     }
 
-    /// The closing brace, from any thread. No-op if it is over. Throws no_such_batch. A guard of another thread is
-    /// asked to stop: its make fails from then on, in scopes below it, too, and the batch is `ending` until that
-    /// guard closes. That costs a pass over the batches of the process.
+    /// Ends a batch, as its closing brace would, from any thread. Does nothing if it is over. A guard of another
+    /// thread is asked to stop: make fails from then on, in scopes below it too, and the batch is `ending` until
+    /// that guard closes; that costs a pass over the batches of the process. Throws no_such_batch, and not_owner
+    /// for the root or the id that stands for the owners of a shared object.
     void end_batch(batch_id id) { end(id, false); }
 
-    /// As batch_scope::cancel; a batch without a guard goes as soon as no thread is inside, whatever its cleanup.
-    /// No-op if it is over. Throws no_such_batch, not_owner: the root.
+    /// As batch_scope::cancel. A batch without a guard goes as soon as no thread is inside, whatever its cleanup.
+    /// Does nothing if it is over. Throws as end_batch().
     void cancel(batch_id id);
 
-    /// As batch_scope::stop_token; of what is over, one that has been asked to stop. Throws no_such_batch.
+    /// As batch_scope::stop_token; of a batch that is over, one that has been asked to stop. Throws no_such_batch,
+    /// too.
     std::stop_token stop_token(batch_id id) const;
 
-    /// Expires the batches whose time is up. Returns how long it is till the next, no_timeout if there is none. For
-    /// event loops that a supervisor does not fit; any thread. Cost: a batch at a time, as cancel().
+    /// Expires the batches whose time is up. Returns the time until the next deadline, or no_timeout if there is
+    /// none. For event loops that a supervisor does not fit. Any thread. Cost: that of cancel() for each of these
+    /// batches.
     std::chrono::nanoseconds expire_overdue() noexcept { return detail::expire_overdue(*core_); }
 
-    /// As end_batch, and tells what it did: exact where no other thread is at the batch. What stores could not free
-    /// is in the snapshot only.
+    /// As end_batch(), and returns what the end did: exact if no other thread uses the batch. Only the snapshot
+    /// tells what stores could not free.
     batch_report end_with_report(batch_id id);
 
-    /// As end_batch, and frees what cleanup::manual retained.
+    /// As end_batch(), and frees what cleanup::manual retained.
     void destroy_batch(batch_id id) { end(id, true); }
 
-    /// Any thread. Throws stale_handle, batch_ended, no_such_batch, not_owner (another registry's), limit_exceeded,
-    /// memory_full, wrong_thread (a large object with a destructor, while another thread is inside its batch).
+    /// Gives an object to batch `to`, and returns the handle. Any thread. Throws stale_handle, batch_ended,
+    /// no_such_batch, not_owner (another registry's), not_self_contained, not_restorable, limit_exceeded,
+    /// memory_full, wrong_thread (the object has more than 64 KiB and a destructor, and another thread is inside
+    /// its batch).
     template <detail::owned H>
     H transfer_ownership(H h, batch_id to) {
         auto const why = detail::transfer_to(*core_, detail::handle_access::raw(h), to.value);
         if (why) detail::throw_failure(why, "transfer ownership ");
         return h;
     }
+    /// As transfer_ownership(), but returns the error.
     template <detail::owned H>
     result<H> try_transfer_ownership(H h, batch_id to) {
         auto const why = detail::transfer_to(*core_, detail::handle_access::raw(h), to.value);
@@ -147,8 +158,8 @@ public:
         return h;
     }
 
-    /// All of them, one by one; returns what it was given. Throws stale_handle before any is moved if one is stale;
-    /// what else it throws leaves those before in their new batch.
+    /// Gives all objects to batch `to`, one by one, and returns `handles`. Throws stale_handle before any is moved
+    /// if one is stale; after any other error, those before it stay in `to`.
     template <detail::handle_range R>
     R&& transfer_ownership(R&& handles, batch_id to) {
         for (auto const& h : handles)
@@ -156,6 +167,7 @@ public:
         for (auto const& h : handles) transfer_ownership(h, to);
         return std::forward<R>(handles);
     }
+    /// As transfer_ownership(handles, to), but returns the error.
     template <detail::handle_range R>
     result<void> try_transfer_ownership(R&& handles, batch_id to) {
         for (auto const& h : handles)
@@ -165,16 +177,17 @@ public:
         return {};
     }
 
-    /// The object belongs to that batch, too, and is freed when the last of all that have a share ends or lets it
-    /// go; its owner so far has one. Any thread. No-op if it has one already. Throws as transfer_ownership; and
-    /// stale_handle, batch_ended: the last owner is just letting it go. Cost, but for the first time: some 50 ns,
-    /// whatever the object's size. See docs/sharing.md.
+    /// Makes batch `with` one more owner of an object; the owner so far remains one. The object is freed when the
+    /// last of its owners ends or lets it go. Any thread. Does nothing if `with` is an owner already. Throws as
+    /// transfer_ownership(), and stale_handle or batch_ended if the last owner is just letting it go. Cost, except
+    /// for the first share: some 50 ns, whatever the object's size. See docs/sharing.md.
     template <detail::owned H>
     H share(H h, batch_id with) {
         auto const why = detail::share_with(*core_, detail::handle_access::raw(h), with.value);
         if (why) detail::throw_failure(why, "share ");
         return h;
     }
+    /// As share(), but returns the error.
     template <detail::owned H>
     result<H> try_share(H h, batch_id with) {
         auto const why = detail::share_with(*core_, detail::handle_access::raw(h), with.value);
@@ -182,7 +195,7 @@ public:
         return h;
     }
 
-    /// As share() with each of them; if one fails, none of them has got a share.
+    /// As share() with each of these batches. If one fails, none of them has got a share.
     template <detail::owned H, detail::id_range R>
     H broadcast(H h, R const& with) {
         auto const why = detail::broadcast_to(*core_, detail::handle_access::raw(h), with);
@@ -190,21 +203,22 @@ public:
         return h;
     }
 
-    /// That batch lets it go: of what is shared, its share; what it owns alone is freed. Any thread. Throws
-    /// stale_handle, not_owner, batch_ended, no_such_batch.
+    /// Makes batch `with` let an object go: gives up its share, or frees an object that it owns alone. Any thread.
+    /// Throws stale_handle, object_pinned, not_owner, not_restorable, batch_ended, no_such_batch.
     template <detail::owned H>
     void unshare(H h, batch_id with) {
         auto const why = detail::unshare_with(*core_, detail::handle_access::raw(h), with.value);
         if (why) detail::throw_failure(why, "unshare ");
     }
 
-    /// Frees one object now, whoever owns it; any thread. Throws stale_handle, object_pinned, batch_ended,
-    /// not_owner (another registry's).
+    /// Frees one object now, whichever batches own it. Any thread. Throws stale_handle, object_pinned,
+    /// not_restorable, batch_ended, not_owner (another registry's).
     template <detail::owned H>
     void free(H h) {
         auto const why = detail::free_one(*core_, detail::handle_access::raw(h));
         if (why) detail::throw_failure(why, "free ");
     }
+    /// As free(), but returns the error.
     template <detail::owned H>
     result<void> try_free(H h) {
         auto const why = detail::free_one(*core_, detail::handle_access::raw(h));
@@ -212,8 +226,8 @@ public:
         return {};
     }
 
-    /// Frees all; throws stale_handle or object_pinned before any is freed if one is stale or pinned. One that is
-    /// named twice is freed once.
+    /// Frees all objects. Throws stale_handle or object_pinned before any is freed if one is stale or pinned. One
+    /// that is named twice is freed once.
     template <detail::handle_range R>
     void free(R const& handles) {
         for (auto const& h : handles) {
@@ -226,59 +240,63 @@ public:
             if (h.alive()) free(h);
     }
 
-    /// Writes the memory of a batch to the page file and gives it back to the system: a whole batch, at the same
-    /// addresses, without what others have a share in. Whoever enters or touches it has it back, page by page; what
-    /// did not change since it last came is not written again. Throws batch_in_use: a thread is inside, batches
-    /// below hold it, or something of it is pinned or borrowed; not_pageable, batch_ended, no_such_batch;
-    /// store_full, mappings_full and what else the system says of it: then it stays in memory, whole. Other batches
-    /// go on meanwhile; who enters this one waits.
+    /// Writes a batch's memory to the page file and gives it back to the system: all of it, except what others
+    /// have a share in. The memory comes back at the same addresses, page by page, when a thread enters the batch
+    /// or touches it. Pages that have not changed since are not written again. Other batches go on meanwhile; a
+    /// thread that enters this one waits.
     ///
-    /// Cost: that of writing the bytes, and a few system calls for each run that is not a neighbour's.
+    /// Throws batch_in_use: a thread is inside, batches below hold it, it has a checkpoint, or something of it is
+    /// pinned or borrowed; not_pageable, batch_ended, no_such_batch; store_full, mappings_full and what else the
+    /// system reports. On failure the batch stays in memory, whole. Cost: that of writing the bytes, and a few
+    /// system calls for each stretch of neighbouring runs.
     void page_out(batch_id id);
 
     /// Reads in what is out, now rather than when it is touched. Throws batch_ended, no_such_batch, and
-    /// std::errc::io_error: it could not all be read.
+    /// std::errc::io_error if not all of it could be read.
     void page_in(batch_id id);
 
-    /// From now on what the batch has can be brought back to what it is: docs/checkpoints.md. Checkpoints nest.
-    /// While one is open, what was there is neither freed, given away nor moved (not_restorable), and the batch
-    /// stays in memory.
+    /// Takes a checkpoint, to which the batch's contents can be brought back: docs/checkpoints.md. Checkpoints
+    /// nest. While one is open, what was there is neither freed, given away nor moved (not_restorable), and the
+    /// batch stays in memory.
     ///
-    /// Throws not_restorable, naming it: an object whose destructor does more than its memory needs (also what was
-    /// adopted or deferred), a buffer in a store that cannot copy; batch_in_use: another thread is inside, or holds
-    /// a batch below it, or it is the root; batch_ended, no_such_batch, memory_full, what a store says. Then there
-    /// is none more. Cost: that of making the batch's slabs read-only, a look at each object with a destructor, a
-    /// copy of each buffer; later some 5 us for each page that is written to for the first time.
+    /// Throws not_restorable, naming the obstacle: an object whose destructor does more than its memory needs
+    /// (also what was adopted or deferred), an evicted buffer, a buffer in a store that cannot copy; batch_in_use:
+    /// another thread is inside, or holds a batch below, or the batch is the root; batch_ended, no_such_batch,
+    /// memory_full, what a store reports. On failure no checkpoint is taken. Cost: making the batch's slabs
+    /// read-only, a look at each object with a destructor, a copy of each buffer; later some 10 us for each page
+    /// that is written to for the first time.
     void checkpoint(batch_id id);
 
-    /// The batch is as it was at its newest checkpoint, which is over. Objects made or received since are freed,
-    /// newest first; those given away since stay with their owners. A store that cannot bring a buffer back throws
-    /// what it says, and the checkpoint is still open. Throws no_checkpoint, batch_in_use, batch_ended,
+    /// Brings the batch back to its newest checkpoint, and ends the checkpoint. Objects made or received since are
+    /// freed, newest first; those given away since stay with their owners. If a store cannot bring a buffer back,
+    /// throws what it reports, and the checkpoint is still open. Throws no_checkpoint, batch_in_use, batch_ended,
     /// no_such_batch. Cost: in proportion to what changed.
     void rollback(batch_id id);
 
-    /// The newest checkpoint is over, and changes since then are those of the checkpoint before it, if there is
-    /// one. Throws as rollback, but for what stores say.
+    /// Ends the newest checkpoint; changes since then count as changes since the checkpoint before it, if there is
+    /// one. Throws no_checkpoint, batch_in_use, batch_ended, no_such_batch.
     void commit(batch_id id);
 
     /// As batch_scope::enter. Throws no_such_batch, too.
     [[nodiscard]] entered enter(batch_id id);
 
-    /// `done` for whatever is over. Throws no_such_batch.
+    /// Returns the batch's status; of a batch that is gone, `done`, or `expired` or `cancelled` as long as that is
+    /// remembered. Throws no_such_batch.
     batch_status status(batch_id id) const;
 
-    /// Whom a batch that is `ending` waits for: the batches that use what it owns (tenure::pin, borrow), and those
-    /// below it. Of batches that wait for each other in a ring, once they are known to: those outside of it. Empty
-    /// for any other. Throws no_such_batch. Cost: a look at every batch of the process.
+    /// Returns the batches that an `ending` batch waits for: those that use what it owns (tenure::pin, borrow),
+    /// and those below it. For a batch in a known ring of batches that wait for each other, returns those outside
+    /// of the ring. Empty for any other batch. Throws no_such_batch. Cost: a look at every batch of the process.
     std::vector<batch_id> waits_for(batch_id id) const;
 
-    /// As tenure::borrow, for batch `id`, from any thread. Throws no_such_batch, too.
+    /// As batch_scope::borrow, for batch `id`, from any thread. Throws no_such_batch, too.
     template <detail::owned H>
     H borrow(batch_id id, H h, std::source_location where = std::source_location::current()) {
         auto const why = detail::borrow_for(*core_, id.value, detail::handle_access::raw(h), where);
         if (why) detail::throw_failure(why, "borrow ");
         return h;
     }
+    /// As borrow(), but returns the error.
     template <detail::owned H>
     result<H> try_borrow(batch_id id, H h, std::source_location where = std::source_location::current()) {
         auto const why = detail::borrow_for(*core_, id.value, detail::handle_access::raw(h), where);
@@ -286,11 +304,11 @@ public:
         return h;
     }
 
-    /// Throws no_such_batch; zero for what is over.
+    /// Returns what a batch uses; zeros if it is over. Throws no_such_batch.
     batch_usage usage(batch_id id) const;
 
-    /// Returns once no batch waits for its destructors to be run in the background (reclamation::background). Any
-    /// thread; within such a destructor, at once.
+    /// Returns once no batch waits for its destructors to run in the background (reclamation::background). Any
+    /// thread; within such a destructor, it returns at once.
     void drain() const noexcept {
         if (detail::this_thread.reclaiming) return;
         detail::run_left_over(*core_);
@@ -299,15 +317,15 @@ public:
 
     registry_usage usage() const;
 
-    /// The live batches at this moment, with figures that are exact for batches at rest. Takes no lock that a make,
-    /// open or end would wait for. Cost: a look at every batch of the process.
+    /// Returns the live batches at this moment, with figures that are exact for batches at rest. Takes no lock
+    /// that a make, an open or an end would wait for. Cost: a look at every batch of the process.
     tenure::snapshot snapshot() const;
 
-    /// What batches without a guard hold; empty where there are none.
+    /// Describes what batches without a guard hold, one line a batch; empty if there are none.
     std::string leak_report() const;
 
-    /// Gives free memory back to the system now, whole 2 MiB ranges of what this thread and the registry keep for
-    /// later. Returns the bytes given.
+    /// Gives free memory back to the system now: whole 2 MiB ranges of what this thread and the registry keep.
+    /// Returns how many bytes.
     std::size_t trim() noexcept;
 
 private:

@@ -22,7 +22,7 @@ namespace tenure {
 #ifdef __cpp_lib_expected
 using std::unexpected;
 #else
-/// An error on its way into a result: `return unexpected(e);`.
+/// Marks an error on its way into a result: `return unexpected(e);`.
 template <class E>
 class unexpected {
 public:
@@ -51,24 +51,26 @@ inline constexpr bool is_result = false;
 template <class T, class E>
 inline constexpr bool is_result<result<T, E>> = true;
 
-/// A From makes a To without being asked for one, and could not as well be an Other.
+/// A From converts to To implicitly, and not as well to Other.
 template <class From, class To, class Other>
 concept means =
     !is_result<std::remove_cvref_t<From>> && std::is_convertible_v<From, To> && !std::is_convertible_v<From, Other>;
 
+/// From... constructs a To, and not as well an Other.
 template <class To, class Other, class... From>
 concept makes = sizeof...(From) != 0 && (!is_result<std::remove_cvref_t<From>> && ...) &&
                 std::is_constructible_v<To, From...> && !std::is_constructible_v<Other, From...>;
 
 }  // namespace detail
 
-/// What the `try_` forms return: a value or an error_code, never an exception of tenure's own.
+/// Holds a value or an error code: what the `try_` forms return, which never throw an exception of tenure's own.
 ///
-/// It has the interface of std::expected, and converts to and from that where the library has it. It is a class of
-/// its own because it offers more: an error makes a result without `unexpected` (`return errc::stale_handle;`),
-/// has_error() is there, error() of a value is E{}, and `*f()` of a temporary is a value.
+/// A result has the interface of std::expected, and converts to and from std::expected if the library has it. It
+/// is a class of its own because it offers more: an error makes a result without `unexpected` (`return
+/// errc::stale_handle;`), has_error() exists, error() of a value is E{}, and `*f()` of a temporary is a value.
 ///
-/// value() of an error throws tenure::error. All else throws only what T and E throw. As thread-safe as a T.
+/// value() of an error throws tenure::error. Everything else throws only what T and E throw. As thread-safe as a
+/// T.
 template <class T, class E>
 class result {
     static_assert(std::is_nothrow_move_constructible_v<E>);
@@ -161,15 +163,15 @@ public:
     constexpr bool     has_error() const noexcept { return !has_; }
     constexpr explicit operator bool() const noexcept { return has_; }
 
-    /// E{} if there is a value.
+    /// Returns the error, or E{} if there is a value.
     constexpr E error() const { return has_ ? E{} : error_; }
-    /// `otherwise` if there is a value.
+    /// Returns the error, or `otherwise` if there is a value.
     template <class G>
     constexpr E error_or(G&& otherwise) const {
         return has_ ? static_cast<E>(std::forward<G>(otherwise)) : error_;
     }
 
-    // Undefined if there is no value.
+    // Returns the value. Undefined if there is none.
     constexpr auto*    operator->() noexcept { return std::addressof(value_); }
     constexpr auto*    operator->() const noexcept { return std::addressof(value_); }
     constexpr lvalue   operator*() & noexcept { return static_cast<lvalue>(value_); }
@@ -180,6 +182,7 @@ public:
     constexpr constant value() const& { return *required(*this); }
     constexpr taken    value() && { return *std::move(required(*this)); }
 
+    /// Returns the value, or `otherwise` if there is none.
     template <class U>
     constexpr T value_or(U&& otherwise) const& {
         return has_ ? value_ : static_cast<T>(std::forward<U>(otherwise));
@@ -189,7 +192,8 @@ public:
         return has_ ? std::move(value_) : static_cast<T>(std::forward<U>(otherwise));
     }
 
-    /// Ends what was there. If T's constructor throws, the error is as it was, or E{} if there was a value.
+    /// Replaces what was there by a new value. If T's constructor throws, the error is as it was, or E{} if there
+    /// was a value.
     template <class... A>
     constexpr stored& emplace(A&&... a) {
         if (has_) become_error(E{});
@@ -197,7 +201,7 @@ public:
         return value_;
     }
 
-    /// f(value), which is a result; else the error.
+    /// Returns f(value), which is a result, or the error.
     template <class F>
     constexpr auto and_then(F&& f) & {
         return and_then_of(*this, std::forward<F>(f));
@@ -211,7 +215,7 @@ public:
         return and_then_of(std::move(*this), std::forward<F>(f));
     }
 
-    /// A result of f(value); else the error.
+    /// Returns a result with f(value), or the error.
     template <class F>
     constexpr auto transform(F&& f) & {
         return transform_of(*this, std::forward<F>(f));
@@ -225,7 +229,7 @@ public:
         return transform_of(std::move(*this), std::forward<F>(f));
     }
 
-    /// The value; else f(error), which is a result of the same type of value.
+    /// Returns the value, or f(error), which is a result of the same value type.
     template <class F>
     constexpr auto or_else(F&& f) const& {
         return or_else_of(*this, std::forward<F>(f));
@@ -235,7 +239,7 @@ public:
         return or_else_of(std::move(*this), std::forward<F>(f));
     }
 
-    /// The value; else the error f(error), of whatever type.
+    /// Returns the value, or the error f(error), of any type.
     template <class F>
     constexpr auto transform_error(F&& f) const& {
         using R = result<T, std::remove_cvref_t<decltype(f(error_))>>;
@@ -339,7 +343,7 @@ private:
         std::construct_at(&error_, std::move(e));
         has_ = false;
     }
-    /// From an error, which is back if the constructor throws.
+    /// Replaces an error by a value. If the constructor throws, the error is back.
     template <class... A>
     constexpr void become_value(A&&... a) {
         struct guard {

@@ -4,7 +4,7 @@
 
 #include <tenure/version.hpp>
 
-// Opt-in, for jobs that are to go on where they were interrupted. Needs LMDB and libxxhash (Debian: liblmdb-dev,
+// Opt-in, for jobs that go on where they were interrupted. Needs LMDB and libxxhash (Debian: liblmdb-dev,
 // libxxhash-dev).
 
 #include <cstddef>
@@ -27,7 +27,7 @@ namespace tenure {
 
 namespace detail {
 
-/// One save after the other: names of each begin with its number, and one block says which number counts.
+/// Names in the store. Those of one save begin with its number, and one block says which save counts.
 inline constexpr std::string_view save_prefix = "save/", save_current = "save/current";
 
 inline std::string save_names(std::uint64_t number) {
@@ -45,7 +45,7 @@ T require_saved(result<T> const& got, durable_mmap_store const& in) {
     return *got;
 }
 
-/// 0: nothing was saved there.
+/// Returns the number of the save that counts, or 0 if nothing was saved.
 inline std::uint64_t current_save(durable_mmap_store& in) {
     result<block> const where  = in.find(save_current);
     std::uint64_t       number = 0;
@@ -55,9 +55,9 @@ inline std::uint64_t current_save(durable_mmap_store& in) {
 
 }  // namespace detail
 
-/// The buffer goes with the saves of this thread's current batch, as long as that owns it. Another one that is
-/// given the same name later takes it over. A name is 1 to 400 bytes. Throws stale_handle, out_of_range, and as
-/// make.
+/// Puts a buffer into the saves of this thread's current batch, under a name and as long as that batch owns it. A
+/// buffer that is given the same name later takes its place. A name has 1 to 400 bytes. Throws stale_handle,
+/// out_of_range, and as make().
 template <class T>
 void give_name(buffer<T> const& b, std::string_view name) {
     static_assert(alignof(T) <= 64, "what is restored is aligned to 64");
@@ -66,13 +66,14 @@ void give_name(buffer<T> const& b, std::string_view name) {
     detail::name_buffer(detail::current_lane(), detail::handle_access::raw(b), b.size() * sizeof(T), name);
 }
 
-/// What restore() brought back.
+/// The buffers that restore() brought back, by name.
 class restored_buffers {
 public:
     bool empty() const noexcept { return all_.empty(); }
     bool contains(std::string_view name) const { return all_.contains(name); }
 
-    /// Throws no_such_name, out_of_range: its size is no multiple of T's.
+    /// Returns the buffer with that name. Throws no_such_name, and out_of_range if its size is not a multiple of
+    /// T's.
     template <class T>
     buffer<T> get(std::string_view name) const {
         static_assert(alignof(T) <= 64);
@@ -92,12 +93,13 @@ private:
     std::map<std::string, piece, std::less<>> all_;
 };
 
-/// Writes the batch's buffers that have names, in whatever stores they are, to a durable store in `directory`,
-/// which has nothing else. When it returns they are on stable storage; a crash before leaves what was saved there
-/// last, whole. Nobody else may be inside the batch, and who comes waits.
+/// Writes the batch's buffers that have names, in whatever stores they are, to a durable store in `directory`; all
+/// other names there are dropped. On return the buffers are on stable storage; a crash before leaves the last
+/// save, whole. No other thread may be inside the batch, and one that comes waits.
 ///
-/// Throws batch_in_use, batch_ended, store_full: then the save before is still there; store_in_use: another process
-/// is at it; and what stores say. Cost: that of writing all of it, in new places; of some fdatasync().
+/// Throws batch_in_use, batch_ended, store_full: then the save before is still there; store_in_use: another
+/// process has the store open; and what stores report. Cost: writing all of it, in new places, and some
+/// fdatasync().
 inline void save(batch_id id, std::filesystem::path const& directory) {
     detail::batch_record* const b    = detail::find_anywhere(id.value);
     auto const                  fail = [&](errc why) {
@@ -126,7 +128,7 @@ inline void save(batch_id id, std::filesystem::path const& directory) {
             return detail::copy_block(from.from->store, from.where, target, made, n->bytes);
         });
     }
-    // Up to here what is current is the save before, even if some of this one's names are synced by its end.
+    // Until here the save before counts, even if the store syncs some names of this one when it is destroyed.
     add(sizeof number, std::string(detail::save_current),
         [&](block const& made) { return to->write(made, 0, std::as_bytes(std::span(&number, 1))); });
     for (std::string const& name : to->names()) {
@@ -138,14 +140,15 @@ inline void save(batch_id id, std::filesystem::path const& directory) {
     detail::require_saved(to->close(), *to);
 }
 
+/// As save(id, directory), for the batch of a scope.
 inline void save(batch_scope const& b, std::filesystem::path const& directory) { save(b.id(), directory); }
 
-/// Makes the buffers of the last save in `directory` in this thread's current batch, in its own store and with
-/// their names. Empty where nothing was saved. Throws as make, and what the durable store says: corrupt,
-/// newer_format, not_a_file.
+/// Makes the buffers of the last save in `directory` in this thread's current batch, in the batch's own store and
+/// with their names. Returns none if nothing was saved. Throws as make(), and what the durable store reports:
+/// corrupt, newer_format, not_a_file.
 inline restored_buffers restore(std::filesystem::path const& directory) {
     restored_buffers out;
-    std::error_code  ignored;  // opening says it better
+    std::error_code  ignored;  // opening the store reports it better
     auto const       found = std::filesystem::symlink_status(directory / "catalog", ignored).type();
     if (found == std::filesystem::file_type::not_found) return out;
     detail::lane&     l      = detail::current_lane();

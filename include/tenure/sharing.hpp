@@ -20,10 +20,10 @@
 
 namespace tenure {
 
-/// One object, several owners: see docs/sharing.md.
+/// Sharing gives one object several owners: docs/sharing.md.
 
-/// A buffer that can only be read: what a receiver is given of what others have, too. As buffer<T> in all else;
-/// made by frozen().
+/// A buffer that can only be read, for receivers of what others have, too. Made by frozen(). In all else as
+/// buffer<T>.
 template <class T>
 class frozen_buffer {
 public:
@@ -62,7 +62,7 @@ inline constexpr bool is_buffer_handle<frozen_buffer<T>> = true;
 
 }  // namespace detail
 
-/// The same object, to be looked at only.
+/// Returns the same object for reading only.
 template <class T>
 handle<T const> frozen(handle<T> const& h) noexcept {
     return h;
@@ -71,6 +71,7 @@ template <class T>
 handle<T const[]> frozen(handle<T[]> const& h) noexcept {
     return h;
 }
+/// Returns the same buffer for reading only.
 template <class T>
 frozen_buffer<T> frozen(buffer<T> const& b) noexcept {
     return b;
@@ -80,8 +81,8 @@ frozen_buffer<T> frozen(frozen_buffer<T> const& b) noexcept {
     return b;
 }
 
-/// Another one, in this thread's current batch and nobody else's; a buffer in the same store, by which it is copied
-/// where that can. Throws stale_handle, what make throws, and what T's copy constructor or the store does.
+/// Copies an object into this thread's current batch, which alone owns the copy. Throws stale_handle, as make(),
+/// and what T's copy constructor throws.
 template <class T>
 handle<std::remove_const_t<T>> copy(handle<T> const& h) {
     return make<std::remove_const_t<T>>(*h);
@@ -93,6 +94,8 @@ handle<std::remove_const_t<T>[]> copy(handle<T[]> const& h) {
     std::copy(from.begin(), from.end(), made.span().begin());
     return made;
 }
+/// Copies a buffer, as copy(handle), in the same store, which copies by itself if it can. Throws also what the
+/// store reports.
 template <class T>
 buffer<T> copy(frozen_buffer<T> const& b) {
     auto const made = make_buffer<T>(b.size(), b.stores().front());
@@ -104,19 +107,21 @@ buffer<T> copy(buffer<T> const& b) {
     return copy(frozen(b));
 }
 
-/// As registry::share and broadcast, in the registry of this thread's current batch.
+/// As registry::share, in the registry of this thread's current batch.
 template <detail::owned H>
 H share(H h, batch_id with) {
     auto const why = detail::share_here(*detail::current_lane().batch, detail::handle_access::raw(h), with.value);
     if (why) detail::throw_failure(why, "share ");
     return h;
 }
+/// As share(), but returns the error.
 template <detail::owned H>
 result<H> try_share(H h, batch_id with) {
     auto const why = detail::share_here(*detail::current_lane().batch, detail::handle_access::raw(h), with.value);
     if (why) return make_error_code(why.code);
     return h;
 }
+/// As registry::broadcast, in the registry of this thread's current batch.
 template <detail::owned H, detail::id_range R>
 H broadcast(H h, R const& with) {
     auto const why = detail::broadcast_here(*detail::current_lane().batch, detail::handle_access::raw(h), with);

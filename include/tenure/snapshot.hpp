@@ -17,76 +17,75 @@
 
 namespace tenure {
 
-/// Bytes of one registry. held = the sum of `retained` over its batches; held + cached = what was taken from the
-/// system and not given back.
+/// Bytes of one registry. `held` is the sum of `retained` over its batches; `held` + `cached` is what was taken
+/// from the system and not given back.
 struct registry_usage {
     std::size_t held   = 0;  ///< in the slabs of batches
     std::size_t cached = 0;  ///< free, ready for the next batch
     std::size_t mapped = 0;  ///< address space
 };
 
-/// What went out to the page file.
+/// What a registry has in its page file.
 struct paging_info {
     std::string   directory;     ///< where the file is; it has no name there
     std::size_t   out      = 0;  ///< bytes that are out now
-    std::size_t   reserved = 0;  ///< bytes of the file, for what is out and for what came back and may go again
-    std::uint64_t written  = 0;  ///< bytes, ever
-    std::uint64_t failures = 0;  ///< page-outs that failed, ever
+    std::size_t   reserved = 0;  ///< bytes of the file, for what is out and for what came back and may go out again
+    std::uint64_t written  = 0;  ///< bytes written so far
+    std::uint64_t failures = 0;  ///< page-outs that have failed so far
 };
 
-/// Ended batches whose destructors the registry's own thread will run, or is just running: reclamation::background.
+/// Ended batches whose destructors the registry's thread is running or will run: reclamation::background.
 struct background_info {
     std::size_t batches = 0;
-    std::size_t bytes   = 0;  ///< that they retain
+    std::size_t bytes   = 0;  ///< that these batches retain
 };
 
 /// What a registry or a batch has in one store.
 struct store_info {
     std::string     name;               ///< as the store describes itself
     std::size_t     buffers       = 0;  ///< of the batches
-    std::size_t     bytes         = 0;  ///< in them
+    std::size_t     bytes         = 0;  ///< in these buffers
     std::size_t     slabs         = 0;  ///< bytes of address space for objects
-    std::size_t     unfreed       = 0;  ///< blocks, of buffers or of slabs, that the store could not take back yet
+    std::size_t     unfreed       = 0;  ///< blocks, of buffers or of slabs, that the store could not free yet
     std::size_t     unfreed_bytes = 0;
-    std::error_code error{};  ///< what it said then
+    std::error_code error{};  ///< what it reported then
 };
 
 struct batch_info {
     batch_id                 id;
-    batch_id                 parent;  ///< 0: the root
+    batch_id                 parent;  ///< 0: it is the root
     std::string              name;
-    batch_status             status        = batch_status::active;
-    bool                     guarded       = false;  ///< a batch_scope has it; else somebody must end it by its id
-    bool                     in_background = false;  ///< over; its destructors run later
+    batch_status             status  = batch_status::active;
+    bool                     guarded = false;  ///< a batch_scope guards it; else somebody must end it by its id
+    bool                     in_background = false;  ///< it is over, and its destructors run later
     std::chrono::nanoseconds age{};
-    std::source_location     where;  ///< it was opened
+    std::source_location     where;  ///< where it was opened
     std::size_t              depth = 0;
     batch_usage              usage;
     std::vector<store_info>  stores;        ///< where it has buffers
-    std::error_code          page_error{};  ///< why it could not go out when it last should have
-    std::vector<batch_id>    waits_for;     ///< while it is `ending`: registry::waits_for
+    std::error_code          page_error{};  ///< why it could not be paged out when it last should have been
+    std::vector<batch_id>    waits_for;     ///< if it is `ending`: see registry::waits_for
 
-    /// 0, or it is no batch that somebody opened: it holds what so many batches share.
+    /// 0 for a batch that somebody opened; else the entry holds what so many batches share.
     std::size_t shared_by = 0;
 };
 
 struct json_writer;  // <tenure/json.hpp>
 
-/// A moment's picture of a registry: its live batches, parents before children, older before newer.
+/// A registry at one moment: its live batches, parents before children, older before newer.
 struct snapshot {
-    registry_usage memory;
-    std::uint64_t  foreign_ends = 0;  ///< guards destroyed on a thread that did not open them
-    std::uint64_t  unordered_ends =
-        0;  ///< guards destroyed before others that were opened below them on the same thread
+    registry_usage          memory;
+    std::uint64_t           foreign_ends   = 0;  ///< guards destroyed on a thread that did not open them
+    std::uint64_t           unordered_ends = 0;  ///< guards destroyed before others below them on the same thread
     paging_info             paging;
     background_info         background;
     std::vector<store_info> stores;  ///< in use by the registry, its own first
     std::vector<batch_info> batches;
 
-    /// A tree that a person can read, a line a batch.
+    /// Returns the tree for a person to read, one line a batch.
     std::string to_text() const;
 
-    /// The same as JSON. Defined in <tenure/json.hpp>, which needs nlohmann-json.
+    /// Returns the snapshot as JSON. Defined in <tenure/json.hpp>, which needs nlohmann-json.
     template <class Json = json_writer>
     std::string to_json() const {
         static_assert(requires { sizeof(Json); }, "include <tenure/json.hpp> for snapshot::to_json()");
@@ -114,8 +113,7 @@ inline std::string human_bytes(std::size_t n) {
     if (n > static_cast<std::size_t>(-1) / 10) tenths = static_cast<std::size_t>(-1);
     for (; tenths >= 10240 && u < 4; ++u) tenths /= 1024;
     std::string out = std::to_string(tenths / 10);
-    if (u > 0)
-        out.append(1, '.').append(std::to_string(tenths % 10));  // not "." + ...: g++ 12 warns of it, PR105651
+    if (u > 0) out.append(1, '.').append(std::to_string(tenths % 10));  // not "." + ...: g++ 12 warns (PR105651)
     return out + " " + unit[u];
 }
 
@@ -160,8 +158,8 @@ inline std::string snapshot::to_text() const {
     for (store_info const& s : stores)
         if (s.buffers || s.unfreed || &s != stores.data()) out += "store " + detail::describe(s);
     for (batch_info const& b : batches) {
-        constexpr std::size_t deepest =
-            32;  // indented all the way, a chain of 100,000 batches would be 10 GB of blanks
+        // Indented without a limit, a chain of 100,000 batches would be 10 GB of blanks.
+        constexpr std::size_t deepest = 32;
         out += std::string(std::min(b.depth, deepest) * 2, ' ');
         if (b.depth > deepest) out += "(depth " + std::to_string(b.depth) + ") ";
         out += detail::describe(b);

@@ -4,7 +4,7 @@
 
 #include <tenure/version.hpp>
 
-// Everything that needs no more than the C++20 library and Linux.
+// Includes everything that needs only the C++20 library and Linux.
 
 #include <tenure/batch.hpp>
 #include <tenure/batch_owner.hpp>

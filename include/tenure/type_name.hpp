@@ -22,7 +22,7 @@ constexpr type_identity const& identity_of() noexcept {
     return typeid(T);
 }
 
-/// A type's name as C++ spells it. The mangled name where it cannot be demangled.
+/// Returns a type's name as C++ spells it, or the mangled name if it cannot be demangled.
 inline std::string type_name(std::type_info const& type) {
     int                                                                  status = 0;
     std::unique_ptr<char, decltype([](char* p) { std::free(p); })> const name(
@@ -30,15 +30,15 @@ inline std::string type_name(std::type_info const& type) {
     return status == 0 ? name.get() : type.name();
 }
 #else
-/// Stands for a std::type_info where there is none (-fno-rtti). Two libraries that hide their symbols each have
-/// their own, and do not know each other's types then.
+/// Stands for a std::type_info where there is none (-fno-rtti). Two libraries that hide their symbols have one
+/// each, and do not recognise each other's types.
 struct type_identity {
     char const* function;
 
     bool operator==(type_identity const& other) const noexcept { return this == &other; }
 };
 
-/// "... [with T = int]", "... [T = int]".
+/// Returns "... [with T = int]" or "... [T = int]".
 template <class T>
 constexpr char const* function_that_names() noexcept {
     return __PRETTY_FUNCTION__;
@@ -52,7 +52,7 @@ constexpr type_identity const& identity_of() noexcept {
     return identity<T>;
 }
 
-/// A type's name as the compiler spells it.
+/// Returns a type's name as the compiler spells it.
 inline std::string type_name(type_identity const& type) {
     std::string_view text = type.function;
     text.remove_prefix(text.find("T = ") + 4);

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-// The one place that says which version this is: CMake reads these three lines.
+// The version is stated here only: CMake reads these three lines.
 #define TENURE_VERSION_MAJOR 0
 #define TENURE_VERSION_MINOR 1
 #define TENURE_VERSION_PATCH 0
 
-// Every public header comes here first. A file that is not there ends the compilation with one line, where #error
-// would be followed by all that an older C++ finds wrong.
+// Every public header includes this file first. An #include of a file that does not exist ends the compilation
+// with one line. After an #error, the compiler would also report everything that an older C++ finds wrong.
 #if __cplusplus < 202002L
 #include <tenure needs C++20: compile with -std=c++20>
 #elif defined(__clang__) ? __clang_major__ < 16 : __GNUC__ < 12

@@ -20,8 +20,8 @@
 
 namespace tenure {
 
-/// An executor that runs all it is given with a batch current, through another executor; properties and context are
-/// that one's. See bind_batch.
+/// Runs all that it is given with a batch current, through another executor, whose properties and context it has.
+/// See bind_batch.
 template <class Executor>
 class batch_executor {
 public:
@@ -29,7 +29,7 @@ public:
 
     batch_executor(Executor inner, batch_id id) noexcept : inner_(std::move(inner)), id_(id) {}
 
-    /// As other executors convert: batch_executor<any_io_executor> from one of an io_context.
+    /// Converts as the inner executors do: batch_executor<any_io_executor> from one of an io_context.
     template <class Other>
         requires(!std::same_as<Other, Executor> && std::constructible_from<Executor, Other const&>)
     batch_executor(batch_executor<Other> const& other)  // NOLINT(google-explicit-constructor): as the inner ones
@@ -80,7 +80,7 @@ private:
 
 namespace detail {
 
-/// The executor below, where `e` is already bound to some batch: so that bindings replace each other, and a
+/// Returns the executor below, if `e` is bound to a batch, else `e`. So a new binding replaces the old one, and a
 /// resumption at any depth costs one.
 template <class E>
 E const& unbound(E const& e) noexcept {
@@ -104,21 +104,20 @@ concept executor = boost::asio::execution::is_executor<E>::value;
 
 }  // namespace detail
 
-/// The executor, for a batch: everything that runs through it - a coroutine spawned on it, a callback bound to it,
-/// a posted function - finds that batch current, wherever it resumes, and leaves the thread as it found it at each
-/// suspension. Copies, strands and any_io_executor keep the binding. An executor that is bound already is bound
-/// anew.
+/// Binds an executor to a batch: everything that runs through it - a coroutine spawned on it, a callback bound to
+/// it, a posted function - finds that batch current, wherever it resumes, and leaves the thread as it was at each
+/// suspension. Copies, strands and any_io_executor keep the binding. A bound executor is bound anew.
 ///
-/// Asio resumes who awaits a coroutine inside what completed it, without asking an executor that needs no more than
-/// to run here. So whoever awaits what is bound to another batch should be bound itself, be it to its registry's
-/// root, or call co_with_batch, which sees to it.
+/// Asio resumes an awaiter inside the operation that it awaited, without asking an executor that needs no more
+/// than to run there. So a coroutine that awaits something bound to another batch should be bound itself, if only
+/// to its registry's root, or call co_with_batch, which takes care of this.
 ///
-/// It does not keep the batch alive. What resumes after its end still runs, so that coroutines can unwind, but with
-/// no batch current that anything could be made in: make, and batch_scope{}, throw batch_ended. What is running
-/// when the batch ends has its memory until it suspends.
+/// The binding does not keep the batch alive. What resumes after the end still runs, so that coroutines can
+/// unwind, but with no batch in which anything can be made: make and batch_scope{} throw batch_ended. What is
+/// running when the batch ends has its memory until it suspends.
 ///
-/// A batch_scope is bound to its thread and its block: it may be opened between two suspensions, never across one.
-/// with_batch(options, coroutine) and batch_owner may.
+/// A batch_scope is bound to its thread and its block: open it between two suspensions, never across one.
+/// co_with_batch and batch_owner may live across.
 ///
 /// Throws no_such_batch. Any thread. Cost of a resumption: some 20 ns.
 template <detail::executor Executor>
@@ -126,16 +125,18 @@ auto bind_batch(Executor const& executor, batch_id id) {
     auto&& inner = detail::unbound(executor);
     return batch_executor<std::decay_t<decltype(inner)>>(inner, batch_id{detail::bindable(id)});
 }
+/// As bind_batch(executor, batch.id()).
 template <detail::executor Executor>
 auto bind_batch(Executor const& executor, batch_scope const& batch) {
     return bind_batch(executor, batch.id());
 }
+/// As bind_batch(executor, batch.id()).
 template <detail::executor Executor>
 auto bind_batch(Executor const& executor, batch_owner const& batch) {
     return bind_batch(executor, batch.id());
 }
 
-/// The same, on the executor of an io_context, a thread_pool.
+/// As bind_batch(context.get_executor(), batch), for an io_context or a thread_pool.
 template <std::derived_from<boost::asio::execution_context> Context, class Batch>
 auto bind_batch(Context& context, Batch const& batch) {
     return bind_batch(context.get_executor(), batch);
@@ -143,8 +144,8 @@ auto bind_batch(Context& context, Batch const& batch) {
 
 }  // namespace tenure
 
-/// A strand of a bound executor is a bound strand: else what a strand runs at once, because it is there already,
-/// would find whatever is current.
+/// A strand of a bound executor is a bound strand. Otherwise a function that the strand runs at once, because the
+/// thread is there already, would find whatever batch is current.
 template <class Executor>
 class boost::asio::strand<tenure::batch_executor<Executor>> : public tenure::batch_executor<strand<Executor>> {
 public:

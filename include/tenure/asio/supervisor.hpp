@@ -21,8 +21,8 @@ namespace tenure {
 
 namespace detail {
 
-/// One timer for all deadlines of a registry. A deadline that is earlier than the timer moves it; one that goes
-/// leaves it, and it finds nothing to do. Handlers hold it, and the registry's queue does until it is stopped.
+/// One timer for all deadlines of a registry. An earlier deadline moves it. A deadline that goes leaves it, and it
+/// then finds nothing to do. Its handlers hold it, and so does the registry's queue until it is stopped.
 class deadline_timer final : public deadline_watch, public std::enable_shared_from_this<deadline_timer> {
 public:
     deadline_timer(registry& of, boost::asio::any_io_executor const& executor) : registry_(of), timer_(executor) {}
@@ -34,7 +34,8 @@ public:
         posted_ = true;
     }
 
-    /// Returns when nothing is done any more. Not from a callback of a stop_token.
+    /// Stops the timer, and returns when it does nothing any more. Not to be called from a callback of a
+    /// stop_token.
     // NOLINTNEXTLINE(bugprone-exception-escape): where a lock cannot be had, the program ends
     void stop() noexcept {
         std::scoped_lock const guard(acting_, posting_);
@@ -42,7 +43,7 @@ public:
         timer_.cancel();
     }
 
-    /// For ever: in a forked child, where a thread of the parent may have been at it.
+    /// Keeps the timer for ever: in a forked child, where a thread of the parent may have been using it.
     void stay() noexcept { self_ = shared_from_this(); }
 
 private:
@@ -62,10 +63,10 @@ private:
     }
 
     registry&                 registry_;
-    std::mutex                acting_;  ///< of what follows, while batches expire
+    std::mutex                acting_;  ///< guards the members up to `stopped_`, while batches expire
     boost::asio::steady_timer timer_;
     bool                      stopped_ = false;
-    std::mutex                posting_;  ///< of `posted_`, for a moment
+    std::mutex                posting_;  ///< guards `posted_`, for a moment
     bool                      posted_ = false;
 
     std::shared_ptr<deadline_timer> self_;
@@ -74,26 +75,27 @@ private:
 }  // namespace detail
 
 /// Acts on the deadlines of a registry's batches when they come (batch_options::timeout), by one timer; makes then
-/// look at no clock. One for a registry at a time. What a batch's stop_token calls, and the destructors of what it
-/// frees, run on its thread, or on one of its executor's.
+/// look at no clock. One for a registry at a time. Callbacks of a batch's stop_token, and the destructors of what
+/// it frees, run on the supervisor's thread, or on one of its executor's.
 ///
-/// Arming and disarming cost a batch some 100 ns, and a post to the executor where its deadline is the earliest.
+/// Arming and disarming cost a batch some 100 ns, and a post to the executor if its deadline is the earliest.
 class supervisor {
 public:
-    /// On the user's io_context, which then has work as long as there are deadlines. Throws std::bad_alloc.
+    /// Uses the executor of the user's io_context, which then has work as long as there are deadlines. Throws
+    /// std::bad_alloc.
     explicit supervisor(boost::asio::any_io_executor const& executor, registry& of = registry::global())
         : registry_(of), timer_(std::make_shared<detail::deadline_timer>(of, executor)) {
         of.watch_deadlines(timer_);
     }
 
-    /// With a thread of its own. Throws also what std::thread does.
+    /// Uses a thread of its own. Throws std::bad_alloc, and what std::thread throws.
     explicit supervisor(registry& of = registry::global()) : registry_(of), own_(std::make_unique<own_thread>()) {
         timer_ = std::make_shared<detail::deadline_timer>(of, own_->io.get_executor());
         of.watch_deadlines(timer_);
     }
 
-    /// From then on expiry is noticed as without one. Returns when nothing of it runs any more: at once in a child
-    /// of the process that made it, which leaves all of it as it is.
+    /// Leaves expiry to be noticed as without a supervisor. Returns when nothing of it runs any more; at once in a
+    /// forked child of the process that made it, where it leaves everything as it is.
     ~supervisor() {
         if (made_.in_child()) {
             timer_->stay();

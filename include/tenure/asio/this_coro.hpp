@@ -24,8 +24,9 @@ struct batch_operation {
     }
 };
 
-/// `co_await this_coro::batch()`: the batch that is current in this coroutine; none where that is over.
-/// tenure::current_batch() says the same without co_await and its cost, and in whatever the coroutine calls, too.
+/// `co_await this_coro::batch()` returns the batch that is current in this coroutine, or none if that is over.
+/// tenure::current_batch() returns the same without the cost of co_await, also in functions that the coroutine
+/// calls.
 inline batch_operation batch() noexcept { return {}; }
 
 }  // namespace tenure::this_coro

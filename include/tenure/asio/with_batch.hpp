@@ -22,7 +22,7 @@ namespace tenure {
 
 namespace detail {
 
-/// One by one, as of any batch without a guard. A handle that was never given an object is nothing to keep.
+/// Keeps handles one by one, as for any batch without a guard. Skips a handle that was never given an object.
 template <class T>
 void keep_awaited(batch_owner& b, T& r) {
     auto keep = [&](auto const& h) {
@@ -39,13 +39,13 @@ using awaited = std::invoke_result_t<F&, batch_owner&>;
 
 /// As with_batch, for a coroutine: opens a batch below the current one and runs `f(batch_owner&)`, an awaitable,
 /// with that batch current from its first line to its last, whatever it awaits and wherever it resumes; then the
-/// batch ends. Handles in what `f` returns are kept: they go to the batch above. They are found as by with_batch.
-/// Cancelling the caller cancels `f`.
+/// batch ends. Handles in what `f` returns are kept: their objects go to the batch above. They are found as by
+/// with_batch. Cancelling the caller cancels `f`.
 ///
 ///     auto best = co_await tenure::co_with_batch({.name = "hop"}, [&](tenure::batch_owner&)
 ///         -> boost::asio::awaitable<tenure::handle<result>> { ... });
 ///
-/// Throws what `f` throws, and batch_ended, std::bad_alloc. Cost: that of co_spawn and of a post, a few allocations
+/// Throws what `f` throws, batch_ended, std::bad_alloc. Cost: that of co_spawn and of a post, a few allocations
 /// that Asio recycles.
 template <class F>
     requires std::is_invocable_v<F&, batch_owner&>
@@ -55,7 +55,8 @@ detail::awaited<F> co_with_batch(batch_options options, F f,
     batch_owner    own(options, where);
     auto const     in     = bind_batch(co_await boost::asio::this_coro::executor, own);
     auto           result = co_await boost::asio::co_spawn(in, f(own), token);
-    // Asio goes on inside what has just completed, with its batch current and not to be freed. So first leave it.
+    // Asio resumes this inside the operation that completed, with its batch current and not to be freed. So leave
+    // it first.
     co_await boost::asio::post(boost::asio::use_awaitable);
     if (std::get<0>(result)) std::rethrow_exception(std::get<0>(result));
     if constexpr (std::tuple_size_v<decltype(result)> > 1) {

@@ -14,8 +14,8 @@
 
 namespace tenure {
 
-/// What a device has, in bytes. `free` is as the driver tells it, for all processes; where it does not, what this
-/// process has not taken.
+/// The memory of a device, in bytes. `free` is what the driver tells for all processes; if it does not tell, what
+/// this process has not taken.
 struct device_memory {
     std::size_t free  = 0;
     std::size_t total = 0;
@@ -24,37 +24,38 @@ struct device_memory {
 };
 
 /// Something with memory of its own, which a driver gives out in large pieces; device_store makes a store of it.
-/// Every operation may be called from any thread, several at once, and is done when it returns. They are in no
-/// order with what the user runs on the device: who has a kernel write to memory waits for it before reading.
+/// Any thread may call any operation, several at once. An operation is done when it returns. Operations are in no
+/// order with what the user runs on the device: if a kernel writes to memory, wait for it before reading.
 ///
-/// What goes wrong is a result, never an exception: device_unavailable once the device is lost; store_full
-/// for no memory there, memory_full for none here; else what the driver said, in a category of its own. Ranges are
-/// checked by the caller: they lie within the memory that is named.
+/// Failures are results, never exceptions: device_unavailable once the device is lost; store_full for no memory
+/// there, memory_full for none here; else what the driver said, in a category of its own. The caller checks
+/// ranges: they lie within the memory that is named.
 template <class D>
 concept device = requires(D& d, D const& view, typename D::memory m, typename D::native_type native, std::size_t n,
                           std::span<std::byte> out, std::span<std::byte const> in, std::byte value) {
-    // Names what allocate() gave; only its device knows what it means.
+    // Names what allocate() returned; only its device knows what it means.
     requires std::is_trivially_copyable_v<typename D::memory>;
-    // What kernels take: a device pointer, a cl_mem.
+    // The type that kernels take: a device pointer, a cl_mem.
     requires std::is_trivially_copyable_v<typename D::native_type>;
 
-    // For messages: which device it is, and whose.
+    // Tells, for messages, which device it is, and whose.
     { view.name() } -> std::same_as<std::string>;
 
-    // A power of two, constant: what is viewed on its own must begin at a multiple of it.
+    // Returns a power of two, constant: a part that is viewed on its own must begin at a multiple of it.
     { view.alignment() } noexcept -> std::same_as<std::size_t>;
 
+    // Returns what the device has now, or what the driver says.
     { view.memory_info() } -> std::same_as<result<device_memory>>;
 
-    // Bytes, at least one; alignment (a power of two, up to 1 GiB) of the address, where the host can know it.
-    // An allocation of the driver's: microseconds to milliseconds. Contents are whatever was there, another
-    // process's perhaps if the driver does not clear it. store_full, memory_full.
+    // Bytes, at least one; alignment (a power of two, up to 1 GiB) of the address, if the host can know it. This
+    // is an allocation of the driver's: microseconds to milliseconds. Contents are unspecified, and may be another
+    // process's if the driver does not clear them. Errors: store_full, memory_full.
     { d.allocate(n, n) } -> std::same_as<result<typename D::memory>>;
 
-    // It is not used any more, by nobody. On an error the driver has it still, or lost it with the device.
+    // Frees memory that nobody uses any more. On an error the driver still has it, or has lost it with the device.
     { d.free(m) } noexcept -> std::same_as<result<void>>;
 
-    // Memory, offset, then as many bytes as the span has. On an error part of it may have been done.
+    // Memory, offset, then as many bytes as the span has. On an error a part may have been done.
     { d.read(m, n, out) } -> std::same_as<result<void>>;
     { d.write(m, n, in) } -> std::same_as<result<void>>;
 
@@ -64,12 +65,12 @@ concept device = requires(D& d, D const& view, typename D::memory m, typename D:
     // From, offset, to, offset, bytes: within the device. The ranges do not overlap.
     { d.copy(m, n, m, n, n) } -> std::same_as<result<void>>;
 
-    // As copy, from memory of the device `from` into this one's. not_copyable: there is no way between the two
-    // but through this process, and nothing was done.
+    // Another device of this type, then as copy(): from memory of that device into memory of this one.
+    // not_copyable: the bytes can only pass through this process, and nothing was done.
     { d.copy_from(d, m, n, m, n, n) } -> std::same_as<result<void>>;
 
-    // Memory, offset (a multiple of alignment()), bytes (at least one): what a kernel takes to use just these.
-    // It is valid until it is released, once, which the memory outlives.
+    // Memory, offset (a multiple of alignment()), bytes (at least one). Returns what a kernel takes to use just
+    // these bytes. It is valid until it is released, once; the memory outlives it.
     { d.view(m, n, n) } -> std::same_as<result<typename D::native_type>>;
     { d.release(native) } noexcept;
 };

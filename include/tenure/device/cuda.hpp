@@ -21,6 +21,7 @@
 
 namespace tenure {
 
+/// Selects a GPU, and says how transfers work.
 struct cuda_options {
     int         device  = 0;                     ///< as the driver counts (CUDA_VISIBLE_DEVICES)
     unsigned    streams = 4;                     ///< transfers of that many threads overlap
@@ -28,27 +29,26 @@ struct cuda_options {
     std::string library = "libcuda.so.1";        ///< the driver, as dlopen() finds it
 };
 
-/// A GPU through the CUDA driver API, loaded at run time: a program with this builds without a toolkit and starts
-/// without a driver (link ${CMAKE_DL_LIBS}, where the C library has no dlopen() itself). It shares the device's
-/// primary context, which is that of the CUDA runtime: so memory can be used by kernels launched through either. A
-/// native pointer is a CUdeviceptr.
+/// A GPU through the CUDA driver API, loaded at run time: a program builds without a toolkit and starts without a
+/// driver (link ${CMAKE_DL_LIBS} if the C library has no dlopen()). It shares the device's primary context with
+/// the CUDA runtime, so kernels launched through either can use its memory. A native pointer is a CUdeviceptr.
 ///
-/// Every call leaves the calling thread's current context as it was. Transfers go through page-locked memory in two
-/// halves, or straight where the caller's memory is page-locked (see page_locked(), cudaMallocHost), on streams
+/// Every call leaves the calling thread's current context as it was. Transfers go through page-locked memory in
+/// two halves, or straight if the caller's memory is page-locked (see page_locked(), cudaMallocHost), on streams
 /// that do not wait for the default stream: wait for a kernel yourself before reading what it wrote.
 ///
-/// Once a kernel of this process went wild (CUDA_ERROR_ILLEGAL_ADDRESS and the like), CUDA refuses everything for
-/// the rest of the process: device_unavailable. Thread-safe. Not to be used in the child of a fork().
+/// Once a kernel of this process has crashed (CUDA_ERROR_ILLEGAL_ADDRESS and the like), CUDA refuses everything
+/// for the rest of the process: device_unavailable. Thread-safe. Not to be used in the child of a fork().
 class cuda_device {
 public:
     struct memory {
         detail::cuda_address base    = 0;  ///< what the driver gave
-        detail::cuda_address address = 0;  ///< the first in it that is aligned
+        detail::cuda_address address = 0;  ///< the first aligned address in it
     };
     using native_type = detail::cuda_address;
 
-    /// Throws tenure::error, device_unavailable, and says why: there is no driver, or no such device; or what the
-    /// driver says.
+    /// Opens a GPU. Throws tenure::error: device_unavailable, with the reason, if there is no driver or no such
+    /// device; else what the driver says.
     explicit cuda_device(cuda_options const& options = {}) : driver_(detail::load_cuda(options.library)) {
         detail::must_cuda(driver_.cuInit(0), "cuInit of " + options.library);
         int count = 0;
@@ -64,7 +64,7 @@ public:
         detail::must_cuda(driver_.cuDevicePrimaryCtxRetain(&context_, number_), "cuDevicePrimaryCtxRetain");
     }
 
-    /// All memory that it gave is freed by now.
+    /// Closes the device. All memory that it gave must be freed by now.
     ~cuda_device() {
         {
             current const in(*this);
@@ -77,7 +77,7 @@ public:
 
     std::string name() const { return name_; }
 
-    /// As cuMemAlloc() does at least, and as libraries of kernels expect it.
+    /// Returns the alignment that cuMemAlloc() gives at least, and that libraries of kernels expect.
     std::size_t alignment() const noexcept { return 256; }
 
     result<device_memory> memory_info() const {
@@ -97,7 +97,8 @@ public:
                 code = in_context([&] { return driver_.cuMemAlloc_v2(&m.base, bytes + alignment); });
             m.address = (m.base + alignment - 1) / alignment * alignment;
         }
-        if (code == detail::cuda_invalid_value) return make_error_code(errc::store_full);  // more than it can count
+        // The driver calls a size invalid that is more than it can count.
+        if (code == detail::cuda_invalid_value) return make_error_code(errc::store_full);
         if (code != detail::cuda_success) return as_result(code).error();
         return m;
     }
@@ -123,7 +124,8 @@ public:
         });
     }
 
-    /// From GPU to GPU, over NVLink or the bus where they can; else the driver passes it through this machine.
+    /// Copies from GPU to GPU, over NVLink or the bus if they can; else the driver passes the bytes through this
+    /// machine. not_copyable: the other device was opened with another driver library.
     result<void> copy_from(cuda_device& other, memory from, std::size_t from_offset, memory to,
                            std::size_t to_offset, std::size_t bytes) noexcept {
         if (other.driver_.library != driver_.library) return make_error_code(errc::not_copyable);
@@ -137,13 +139,15 @@ public:
     result<native_type> view(memory m, std::size_t offset, std::size_t) noexcept { return m.address + offset; }
     void                release(native_type) noexcept {}
 
-    /// Page-locked memory of this process, from which and to which transfers are as fast as the bus; the device
-    /// outlives it. It costs milliseconds, and the system memory that it can use otherwise. memory_full.
+    /// Page-locked memory of this process, from and to which transfers are as fast as the bus. The device must
+    /// outlive it.
     class page_locked_memory;
+    /// Allocates page-locked memory. It costs milliseconds, and system memory that has no other use meanwhile.
+    /// Errors: memory_full, or what the driver says.
     result<page_locked_memory> page_locked(std::size_t bytes) noexcept;
 
-    /// While this lives, the device's context is the calling thread's current one: for whatever the user calls of
-    /// the driver or the runtime. To be destroyed on the same thread, last made first.
+    /// Makes the device's context the calling thread's current one while it lives, for the user's own calls of the
+    /// driver or the runtime. Destroy it on the same thread, last made first.
     class current {
     public:
         explicit current(cuda_device const& d) noexcept
@@ -155,22 +159,23 @@ public:
         current(current const&)            = delete;
         current& operator=(current const&) = delete;
 
-        int code() const noexcept { return code_; }  ///< a CUresult; not 0: it is not
+        int code() const noexcept { return code_; }  ///< a CUresult; not 0: the context is not current
 
     private:
         detail::cuda_driver const& driver_;
         int const                  code_;
     };
 
-    /// A CUcontext.
+    /// Returns the device's CUcontext.
     detail::cuda_context context() const noexcept { return context_; }
 
-    /// A function of the driver API, by the name that the library has for it (cuLaunchKernel, cuMemAlloc_v2); null:
-    /// there is none. So a program need not link to the driver either.
+    /// Returns a function of the driver API by the name that the library has for it (cuLaunchKernel,
+    /// cuMemAlloc_v2), null if there is none. So a program need not link to the driver either.
     void* symbol(char const* function) const noexcept { return ::dlsym(driver_.library, function); }
 
 private:
-    /// f(), with the context current; its CUresult. Once the device is lost, that, and f is not called.
+    /// Calls f with the context current, and returns its CUresult; once the device is lost, that error without
+    /// calling f.
     template <class F>
     int in_context(F f) const noexcept {
         if (int const lost = lost_.load(std::memory_order_relaxed)) return lost;
@@ -179,7 +184,7 @@ private:
         if (detail::is_cuda_loss(code)) lost_.store(code, std::memory_order_relaxed);
         return code;
     }
-    /// A lane's own memory is this machine's.
+    /// Calls f with a lane. Reports out-of-memory as memory_full, because a lane's own memory is this machine's.
     template <class F>
     result<void> in_lane(F f) noexcept {
         int const code = in_context([&] { return lanes_->with(f); });
@@ -197,10 +202,10 @@ private:
     detail::cuda_context              context_ = nullptr;
     std::string                       name_;
     std::optional<detail::cuda_lanes> lanes_;
-    mutable std::atomic<int>          lost_{0};  ///< the CUresult that said so
+    mutable std::atomic<int>          lost_{0};  ///< the CUresult that reported the loss
 };
 
-/// Movable; frees the memory.
+/// Owns page-locked memory, and frees it. Movable.
 class cuda_device::page_locked_memory {
 public:
     page_locked_memory(page_locked_memory&& other) noexcept

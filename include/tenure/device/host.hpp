@@ -18,8 +18,8 @@
 
 namespace tenure {
 
-/// This machine's memory as a device: whole pages from the system, zero-filled. For machines without a GPU, and for
-/// tests. (What is to be fast in memory is a heap_store.) A native pointer is an address of this process.
+/// This machine's memory as a device: whole pages from the system, zero-filled. It is for machines without a GPU,
+/// and for tests; for speed in memory use a heap_store. A native pointer is an address of this process.
 class host_device {
 public:
     struct memory {
@@ -35,7 +35,7 @@ public:
     std::string name() const { return "host memory"; }
     std::size_t alignment() const noexcept { return 16; }
 
-    /// The machine's memory, and what of it the kernel calls free.
+    /// Returns the machine's memory, and how much of it the kernel calls free. Errors: what the system says.
     result<device_memory> memory_info() const {
         auto const free = ::sysconf(_SC_AVPHYS_PAGES), total = ::sysconf(_SC_PHYS_PAGES);
         if (free < 0 || total < 0) return std::error_code(errno, std::system_category());

@@ -17,13 +17,13 @@ namespace tenure {
 template <device Device>
 class device_store;
 
-/// What kernels take to use one block of a device_store: an address on the device, a cl_mem. While it lives, the
-/// device stays open and the memory is nobody else's, also when the block is freed meanwhile, by the end of its
-/// batch perhaps; the memory then goes back with the last view. It does not hold off the end itself: after that
+/// A block of a device_store as kernels take it: an address on the device, or a cl_mem. While the view lives, the
+/// device stays open and the memory is nobody else's, even if the block is freed meanwhile, for example by the end
+/// of its batch. The memory then goes back with the last view. A view does not hold off the end itself: after it
 /// nobody can read what a kernel wrote, so let the batch outlive the view.
 ///
-/// Kernels are the user's: wait for them before letting go of the view, and before reading the block. Movable. Any
-/// thread may destroy it.
+/// Kernels are the user's: wait for them before the view goes, and before reading the block. Movable. Any thread
+/// may destroy it.
 template <device Device>
 class native_view {
 public:
@@ -44,7 +44,7 @@ public:
         core_->unpin(id_);
     }
 
-    /// Meaningless once it was moved from.
+    /// Returns the address or cl_mem. Meaningless once the view was moved from.
     native_type get() const noexcept { return native_; }
     std::size_t bytes() const noexcept { return bytes_; }
     Device&     on() const noexcept { return core_->device(); }

@@ -26,10 +26,11 @@ namespace tenure {
 
 namespace detail {
 
-/// Whether a process is over; also when nobody has waited for it yet, for its memory is gone by then.
+/// Returns whether a process is over. A process that nobody has waited for yet counts as over, because its memory
+/// is gone by then.
 inline bool has_ended(process_id p) noexcept {
     auto const pid = static_cast<pid_t>(p.value);
-    if (pid <= 0 || static_cast<std::uint64_t>(pid) != p.value) return false;  // no pid, and so not ours to judge
+    if (pid <= 0 || static_cast<std::uint64_t>(pid) != p.value) return false;  // not a pid, so nothing is known
     auto const fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
     if (fd < 0) return errno == ESRCH || (errno == ENOSYS && ::kill(pid, 0) != 0 && errno == ESRCH);
     pollfd     over{fd, POLLIN, 0};
@@ -40,16 +41,16 @@ inline bool has_ended(process_id p) noexcept {
 
 }  // namespace detail
 
-/// Free memory and processes of the NVIDIA devices of this machine, from their driver (NVML). The library is loaded
-/// at run time: nothing is needed to build (before glibc 2.34, link with -ldl). Devices have the numbers of
-/// nvidia-smi; those of CUDA are the same where CUDA_DEVICE_ORDER is PCI_BUS_ID and CUDA_VISIBLE_DEVICES hides
+/// Reads free memory and processes of this machine's NVIDIA devices from their driver (NVML). The library is
+/// loaded at run time, so nothing is needed to build (before glibc 2.34, link with -ldl). Devices have the numbers
+/// of nvidia-smi. CUDA has the same numbers if CUDA_DEVICE_ORDER is PCI_BUS_ID and CUDA_VISIBLE_DEVICES hides
 /// none. Processes are pids.
 ///
-/// Copies share the library. Thread-safe. A reading costs two calls of the driver a device, some microseconds to a
-/// millisecond each, and three system calls a process that is asked about.
+/// Copies share the library. Thread-safe. A reading costs two driver calls a device, some microseconds to a
+/// millisecond each, and three system calls for each process that is asked about.
 class nvml_memory {
 public:
-    /// Throws device_unavailable, and says why: there is no library, no driver.
+    /// Loads the library. Throws device_unavailable, and says why: there is no library, or no driver.
     explicit nvml_memory(std::string const& library = "libnvidia-ml.so.1")
         : nvml_(std::make_shared<detail::nvml_library>(library)) {
         unsigned count = 0;
@@ -62,7 +63,7 @@ public:
         }
     }
 
-    /// A device that does not answer is one of which nothing is known.
+    /// Reads all devices, and which of `asked` are over. Of a device that does not answer nothing is known.
     result<memory_reading> operator()(std::span<process_id const> asked) const {
         memory_reading all;
         for (std::size_t i = 0; i < devices_.size(); ++i)
@@ -77,7 +78,7 @@ public:
 private:
     struct known_device {
         detail::nvml_api::device handle;
-        int                      why;  ///< it has none
+        int                      why;  ///< why there is no handle; 0: there is one
     };
 
     device_reading read(device_id number, known_device const& d) const {

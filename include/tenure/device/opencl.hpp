@@ -20,23 +20,23 @@
 
 namespace tenure {
 
-/// Which device, counted from 0 in the order of the loader and of the platform; `clinfo -l` lists them.
+/// Selects a device, counted from 0 in the order of the loader and of the platform; `clinfo -l` lists them.
 struct opencl_options {
     unsigned platform = 0;
     unsigned device   = 0;
-    unsigned queues   = 4;  ///< transfers of that many threads overlap, where the device can
+    unsigned queues   = 4;  ///< transfers of that many threads overlap, if the device can
 };
 
-/// A device of OpenCL 1.2 or later, of any vendor, through the ICD loader (link OpenCL::OpenCL); PoCL is one on a
-/// machine without a GPU. A native pointer is a cl_mem: a sub-buffer with just the bytes asked for, as kernels of
-/// 1.2 take no offsets.
+/// A device of OpenCL 1.2 or later, of any vendor, through the ICD loader (link OpenCL::OpenCL). On a machine
+/// without a GPU, PoCL provides one. A native pointer is a cl_mem: a sub-buffer with just the bytes asked for,
+/// because kernels of 1.2 take no offsets.
 ///
-/// Transfers are blocking calls, straight between the caller's memory and the device: drivers stage them as suits
-/// them. Whatever is done here is done through sub-buffers, which do not overlap unless one block is used twice,
-/// for of a buffer and its parts only one may be in use at a time, says the standard.
+/// Transfers are blocking calls, straight between the caller's memory and the device; drivers stage them as suits
+/// them. All operations use sub-buffers, which do not overlap unless one block is used twice: the standard says
+/// that only one of a buffer and its parts may be in use at a time.
 ///
-/// OpenCL does not tell how much memory is free: memory_info() says what this object has not taken. Some drivers
-/// allocate when memory is first used, and so store_full may come from a write. Thread-safe.
+/// OpenCL does not tell how much memory is free: memory_info() tells what this object has not taken. Some drivers
+/// allocate when memory is first used, so store_full may come from a write. Thread-safe.
 class opencl_device {
 public:
     struct memory {
@@ -45,12 +45,13 @@ public:
     };
     using native_type = cl_mem;
 
-    /// With a context of its own, of this device only. Throws tenure::error, device_unavailable: no such platform
-    /// or device, or the driver's error.
+    /// Opens a device in a context of its own. Throws tenure::error: device_unavailable if there is no such
+    /// platform or device, or the driver's error.
     explicit opencl_device(opencl_options const& options = {})
         : opencl_device(detail::find_opencl_device(options.platform, options.device), options.queues) {}
 
-    /// In a context of the user's, which has that device; both are retained. Throws as the other.
+    /// Opens a device in the user's context, which must have that device and is retained. Throws tenure::error
+    /// with the driver's error.
     opencl_device(cl_context context, cl_device_id id, unsigned queues = 4)
         : opencl_device(id, detail::share_opencl(context), queues) {}
 
@@ -65,7 +66,8 @@ public:
         return device_memory{total_ > taken ? total_ - taken : 0, total_};
     }
 
-    /// The host knows of no addresses here: of more than alignment() only offsets in the buffer are multiples.
+    /// Makes a buffer. The host knows no addresses here, so alignments above alignment() hold only for offsets in
+    /// the buffer.
     result<memory> allocate(std::size_t bytes, std::size_t) noexcept {
         cl_int       code = CL_SUCCESS;
         cl_mem const m    = ::clCreateBuffer(context_.get(), CL_MEM_READ_WRITE, bytes, nullptr, &code);
@@ -99,7 +101,8 @@ public:
         });
     }
 
-    /// Within one block, both parts are of one sub-buffer: two that overlap would not do.
+    /// Copies within the device. If both ranges are near each other in one buffer, they use one sub-buffer,
+    /// because two could overlap.
     result<void> copy(memory from, std::size_t from_offset, memory to, std::size_t to_offset,
                       std::size_t bytes) noexcept {
         std::size_t const grain = alignment_;
@@ -117,7 +120,7 @@ public:
         return copy(source.buffer.get(), source.offset, target.buffer.get(), target.offset, bytes);
     }
 
-    /// Possible within one context.
+    /// Copies from another device of the same context. not_copyable: the contexts differ.
     result<void> copy_from(opencl_device& other, memory from, std::size_t from_offset, memory to,
                            std::size_t to_offset, std::size_t bytes) noexcept {
         if (other.context() != context()) return make_error_code(errc::not_copyable);
@@ -131,8 +134,9 @@ public:
     }
     void release(cl_mem m) noexcept { ::clReleaseMemObject(m); }
 
-    /// For the user's own queues, programs and kernels.
-    cl_context   context() const noexcept { return context_.get(); }
+    /// Returns the context, for the user's own queues, programs and kernels.
+    cl_context context() const noexcept { return context_.get(); }
+    /// Returns the device, for the user's own queues, programs and kernels.
     cl_device_id id() const noexcept { return id_; }
 
 private:
@@ -157,7 +161,8 @@ private:
         return queues_[detail::thread_stripe(static_cast<unsigned>(queues_.size()))].get();
     }
 
-    /// A sub-buffer begins at a multiple of alignment_, as every block does: so this one stays within its block.
+    /// Makes a sub-buffer that has these bytes. It begins at a multiple of alignment_, as every block does, so it
+    /// stays within its block.
     part part_of(memory m, std::size_t offset, std::size_t bytes) const noexcept {
         part             p;
         cl_buffer_region region{offset & ~(alignment_ - 1), 0};

@@ -17,7 +17,7 @@ inline batch_scope::batch_scope(detail::registry_core* core, detail::batch_recor
     detail::close_those_elsewhere();
     if (parent) {
         if (!core) detail::refuse_below(*parent);
-        detail::look_at_the_clock(*parent, parent->id.load(std::memory_order_relaxed));  // perhaps another thread's
+        detail::look_at_the_clock(*parent, parent->id.load(std::memory_order_relaxed));  // may be another thread's
     } else {
         detail::lane* const current = detail::this_thread.current;
         if (detail::this_thread.ending) [[unlikely]] {
@@ -41,9 +41,10 @@ inline batch_scope::batch_scope(detail::registry_core* core, detail::batch_recor
     id_               = opened.id;
 }
 
-/// In a destructor that an end runs, or one that it calls: where what is current is the nearest active ancestor of
-/// what ends, and not what somebody made current since. No record: it is that, or of another registry. (A call that
-/// took the scope itself would keep the compiler from holding its batch in a register.)
+/// Opens the batch of a scope in a destructor that an end runs, or in what it calls, while the nearest active
+/// ancestor of the ending batch is current. Returns no record if other code has made a batch current since, or if
+/// the ancestor is of another registry. (A call that took the scope itself would keep the compiler from holding
+/// its batch in a register.)
 TENURE_COLD inline detail::opened_batch batch_scope::open_in_end(detail::registry_core const* core,
                                                                  batch_options const* options, source where) {
     detail::ancestor_is_current const& end = *detail::this_thread.ending;

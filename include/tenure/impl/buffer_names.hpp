@@ -18,7 +18,8 @@ namespace tenure {
 
 namespace detail {
 
-/// An object of the batch like others, found again among those with destructors.
+/// Holds the name of a buffer. It is an object of the batch like others, and is found among those with
+/// destructors.
 struct buffer_name {
     raw_handle       what;
     std::size_t      bytes;
@@ -28,7 +29,7 @@ struct buffer_name {
 }  // namespace detail
 
 template <>
-inline constexpr bool restorable<detail::buffer_name> = true;  // its text lies in the batch
+inline constexpr bool restorable<detail::buffer_name> = true;  // its text is in the batch
 
 namespace detail {
 
@@ -36,8 +37,8 @@ inline void name_buffer(lane& l, raw_handle what, std::size_t bytes, std::string
     make_in<buffer_name>(l, what, bytes, std::pmr::string(text, resource_of(l)));
 }
 
-/// The buffers that have names in `b` and are its own, by the name they were given last. Nobody else is in the
-/// batch.
+/// Returns the names of the buffers that `b` owns, each name for the buffer that was given it last. No other
+/// thread is in the batch.
 inline std::vector<buffer_name const*> names_in(batch_record& b) {
     std::vector<buffer_name const*> out;
     read_section const              here;
@@ -48,7 +49,7 @@ inline std::vector<buffer_name const*> names_in(batch_record& b) {
             if (&finalizer_of(state) != &object_finalizer<buffer_name>) continue;
             auto const* const n     = object_after<buffer_name>(e);
             auto const        is_it = [&](buffer_name const* other) { return other->text == n->text; };
-            if (std::any_of(out.begin(), out.end(), is_it)) continue;  // that is newer
+            if (std::any_of(out.begin(), out.end(), is_it)) continue;  // the other is newer
             if (find_owner(n->what).record == &b) out.push_back(n);
         }
     });

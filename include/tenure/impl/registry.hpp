@@ -57,13 +57,13 @@ inline registry& registry::global() {
 }
 
 TENURE_COLD inline registry& registry::open_global() {
-    // Never destroyed: other static objects may use it in their destructors, and so may threads that outlive main.
+    // It is never destroyed: other static objects may use it in their destructors, and threads that outlive main.
     alignas(registry) static std::byte memory[sizeof(registry)];
     static registry* const             instance = ::new (memory) registry;
     static struct exit_guard {
         ~exit_guard() {
             detail::registry_core& core    = *instance->core_;
-            bool const             waiting = !detail::this_thread.reclaiming;  // its own thread cannot, for itself
+            bool const             waiting = !detail::this_thread.reclaiming;  // else it would wait for itself
             if (waiting) {
                 detail::run_left_over(core);
                 core.background.retire();
@@ -111,7 +111,7 @@ inline batch_id registry::set_current_batch(batch_id id) {
     detail::lane* to      = nullptr;
     bool          visited = false;
     if (b == global().core_->root) {
-        if (detail::this_thread.ending) to = &global().root_lane();  // else null stands for it
+        if (detail::this_thread.ending) to = &global().root_lane();  // elsewhere null stands for the root
     } else if (b->guard.load(std::memory_order_acquire) == &detail::this_thread) {
         if (b->closed() && !b->in_chain.load(std::memory_order_relaxed))
             raise(error(b->why_closed(), "make current: batch " + detail::label_of(id.value)));
@@ -134,7 +134,7 @@ inline void registry::end(batch_id id, bool destroy) {
 
 inline void registry::watch_deadlines(std::shared_ptr<detail::deadline_watch> const& watch) {
     core_->deadlines.watch_by(watch);
-    if (watch) watch->earlier();  // for those that are there already
+    if (watch) watch->earlier();  // for deadlines that exist already
 }
 
 inline void registry::cancel(batch_id id) {
@@ -219,7 +219,8 @@ inline batch_usage registry::usage(batch_id id) const {
     detail::found const f = find(id, "usage of batch ");
     if (!f.record) return {};
     batch_usage const now = detail::usage_of(*f.record);
-    return f.record->id.load(std::memory_order_acquire) == id.value ? now : batch_usage{};  // else another's by now
+    // Otherwise the record is another batch's by now.
+    return f.record->id.load(std::memory_order_acquire) == id.value ? now : batch_usage{};
 }
 
 inline registry_usage registry::usage() const { return detail::usage_of(*core_); }

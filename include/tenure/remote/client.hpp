@@ -31,20 +31,22 @@
 
 namespace tenure {
 
-/// Buffers at a buffer_server, as a store. All of it may be called from any thread, and from handlers.
+/// A store whose blocks are buffers at a buffer_server. Thread-safe; handlers may call it too.
 ///
-/// Each operation ends within client_options::timeout, with errc::timed_out if nothing else. A connection that
-/// drops is made anew, and what was asked for is asked again and done once; if the server cannot be reached for
-/// longer than its lease, or is another one now, all blocks are gone: naming one is errc::stale_handle, freeing one
-/// is no error, and what else was under way is errc::disconnected, as is all that was while no server answered. New
-/// blocks are made in a new session then.
+/// Each operation ends within client_options::timeout, if need be with errc::timed_out. If the connection drops,
+/// the store connects again and repeats unanswered requests; the server does each once. If the server is out of
+/// reach for longer than its lease, or was restarted, all blocks are gone. Then naming one is errc::stale_handle,
+/// and freeing one is no error. Other operations that were under way report errc::disconnected, or
+/// errc::stale_handle if they name blocks and the server was reached again. Later operations start a new session,
+/// or report errc::device_unavailable if no server can be reached.
 ///
-/// The async_ operations take any completion token; what is passed to them stays until the handler is called. A
-/// handler runs on its own executor, else on the store's thread, where it may also call operations that block. A
-/// cancelled one is std::errc::operation_canceled, and was done or was not.
+/// The async_ operations take any completion token. Memory passed to them must stay valid until the handler is
+/// called. A handler runs on its own executor, else on the store's thread, where it may also call blocking
+/// operations. A cancelled operation reports std::errc::operation_canceled, and was done or was not.
 ///
-/// No memory is used per block. Small blocks come some at a time: the server counts those that nobody has asked for
-/// yet, usage() does not. A child of a fork() is told that the store is its parent's: errc::forked.
+/// The store uses no memory per block. It fetches small blocks several at a time; the server counts those that
+/// nobody has asked for yet, usage() does not. In a child of fork() operations report errc::forked: the store is
+/// the parent's.
 class remote_store {
     struct core;
     struct key;
@@ -54,16 +56,18 @@ public:
 
     using executor_type = detail::remote::store_executor;
 
-    /// A store at that server, once it has let the client in. Throws tenure::error, which names the server: what
-    /// the system said of the connection, access_denied, newer_format, timed_out; std::errc::invalid_argument for
-    /// TLS without client_options::tls.
+    /// Connects to a server, and returns once it has let the client in. Throws tenure::error, which names the
+    /// server and says what the system or the server reported: device_unavailable (not reached), access_denied,
+    /// newer_format, limit_exceeded, store_closed (the server is stopping), timed_out; std::errc::invalid_argument
+    /// for TLS without client_options::tls.
     static std::shared_ptr<remote_store> connect(endpoint const& to, client_options options = {}) {
         return std::make_shared<remote_store>(key(), to, std::move(options));
     }
 
+    /// Closes the store as close() does. May run in a handler.
     ~remote_store() {
         if (core_->driver
-                .is_parents()) {  // whose thread cannot be joined, and whose connection is not to be closed
+                .is_parents()) {  // the thread cannot be joined, and the connection is the parent's: it stays open
             static_cast<void>(new (std::nothrow) std::shared_ptr<core>(core_));
             new (&thread_) std::thread;
             return;
@@ -76,9 +80,11 @@ public:
     remote_store(remote_store const&)            = delete;
     remote_store& operator=(remote_store const&) = delete;
 
-    /// One round trip; for many small blocks of a kind, one for hundreds.
+    /// Makes a block of zeros. One round trip; for many small blocks of one batch, size and alignment, one for
+    /// hundreds. Errors: limit_exceeded (see last_limit()), store_full, memory_full, bad_alignment.
     result<block> allocate(std::size_t bytes, std::size_t alignment) { return allocate_in(0, bytes, alignment); }
 
+    /// Makes a block in a batch: a number of the caller's choice, or 0 for none. Cost and errors as allocate().
     result<block> allocate_in(std::uint64_t batch, std::size_t bytes, std::size_t alignment) {
         if (core_->driver.is_parents()) return make_error_code(errc::forked);
         waiting c;
@@ -88,43 +94,51 @@ public:
         return c.made;
     }
 
-    /// One request for a million blocks that were made one after the other, else one for forty thousand runs of
-    /// such.
+    /// Frees the blocks. One request for a million blocks that were made one after the other, else one for forty
+    /// thousand runs of such blocks. Errors: no_such_block if one was not live; the others are freed.
     result<void> deallocate(std::span<block const> many) noexcept {
         return done([&](call& c) { detail::remote::ask_many(c, operation::deallocate, many); });
     }
 
-    /// One request, however many.
+    /// Frees the batch, which has the blocks in `many`. One request, however many.
     result<void> deallocate_batch(std::uint64_t batch, std::span<block const> many) noexcept {
         return done([&](call& c) { detail::remote::ask_many(c, operation::end_batch, many, batch); });
     }
 
-    /// limit_exceeded if they are more runs than go into one request.
+    /// Moves the blocks into a batch, or out of any if it is 0: all, or none on error. Errors: no_such_block,
+    /// limit_exceeded for more runs than fit into one request.
     result<void> transfer(std::span<block const> many, std::uint64_t batch) {
         return done([&](call& c) { detail::remote::ask_many(c, operation::transfer, many, batch); });
     }
 
-    /// Long ones are several requests, side by side.
+    /// Reads bytes from `offset` on, as many as `out` has; more than client_options::piece in several requests,
+    /// side by side. Errors: no_such_block, out_of_range.
     result<void> read(block b, std::size_t offset, std::span<std::byte> out) {
         return done([&](call& c) { detail::remote::ask_read(c, b, offset, out); });
     }
+    /// Writes `in` from `offset` on; more than client_options::piece bytes in several requests, side by side.
+    /// Errors: no_such_block, out_of_range.
     result<void> write(block b, std::size_t offset, std::span<std::byte const> in) {
         return done([&](call& c) { detail::remote::ask_write(c, b, offset, in); });
     }
 
-    /// At the server.
+    /// Copies at the server. Errors: no_such_block; out_of_range, also for overlapping ranges of one block.
     result<void> copy(block from, std::size_t from_offset, block to, std::size_t to_offset, std::size_t bytes) {
         return done([&](call& c) { detail::remote::ask_copy(c, from, from_offset, to, to_offset, bytes); });
     }
 
-    /// Others of the server find the block under that name, until it is freed: to read, write and copy.
+    /// Shares the block under a name: until it is freed, other clients of the server can open() it to read, write
+    /// and copy. Errors: std::errc::invalid_argument for a name that is empty or has more than 255 bytes,
+    /// access_denied if another block has the name, limit_exceeded if this block has 64.
     result<void> share(block b, std::string_view name) {
         return done([&](call& c) { detail::remote::ask_name(c, operation::share, name, b); });
     }
+    /// Takes the name away. Errors: no_such_name; access_denied if it is another client's block.
     result<void> unshare(std::string_view name) {
         return done([&](call& c) { detail::remote::ask_name(c, operation::unshare, name); });
     }
-    /// A block that is shared under that name. It stays its maker's, and does not count in usage().
+    /// Returns the block that is shared under that name. It stays its maker's, and does not count in usage().
+    /// Errors: no_such_name.
     result<block> open(std::string_view name) {
         waiting c;
         detail::remote::ask_name(c, operation::open, name);
@@ -132,7 +146,8 @@ public:
         return c.made;
     }
 
-    /// From this store's server to the other's, not through here. This one must have the other among its peers.
+    /// Copies from this store's server to the other's, without passing through this process. Errors: access_denied
+    /// if the other is not among the peers of this store's server.
     result<void> send_to(block from, std::size_t offset, std::size_t bytes, remote_store& other, block to,
                          std::size_t to_offset) {
         waiting grant;
@@ -143,7 +158,8 @@ public:
         });
     }
 
-    /// Its clients, bytes and batches, as JSON; access_denied for who is not its owner.
+    /// Returns the server's clients, bytes and batches as JSON. Errors: access_denied unless the client is the
+    /// server's own user, on a Unix socket.
     result<std::string> server_status() {
         waiting c;
         c.what = operation::status;
@@ -151,8 +167,8 @@ public:
         return std::move(c.text);
     }
 
-    /// What this store gave and nobody freed; the capacity is what the server allows, 0 if it does not say. Waits
-    /// for nothing.
+    /// Returns how many bytes and blocks this store gave and nobody freed. `capacity` is what the server allows, 0
+    /// if it does not say. Does not wait.
     store_usage usage() const noexcept {
         auto const& held = core_->driver.state().held();
         auto const  less = [](std::int64_t a, std::int64_t b) {
@@ -162,14 +178,17 @@ public:
                 static_cast<std::size_t>(core_->driver.state().capacity())};
     }
 
+    /// Returns the server's endpoint, as text.
     std::string describe() const { return core_->to.to_text(); }
 
-    /// After errc::limit_exceeded: which of the server's limits was met last, in its words ("buffers: one tenant
-    /// may have 4194304"). Empty: none, or the server does not say. Waits for nothing.
+    /// Returns which of the server's limits was met last, in its words ("buffers: one tenant may have 4194304"):
+    /// for use after errc::limit_exceeded. Empty if none was met, or the server does not say. Does not wait.
     std::string last_limit() const { return core_->driver.state().limit().text(); }
 
-    /// Tells the server, which frees all of it. Afterwards everything is store_closed. Waits for a second at most.
-    /// disconnected, timed_out: whether it heard is not known; then it frees all within a lease.
+    /// Ends the session: the server frees all that it held for this store. Afterwards operations report
+    /// store_closed. Waits for a second at most. Errors: disconnected, timed_out: whether the server heard is not
+    /// known; if not, it frees all within a lease. If the connection is down, the server does the same, and there
+    /// is no error.
     result<void> close() noexcept {
         waiting c;
         c.what     = operation::goodbye;
@@ -178,10 +197,12 @@ public:
         return outcome(c.error);
     }
 
+    /// Returns the executor that runs functions on the store's thread, in order.
     executor_type get_executor() noexcept { return executor_type(core_->driver); }
 
-    // Without waiting. The handler's arguments are boost::system::error_code, or a std::error_code, and then a
-    // block from those that give one, a std::string from the status.
+    // The async_ operations are the operations without the prefix, but do not wait. Their handlers take a
+    // boost::system::error_code (or a std::error_code), and then a block from those that give one, a std::string
+    // from the status.
 
     template <class Token>
     auto async_allocate(std::size_t bytes, std::size_t alignment, Token&& token) {
@@ -191,7 +212,7 @@ public:
     auto async_allocate_in(std::uint64_t batch, std::size_t bytes, std::size_t alignment, Token&& token) {
         return initiate<block>([=](call& c) { detail::remote::ask_blocks(c, batch, bytes, alignment); }, token);
     }
-    /// What `many` refers to stays until the handler is called, as any memory.
+    /// Frees as deallocate() does. The memory of `many` must stay valid until the handler is called.
     template <class Token>
     auto async_deallocate(std::span<block const> many, Token&& token) {
         return initiate<void>([=](call& c) { detail::remote::ask_many(c, operation::deallocate, many); }, token);
@@ -232,7 +253,7 @@ public:
     auto async_open(std::string const& name, Token&& token) {
         return initiate<block>([=](call& c) { detail::remote::ask_name(c, operation::open, name); }, token);
     }
-    /// Both stores stay until the handler is called.
+    /// Sends as send_to() does. Both stores must stay until the handler is called.
     template <class Token>
     auto async_send_to(block from, std::size_t offset, std::size_t bytes, remote_store& other, block to,
                        std::size_t to_offset, Token&& token) {
@@ -260,12 +281,12 @@ private:
     using waiting   = detail::remote::driver::blocking_call;
     using operation = protocol::operation;
 
-    /// What the store's thread may outlive the store with.
+    /// Everything that the store's thread uses: the thread may outlive the store.
     struct core {
         core(endpoint const& e, client_options&& o)
             : to(e), options(std::move(o)), spare(options.ahead, options.in_flight), driver(to, options, spare) {}
 
-        /// A block that is there; else the call asks for it.
+        /// Returns a block that was fetched ahead; else sets what the call asks the server for.
         std::optional<block> take(call& c) noexcept {
             detail::remote::stash::wanted ask;
             auto const                    b = spare.take({c.batch, c.length, c.alignment}, ask);
@@ -320,7 +341,7 @@ private:
         return outcome(run(c));
     }
 
-    /// `Given`: what the handler gets besides the error.
+    /// Starts an operation that calls the token's handler. `Given` is what the handler gets besides the error.
     template <class Given, class Set, class Token>
     auto initiate(Set set, Token& token) {
         using made = detail::remote::given<Given>;

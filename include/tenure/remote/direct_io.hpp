@@ -18,9 +18,9 @@
 
 namespace tenure::detail::remote {
 
-/// A plain socket's own calls, without the reactor's. None of them waits.
+/// Calls on a plain socket itself, without Asio's reactor. None of them waits.
 
-/// Bytes that went, or -1 and why.
+/// How many bytes went, or -1 and the error.
 struct moved {
     std::ptrdiff_t  bytes;
     std::error_code why;

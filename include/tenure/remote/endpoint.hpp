@@ -13,16 +13,16 @@
 
 namespace tenure {
 
-/// Where a server listens: "unix:/run/tenure.sock", "tcp:localhost:7117", "tls:gpu7.example.org:7117",
-/// "tcp:[::1]:7117". Port 0, to listen at: any that is free.
+/// The address of a server: "unix:/run/tenure.sock", "tcp:localhost:7117", "tls:gpu7.example.org:7117",
+/// "tcp:[::1]:7117". A server that listens at port 0 gets any port that is free.
 struct endpoint {
     enum class kind { unix_socket, tcp, tls };
 
     kind          how = kind::unix_socket;
-    std::string   where;  ///< a path; or a host's name or address, without brackets
+    std::string   where;  ///< a path, or a host's name or address without brackets
     std::uint16_t port = 0;
 
-    /// Throws std::errc::invalid_argument, and says what is wrong.
+    /// Reads an endpoint from its text. Throws std::errc::invalid_argument; the message says what is wrong.
     explicit endpoint(std::string_view text) {
         auto const fail = [&](char const* why) {
             throw error(make_error_code(std::errc::invalid_argument),
@@ -32,7 +32,7 @@ struct endpoint {
         std::size_t const colon  = text.find(':');
         auto const        scheme = text.substr(0, colon);
         if (colon == text.npos) fail("it has no scheme");
-        if (text.find('\0') != text.npos) fail("it has a zero byte");  // where the system would think that it ends
+        if (text.find('\0') != text.npos) fail("it has a zero byte");  // where the system would end it
         std::string_view rest = text.substr(colon + 1);
         if (scheme == "unix") {
             if (rest.empty()) fail("it has no path");
@@ -56,6 +56,7 @@ struct endpoint {
         where = rest;
     }
 
+    /// Returns the text that the constructor reads.
     std::string to_text() const {
         if (how == kind::unix_socket) return "unix:" + where;
         std::string const host = where.find(':') == where.npos ? where : '[' + where + ']';

@@ -20,16 +20,16 @@
 
 namespace tenure::detail {
 
-/// What others than its owner may do with a file.
+/// What users other than its owner may do with a file.
 enum class others_may { write, read, nothing };
 
-/// What the file at `path` says, which somebody gave as a file of tokens, a key or a certificate. It is read
-/// through the descriptor that was looked at, so that no other file can take its place in between. `what` begins
-/// the message of an error. Throws not_a_file if it is a pipe, a device or a directory; access_denied if others
-/// than the owner may do more with it than that; limit_exceeded beyond 16 MiB; else what the system says.
+/// Returns the contents of the file at `path`, which a user named as a file of tokens, a key or a certificate.
+/// `what` begins the message of an error. The file is read through the descriptor that was checked, so that no
+/// other file can take its place in between. Links are followed, because secrets that a system mounts are links.
+/// O_NONBLOCK: opening a pipe would otherwise wait for its other end.
 ///
-/// Links are followed: secrets that a system mounts are links. O_NONBLOCK: the opening of a pipe would wait for its
-/// other end.
+/// Throws not_a_file for a pipe, a device or a directory; access_denied if users other than the owner may do more
+/// with the file than `most`; limit_exceeded beyond 16 MiB; else what the system says.
 inline std::string read_named_file(std::string_view what, std::string const& path, others_may most) {
     constexpr std::size_t most_bytes = std::size_t{16} << 20;
     auto const            name       = std::string(what) + ' ' + path;

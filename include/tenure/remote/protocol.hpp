@@ -19,8 +19,8 @@
 #include <tenure/result.hpp>
 #include <tenure/store/concept.hpp>
 
-/// What a client and a server of buffers say to each other: docs/protocol.md, in types. All of them are packed,
-/// little-endian, and lie in a frame as they lie in memory, at any address.
+/// The messages between a client and a server of buffers, as types; docs/protocol.md specifies them. All are
+/// packed, little-endian, and lie in a frame as in memory, at any address.
 namespace tenure::protocol {
 
 using u16 = boost::endian::little_uint16_t;
@@ -30,18 +30,19 @@ using u64 = boost::endian::little_uint64_t;
 inline constexpr std::uint16_t       version = 2, oldest_version = 1;
 inline constexpr std::array<char, 8> magic = {'t', 'e', 'n', 'u', 'r', 'e', ' ', 'R'};
 
-/// What nobody may exceed, whatever was agreed: a frame is refused by its header.
+/// The largest body and payload of a frame, in bytes, whatever was agreed. A frame with more is refused by its
+/// header.
 inline constexpr std::uint32_t most_body = 1 << 20, most_payload = 16 << 20;
-/// Of the body of a hello, which comes from anybody.
+/// The largest body of a hello, in bytes. A hello comes from anybody.
 inline constexpr std::uint32_t most_hello = 4096;
 inline constexpr std::size_t   most_name = 255, most_token = 1024;
-/// Of the text that says which limit there is.
+/// The longest text that says which limit was met, in bytes.
 inline constexpr std::uint32_t most_reason = 255;
 
 enum class operation : std::uint16_t {
     hello      = 1,   ///< hello_request, name, token -> hello_reply
     renew      = 2,   ///< nothing -> nothing
-    goodbye    = 3,   ///< nothing -> nothing; the session is over, and what it had is freed
+    goodbye    = 3,   ///< nothing -> nothing; ends the session and frees what it had
     allocate   = 4,   ///< allocate_request -> block_run: all or none
     deallocate = 5,   ///< block_run... -> nothing
     transfer   = 6,   ///< batch_request, block_run... -> nothing: all or none
@@ -53,10 +54,10 @@ enum class operation : std::uint16_t {
     share      = 12,  ///< block_name, name -> nothing
     open       = 13,  ///< name -> block_name
     unshare    = 14,  ///< name -> nothing
-    grant      = 15,  ///< range_request -> ticket: who shows it may write there, once
-    send       = 16,  ///< send_request, endpoint -> nothing: the server writes to another one
-    status     = 17,  ///< nothing -> text, as JSON; for the owner of the server's socket
-    trim       = 18,  ///< block_run... -> nothing: blocks that have so many bytes from now on; since version 2
+    grant      = 15,  ///< range_request -> ticket; its holder may write there, once
+    send       = 16,  ///< send_request, endpoint -> nothing: the server writes to another server
+    status     = 17,  ///< nothing -> JSON text; for the server's own user, on a Unix socket
+    trim       = 18,  ///< block_run... -> nothing: these blocks have so many bytes from now on; since version 2
 };
 
 inline constexpr std::uint16_t is_reply = 0x8000;
@@ -64,12 +65,12 @@ inline constexpr std::uint16_t is_reply = 0x8000;
 using key = std::array<std::uint8_t, 16>;
 
 struct frame_header {
-    u32 body      = 0;  ///< bytes after the header,
-    u32 payload   = 0;  ///< and after these
-    u64 request   = 0;  ///< the client's number of it, from 1 up; a reply has the same. Hellos leave gaps
-    u64 settled   = 0;  ///< requests up to here are answered, and will not be asked again
+    u32 body      = 0;  ///< bytes after the header
+    u32 payload   = 0;  ///< bytes after the body
+    u64 request   = 0;  ///< the client's number, from 1 up; a reply has the same. Hellos leave gaps
+    u64 settled   = 0;  ///< requests up to this one are answered, and will not be asked again
     u16 operation = 0;  ///< with is_reply in replies
-    u16 status    = 0;  ///< of replies; 0: done
+    u16 status    = 0;  ///< of a reply; 0: done
     u32 zero      = 0;
 };
 
@@ -77,27 +78,27 @@ enum class purpose : std::uint16_t { session = 0, ticket = 1 };
 
 struct hello_request {
     std::array<char, 8> magic{protocol::magic};
-    u16                 oldest = oldest_version, newest = version;  ///< that the client speaks
+    u16                 oldest = oldest_version, newest = version;  ///< versions that the client speaks
     u16                 purpose     = 0;
-    u16                 name_bytes  = 0;  ///< of what the client calls itself: for people
+    u16                 name_bytes  = 0;  ///< of the client's name, which is for people
     u16                 token_bytes = 0;
     u16                 zero        = 0;
     u32                 zero_too    = 0;
-    u64                 instance    = 0;  ///< to resume: of the server that gave
-    u64                 session     = 0;  ///< this session, else 0
-    key                 secret{};         ///< of that session; or the ticket
+    u64                 instance    = 0;  ///< to resume: the instance of the server that gave the session
+    u64                 session     = 0;  ///< to resume: the session, else 0
+    key                 secret{};         ///< of the session; or the ticket
 };
 
 struct hello_reply {
     u16 version  = 0;
-    u16 resumed  = 0;  ///< 1: the session is the one that was named; else it is a new one
+    u16 resumed  = 0;  ///< 1: the session that was named goes on; 0: this is a new one
     u32 lease    = 0;  ///< ms
-    u64 instance = 0;  ///< another one after each start of the server
+    u64 instance = 0;  ///< differs after each start of the server
     u64 session  = 0;
     key secret{};
     u32 most_body    = 0;
     u32 most_payload = 0;
-    u32 in_flight    = 0;  ///< requests that are not settled, at most
+    u32 in_flight    = 0;  ///< the most requests that are not settled
     u32 zero         = 0;
     u64 capacity     = 0;  ///< bytes that this client may have; 0: not known
 };
@@ -106,14 +107,14 @@ struct block_name {
     u64 id = 0, bytes = 0;
 };
 
-/// Blocks first, first + 1, ... of `bytes` each.
+/// The blocks first, first + 1, ... of `bytes` bytes each.
 struct block_run {
     u64 first = 0, bytes = 0, count = 0;
 };
 
 struct allocate_request {
-    u64 batch     = 0;  ///< of the client's choice; 0: none
-    u64 bytes     = 0;  ///< of each
+    u64 batch     = 0;  ///< a number of the client's choice; 0: none
+    u64 bytes     = 0;  ///< of each block
     u64 alignment = 0;
     u64 count     = 0;
 };
@@ -125,7 +126,7 @@ struct batch_request {
 struct range_request {
     block_name block;
     u64        offset = 0;
-    u64        length = 0;  ///< of a write, that of its payload
+    u64        length = 0;  ///< bytes; of a write, those of its payload
 };
 
 struct copy_request {
@@ -155,7 +156,7 @@ static_assert(wire_type<range_request> && sizeof(range_request) == 32);
 static_assert(wire_type<copy_request> && sizeof(copy_request) == 56);
 static_assert(wire_type<send_request> && sizeof(send_request) == 72);
 
-/// Statuses in frames, from 1 on. New ones go to the end.
+/// The errors that a frame's status stands for, from 1 on. New ones go to the end.
 inline constexpr std::array statuses = {
     errc::protocol_error, errc::access_denied, errc::newer_format,  errc::no_such_block,
     errc::store_full,     errc::memory_full,   errc::bad_alignment, errc::out_of_range,
@@ -164,7 +165,8 @@ inline constexpr std::array statuses = {
     errc::corrupt,        errc::no_such_name,
 };
 
-/// What is not in the list is the server's own trouble, and device_unavailable to its clients.
+/// Returns the status for an error, 0 for none. An error that is not in the list is the server's own trouble: its
+/// clients get device_unavailable.
 inline std::uint16_t status_of(std::error_code why) noexcept {
     if (!why) return 0;
     auto const at = std::find(statuses.begin(), statuses.end(), why);
@@ -172,13 +174,14 @@ inline std::uint16_t status_of(std::error_code why) noexcept {
     return static_cast<std::uint16_t>(at - statuses.begin() + 1);
 }
 
+/// Returns the error for a status; protocol_error for an unknown one.
 inline std::error_code error_of(std::uint16_t status) noexcept {
     if (status == 0) return {};
     if (status > statuses.size()) return make_error_code(errc::protocol_error);
     return make_error_code(statuses[status - 1u]);
 }
 
-/// The first bytes as a T; the rest stays in `from`. protocol_error: they are too few.
+/// Returns the first bytes as a T and takes them from `from`. Errors: protocol_error if they are too few.
 template <wire_type T>
 result<T> take(std::span<std::byte const>& from) noexcept {
     if (from.size() < sizeof(T)) return make_error_code(errc::protocol_error);
@@ -188,14 +191,14 @@ result<T> take(std::span<std::byte const>& from) noexcept {
     return out;
 }
 
-/// All of it as one T.
+/// Returns all of `from` as one T. Errors: protocol_error if it has another size.
 template <wire_type T>
 result<T> whole(std::span<std::byte const> from) noexcept {
     if (from.size() != sizeof(T)) return make_error_code(errc::protocol_error);
     return take<T>(from);
 }
 
-/// All of it as Ts; where they lie.
+/// Returns all of `from` as Ts, where they lie. Errors: protocol_error if the last one is cut short.
 template <wire_type T>
 result<std::span<T const>> list(std::span<std::byte const> from) noexcept {
     if (from.size() % sizeof(T) != 0) return make_error_code(errc::protocol_error);
@@ -207,7 +210,7 @@ std::span<std::byte const> bytes_of(T const& t) noexcept {
     return std::as_bytes(std::span(&t, 1));
 }
 
-/// A header that says nothing impossible.
+/// Returns the header in `from`. Errors: protocol_error if it says something impossible.
 inline result<frame_header> header(std::span<std::byte const, sizeof(frame_header)> from) noexcept {
     frame_header h;
     std::memcpy(&h, from.data(), sizeof h);

@@ -15,12 +15,12 @@
 
 namespace tenure {
 
-/// What makes a transport of a connected socket: TLS, of one side. Here only its face, so that a server and a
+/// Makes a transport of a connected socket: one side of TLS. This is only the interface, so that a server and a
 /// client are compiled without OpenSSL; tls.hpp has the rest. Thread-safe.
 class security {
 public:
     using socket = plain_transport::socket;
-    /// Why it failed, or the transport, and the name in the certificate that the peer showed, if it showed one.
+    /// Takes the error, or the transport and the name in the peer's certificate (empty if the peer showed none).
     using handler =
         std::function<void(boost::system::error_code, std::shared_ptr<transport>, std::string const& peer)>;
 
@@ -29,10 +29,11 @@ public:
     security(security const&)            = delete;
     security& operator=(security const&) = delete;
 
-    /// Shakes hands over `s`, on the socket's executor. `host`: who must be at the other side, of a client.
+    /// Shakes hands over `s`, on the socket's executor. `host`: of a client, the host that must be at the other
+    /// side.
     virtual void async_secure(socket s, std::string const& host, handler done) = 0;
 
-    /// A peer without a certificate that it trusts gets no transport.
+    /// Returns whether a peer needs a certificate that this side trusts: without it there is no transport.
     virtual bool proves_peer() const noexcept = 0;
 };
 

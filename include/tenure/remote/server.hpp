@@ -27,43 +27,46 @@
 
 namespace tenure {
 
-/// Exports a store to other processes: docs/protocol.md says how, remote/client.hpp is the other side. A client's
-/// blocks are its own, and zeros when it gets them; when it is gone for a lease they are freed, all of a batch
-/// with one call of the store. What its tenant and all tenants together may have is limited: server_options.
-/// Nothing happens unless somebody runs the executor; several threads may. The store's calls are made on them.
+/// Exports a store to other processes; remote/client.hpp is the other side, docs/protocol.md the protocol. A
+/// client's blocks are its own, and zeros when it gets them. If a client is gone for a lease, its blocks are
+/// freed, all of a batch with one call of the store. server_options limits what a tenant, and all tenants
+/// together, may have. Nothing happens unless a thread runs the executor; several threads may. They make the
+/// store's calls.
 ///
 ///     boost::asio::io_context io;
 ///     tenure::buffer_server   server(io.get_executor(), store);
 ///     server.listen(tenure::endpoint("unix:/run/user/1000/tenure.sock"));
 ///     io.run();
 ///
-/// Thread-safe. The store outlives what refers to its blocks.
+/// Thread-safe. The store is kept until nothing refers to its blocks any more.
 class buffer_server {
 public:
+    /// Makes a server of `store`, which listens nowhere yet: see listen().
     buffer_server(boost::asio::any_io_executor executor, any_store store, server_options options = {})
         : hub_(std::make_shared<detail::hub>(std::move(executor), std::move(store), std::move(options))) {
         hub_->status = [h = std::weak_ptr(hub_)]() -> result<std::string> {
             auto const self = h.lock();
             if (!self) return make_error_code(errc::store_closed);
-            for (std::size_t part = 1;; part *= 2) {  // as much as fits in a frame
+            for (std::size_t part = 1;; part *= 2) {  // shorter lists, until they fit in a frame
                 auto text = status_of(*self, most_clients / part, most_tenants / part).to_json();
                 if (text.size() <= protocol::most_body || part > most_clients) return text;
             }
         };
     }
-    /// The same, of any store.
+    /// Makes a server of a store of any type. If the store has fill() and server_options::clear is not set, new
+    /// blocks are cleared by fill().
     template <backing_store Store>
     buffer_server(boost::asio::any_io_executor executor, std::shared_ptr<Store> store, server_options options = {})
         : buffer_server(std::move(executor), any_store(store), with_fill(*store, std::move(options))) {}
 
-    /// As close().
+    /// Closes the server: see close().
     // NOLINTNEXTLINE(bugprone-exception-escape): Asio may throw where memory is out, and then this ends the program
     ~buffer_server() { close(); }
     buffer_server(buffer_server const&)            = delete;
     buffer_server& operator=(buffer_server const&) = delete;
 
-    /// Where it is listened at now: with the port, if any was asked for. Throws insecure where strangers could
-    /// come, and what the system says.
+    /// Listens at `where`, and returns the endpoint with its true port if any was asked for. Throws insecure where
+    /// strangers could connect, store_closed after drain() or close(), and what the system says.
     endpoint listen(endpoint const& where) {
         auto const             l = std::make_shared<detail::listener>(hub_, where);
         std::scoped_lock const guard(lock_);
@@ -73,8 +76,8 @@ public:
         return l->where();
     }
 
-    /// Lets nobody in any more; those who are there go on. When the last has left or been gone for a lease, or
-    /// after `grace`, closes and calls `done`, on the executor.
+    /// Lets no new client in; those that are connected go on. When the last client has left or been gone for a
+    /// lease, or after `grace`, closes the server and calls `done`, on the executor.
     void drain(std::chrono::milliseconds grace, std::function<void()> done = {}) {
         stop_listening();
         struct state {
@@ -96,19 +99,20 @@ public:
         });
     }
 
-    /// Frees what all clients have, and cuts them off. The sockets are closed soon, by the executor.
+    /// Frees what all clients have, and cuts them off. The executor closes the sockets soon after.
     void close() {
         stop_listening();
         hub_->close();
     }
 
-    /// O(clients). May be a moment old.
+    /// Returns the server's clients, tenants and limits, which may be a moment old. O(clients + tenants).
     server_status status() const {
         return status_of(*hub_, static_cast<std::size_t>(-1), static_cast<std::size_t>(-1));
     }
 
 private:
-    /// The store is there as long as its blocks are asked for.
+    /// Sets options.clear to the store's fill(), if it has one. The reference stays valid: the store is kept as
+    /// long as it is asked for blocks.
     template <class Store>
     static server_options with_fill(Store& store, server_options options) {
         if constexpr (requires(block b) {
@@ -120,8 +124,8 @@ private:
         return options;
     }
 
-    static constexpr std::size_t most_clients = 700, most_tenants = 300;  ///< that a client is told of
-    static constexpr std::size_t most_name = 255;  ///< of a tenant's name, which a certificate makes long
+    static constexpr std::size_t most_clients = 700, most_tenants = 300;  ///< in a client's server_status()
+    static constexpr std::size_t most_name = 255;  ///< of a tenant's name; those from certificates can be long
 
     static std::vector<server_status::figure> figures_of(detail::meter const& m) {
         std::vector<server_status::figure> out;

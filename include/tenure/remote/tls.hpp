@@ -40,10 +40,10 @@ namespace tenure {
 
 /// Paths of PEM files.
 struct tls_files {
-    std::string certificate;  ///< with those that lead to a known authority after it; needed of a server
+    std::string certificate;  ///< followed by those that lead to a known authority; a server needs one
     std::string key;
-    std::string authorities;  ///< who vouches for the other side. Of a client, empty: whom the system trusts. Of a
-                              ///< server, empty: clients need no certificate, but a token
+    std::string authorities;  ///< the authorities that vouch for the other side. Empty, of a client: those of the
+                              ///< system. Empty, of a server: clients need no certificate, but a token
 };
 
 /// TLS over a Unix or TCP socket.
@@ -61,7 +61,7 @@ public:
         writing_.assign(from.begin(), from.end());
         stream_.async_write_some(std::span(writing_), std::move(done));
     }
-    /// Without a farewell: frames have a length, so that one which is cut short is known as such.
+    /// Closes the socket without TLS's farewell. A frame has a length, so one that is cut short is recognized.
     void close() noexcept override {
         boost::system::error_code ignored;
         stream_.lowest_layer().close(ignored);
@@ -75,7 +75,7 @@ private:
     boost::asio::ssl::stream<plain_transport::socket> stream_;
 };
 
-/// Shakes hands as a server or as a client. TLS 1.2 and later. Thread-safe.
+/// Shakes hands as a server or as a client, in TLS 1.2 or later. Thread-safe.
 class tls : public security {
 public:
     bool proves_peer() const noexcept override { return proves_; }
@@ -85,7 +85,7 @@ public:
         auto&      stream = t->stream();
         if (role_ == boost::asio::ssl::stream_base::client) {
             boost::system::error_code ec;
-            // Fails for an address, which has no place there.
+            // Fails for an IP address, which is not allowed there.
             ::SSL_set_tlsext_host_name(stream.native_handle(), host.c_str());
             stream.set_verify_callback(boost::asio::ssl::host_name_verification(host), ec);
             if (ec) return done(ec, nullptr, {});
@@ -130,7 +130,7 @@ protected:
             auto const chain = read("certificate", files.certificate, others_may::write);
             with(files.certificate,
                  [&](auto&, auto& ec) { context_.use_certificate_chain(boost::asio::buffer(chain), ec); });
-            // Who can read it can pretend to be its owner.
+            // A user who can read the key can pretend to be its owner.
             auto key = read("private key", files.key, others_may::nothing);
             with(files.key, [&](auto&, auto& ec) {
                 context_.use_private_key(boost::asio::buffer(key), boost::asio::ssl::context::pem, ec);
@@ -139,7 +139,7 @@ protected:
         }
         proves_ = !server || !files.authorities.empty();
         if (!files.authorities.empty()) {
-            // Who can write it can let in whom they like.
+            // A user who can write the authorities can let in anybody.
             auto const all = read("authorities", files.authorities, others_may::read);
             with(files.authorities, [&](auto&, auto& ec) { ec = trust(all); });
         } else if (!server) {
@@ -151,7 +151,8 @@ protected:
     }
 
 private:
-    /// In those who vouch for the other side: certificates, and lists of those that were revoked.
+    /// Adds certificates to the authorities that vouch for the other side, and revocation lists to the context's
+    /// store. Returns OpenSSL's error; invalid_argument if there is no certificate.
     boost::system::error_code trust(std::string const& pem) {
         ::ERR_clear_error();
         std::unique_ptr<::BIO, decltype(&::BIO_free)> const text(
@@ -173,11 +174,12 @@ private:
                    : boost::asio::error::invalid_argument;
     }
 
-    /// What is longer is named by its fingerprint: it stands in logs, and in the status.
+    /// The longest subject, in bytes. A longer one is replaced by the fingerprint: names stand in logs and in the
+    /// status.
     static constexpr long most_subject = 255;
 
-    /// Whom the certificate is for: its subject, as RFC 4514 writes it, and where that is empty or long its
-    /// fingerprint. Printable. Empty: none was shown.
+    /// Returns the peer's name: the subject of its certificate as RFC 4514 writes it, or the fingerprint where
+    /// that is empty or long. Printable. Empty if no certificate was shown.
     static std::string peer_of(boost::asio::ssl::stream<plain_transport::socket>& s) {
         std::unique_ptr<::X509, decltype(&::X509_free)> const shown(::SSL_get1_peer_certificate(s.native_handle()),
                                                                     &::X509_free);
@@ -206,20 +208,20 @@ private:
     bool                                          proves_ = false;
 };
 
-/// Of a server: shows its certificate, and asks for the clients' if there are authorities.
+/// The server's side of TLS: shows its certificate, and asks for the clients' if there are authorities.
 class tls_server final : public tls {
 public:
-    /// Throws what OpenSSL says, with the file that it says it of; access_denied if others than the owner may read
-    /// or write the key's file, or write that of the authorities; not_a_file for what is a pipe, a device or a
-    /// directory.
+    /// Throws what OpenSSL or the system says of a file, with its name; access_denied if users other than the
+    /// owner may read or write the key, or write the authorities; not_a_file for a pipe, a device or a directory;
+    /// limit_exceeded beyond 16 MiB.
     explicit tls_server(tls_files const& files) : tls(boost::asio::ssl::stream_base::server, files) {}
 };
 
-/// Of a client: talks only to a server whose certificate is for the host that it called, from an authority that it
-/// knows; and shows its own if there is one.
+/// The client's side of TLS: talks only to a server whose certificate is for the host that was called, from an
+/// authority that it knows. Shows its own certificate if there is one.
 class tls_client final : public tls {
 public:
-    /// Throws as a tls_server.
+    /// Throws what the constructor of tls_server throws.
     explicit tls_client(tls_files const& files = {}) : tls(boost::asio::ssl::stream_base::client, files) {}
 };
 

@@ -19,12 +19,12 @@
 
 namespace tenure {
 
-/// A connected stream of bytes, whatever carries it: so that what is said over it is compiled once, and only who
-/// asks for TLS needs OpenSSL. One read and one write may be under way at a time. Not thread-safe: all of it runs
-/// on the executor, a strand where several threads run that.
+/// A connected stream of bytes, whatever carries it. So code that talks over it is compiled once, and only
+/// programs that use TLS need OpenSSL. One read and one write may be under way at a time. Not thread-safe:
+/// everything runs on the executor, which must be a strand if several threads run it.
 class transport {
 public:
-    /// Why it failed, or null; and how many bytes went.
+    /// Takes the error, or none, and how many bytes went.
     using handler = boost::asio::any_completion_handler<void(boost::system::error_code, std::size_t)>;
 
     transport()                            = default;
@@ -34,20 +34,22 @@ public:
 
     virtual boost::asio::any_io_executor get_executor() = 0;
 
-    /// At least a byte, or an error. The list of buffers is looked at before the call returns; what it refers to
-    /// stays until the handler is called.
+    /// Reads at least one byte, or reports an error. The list of buffers is read before the call returns; the
+    /// memory that it refers to must stay until the handler is called.
     virtual void async_read_some(std::span<boost::asio::mutable_buffer const> into, handler done) = 0;
-    virtual void async_write_some(std::span<boost::asio::const_buffer const> from, handler done)  = 0;
+    /// Writes at least one byte, or reports an error. For the buffers see async_read_some().
+    virtual void async_write_some(std::span<boost::asio::const_buffer const> from, handler done) = 0;
 
-    /// Nothing more will be sent, and the peer is told. What it has sent meanwhile can be read and dropped: were it
-    /// lying there at close(), TCP would have the peer lose what it was sent last. False: there is no such thing.
+    /// Ends the sending, and tells the peer. The caller can then read and drop what the peer still sends: if that
+    /// were unread at close(), TCP would make the peer lose the bytes that it was sent last. Returns false if the
+    /// transport cannot do this.
     virtual bool finish() noexcept { return false; }
 
-    /// Ends what is under way, with an error. The socket is closed at once.
+    /// Closes the socket at once. Operations under way end with an error.
     virtual void close() noexcept = 0;
 
-    /// The socket, if the bytes that go over it are just these: who has no read or write under way may then use it
-    /// without the executor. Else -1.
+    /// Returns the socket if the bytes that go over it are just those of the transport; a caller with no read or
+    /// write under way may then use it without the executor. Else returns -1.
     virtual int descriptor() noexcept { return -1; }
 };
 
@@ -75,13 +77,13 @@ public:
     }
     void close() noexcept override {
         boost::system::error_code ignored;
-        socket_.close(ignored);  // whatever it says, the descriptor is gone
+        socket_.close(ignored);  // the descriptor is gone in any case
     }
     int descriptor() noexcept override { return socket_.native_handle(); }
 
 private:
-    /// A handler that says nothing of an executor: it runs on the socket's, and to be told so by a type that hides
-    /// it costs Asio as much as all else that it does.
+    /// Hides the executor of a handler, which runs on the socket's. If Asio asked the type-erased handler for it,
+    /// that would cost as much as everything else it does.
     struct here {
         using allocator_type = handler::allocator_type;
 
@@ -91,7 +93,7 @@ private:
         void           operator()(boost::system::error_code why, std::size_t n) { std::move(done)(why, n); }
     };
 
-    // Asio looks at the list again when the socket is ready.
+    // Kept because Asio reads the list again when the socket is ready.
     std::vector<boost::asio::mutable_buffer> reading_;
     std::vector<boost::asio::const_buffer>   writing_;
     socket                                   socket_;

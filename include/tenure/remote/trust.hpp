@@ -26,16 +26,16 @@ namespace tenure {
 
 namespace detail {
 
-/// Takes as long whatever the bytes are; only lengths show.
+/// Compares two secrets in a time that depends on their lengths only.
 inline bool same_secret(std::span<std::byte const> a, std::span<std::byte const> b) noexcept {
     if (a.size() != b.size()) return false;
-    unsigned char volatile different = 0;  // each step is done, for all that the compiler knows
+    unsigned char volatile different = 0;  // volatile: no step is optimized away
     for (std::size_t i = 0; i < a.size(); ++i)
         different = static_cast<unsigned char>(different | std::to_integer<unsigned char>(a[i] ^ b[i]));
     return different == 0;
 }
 
-/// From the system. Throws what that says.
+/// Returns random bytes from the system. Throws what the system says.
 template <protocol::wire_type T>
 T random_bytes() {
     T out;
@@ -46,15 +46,16 @@ T random_bytes() {
 
 }  // namespace detail
 
-/// The tokens that a server takes, by the name of whom it gave them to; and with which one a client comes. They are
-/// in no message and no log. As thread-safe as a vector.
+/// Tokens and the names of their holders: those that a server accepts, or those that a client has. They are in no
+/// message and no log. As thread-safe as a std::vector.
 class tokens {
 public:
     tokens() = default;
 
-    /// One a line, `name:token` or `token`; empty lines and those from # on do not count. Throws access_denied if
-    /// others than the owner may read or write the file, not_a_file if it is a pipe, a device or a directory,
-    /// limit_exceeded beyond 16 MiB, and what the system says if it cannot be read.
+    /// Reads a file of tokens, one a line: `name:token` or `token`. Skips empty lines and lines that begin with #.
+    /// Throws access_denied if users other than the owner may read or write the file, or if it has no token;
+    /// not_a_file for a pipe, a device or a directory; limit_exceeded beyond 16 MiB; std::errc::invalid_argument
+    /// as add() does; what the system says if the file cannot be read.
     static tokens from_file(std::string const& path) {
         std::string const text = detail::read_named_file("token file", path, detail::others_may::nothing);
         try {
@@ -66,7 +67,8 @@ public:
         }
     }
 
-    /// The same, of what such a file says. Throws std::errc::invalid_argument where a token is none.
+    /// Reads tokens from the text of such a file: see from_file(). Throws std::errc::invalid_argument as add()
+    /// does.
     static tokens from_text(std::string_view rest) {
         tokens out;
         while (!rest.empty()) {
@@ -81,7 +83,8 @@ public:
         return out;
     }
 
-    /// Throws std::errc::invalid_argument if it is empty or has more than 1024 bytes.
+    /// Adds a token and the name of its holder. Throws std::errc::invalid_argument if the token is empty or has
+    /// more than 1024 bytes.
     void add(std::string_view name, std::string_view token) {
         if (token.empty() || token.size() > protocol::most_token)
             throw error(make_error_code(std::errc::invalid_argument), "a token has 1 to 1024 bytes");
@@ -90,7 +93,8 @@ public:
 
     bool empty() const noexcept { return all_.empty(); }
 
-    /// Which it is; null: none of them. All of them are compared, each in constant time.
+    /// Returns the index of a token, or nothing if it is none of these. Compares it with all of them, each in
+    /// constant time.
     std::optional<std::size_t> index_of(std::span<std::byte const> token) const noexcept {
         std::optional<std::size_t> which;
         for (std::size_t i = 0; i < all_.size(); ++i)
@@ -99,13 +103,13 @@ public:
     }
     std::string const& name(std::size_t index) const noexcept { return all_[index].name; }
 
-    /// Whose it is; null: nobody's.
+    /// Returns the name of a token's holder, or null if the token is none of these.
     std::string const* find(std::span<std::byte const> token) const noexcept {
         auto const which = index_of(token);
         return which ? &all_[*which].name : nullptr;
     }
 
-    /// The first: what a client shows.
+    /// Returns the first token, which is what a client shows; empty if there is none.
     std::string_view first() const noexcept {
         return all_.empty() ? std::string_view() : std::string_view(all_.front().token);
     }

@@ -19,14 +19,15 @@ namespace tenure {
 
 namespace detail {
 
-/// What a store is called in messages.
+/// Returns what messages call a store.
 template <class S>
 std::string name_of(S const& s) {
     if constexpr (described<S>) return s.describe();
     else return type_name(identity_of<S>());
 }
 
-/// The operations of asynchronous and batched stores go past whoever hides the others: so they are not passed on.
+/// Clears the flags of operations that an adaptor does not pass on: asynchronous and batched ones would bypass a
+/// derived class that hides the others.
 constexpr store_traits waited_for(store_traits t) noexcept {
     t.asynchronous = false;
     t.batched      = false;
@@ -35,11 +36,11 @@ constexpr store_traits waited_for(store_traits t) noexcept {
 
 }  // namespace detail
 
-/// A store over a store that passes every call on: derive from it and hide what is to be different. It shares the
-/// upstream, which so outlives its blocks, and has its block names and its capabilities, except
-/// `asynchronous` and `batched`.
+/// A store that passes every call on to an upstream: derive from it and hide what is to differ. It shares the
+/// upstream, which so outlives its blocks. Block names and capabilities are the upstream's, except `asynchronous`
+/// and `batched`.
 ///
-/// As thread-safe as the upstream. A call costs nothing more than the upstream's own.
+/// As thread-safe as the upstream. A call costs nothing beyond the upstream's own.
 template <backing_store Upstream>
 class store_adaptor {
 public:
@@ -94,7 +95,7 @@ public:
         return upstream_->copy(from, from_offset, to, to_offset, bytes);
     }
 
-    /// The store underneath. What is done there directly goes past the adaptor.
+    /// Returns the store underneath. Calls made there directly bypass the adaptor.
     std::shared_ptr<Upstream> const& upstream() const noexcept { return upstream_; }
 
 private:

@@ -18,7 +18,7 @@ namespace tenure {
 
 namespace detail {
 
-/// What any_store calls. Null: the store cannot.
+/// The operations that any_store calls. Null: the store has none of that name.
 struct store_calls {
     store_traits         traits;
     type_identity const* type;
@@ -90,23 +90,23 @@ inline constexpr store_calls calls_of = make_store_calls<S>();
 
 }  // namespace detail
 
-/// Any store, shared: it lives as long as one of its any_stores. Copies name the same store and compare equal. As
-/// thread-safe as the store. A call costs an indirect jump more than the store's own.
+/// Any store, shared: the store lives as long as one of its any_stores. Copies name the same store and compare
+/// equal. As thread-safe as the store. A call costs an indirect jump beyond the store's own.
 ///
-/// As a backing_store it is one without capabilities, for those are constants of a type. The try_ calls do what the
-/// store inside can, and say not_addressable, not_durable or not_copyable where it cannot; to one that does not
-/// know batches, all its blocks are in none.
+/// As a backing_store it has no capabilities, since those are constants of a type. The try_ calls use those of the
+/// store inside, and return not_addressable, not_durable or not_copyable if it lacks them. If it does not know
+/// batches, all its blocks are in none.
 class any_store {
 public:
     static constexpr store_traits traits{};
 
-    any_store() noexcept = default;  ///< none; nothing may be called but operator bool and ==
+    any_store() noexcept = default;  ///< names no store; only operator bool, == and get_if() may be called
 
     /// Shares `s`, which must not be null.
     template <class S>
         requires(!std::is_same_v<S, any_store>)
     any_store(std::shared_ptr<S> s) noexcept : store_(std::move(s)) {
-        // Only of a whole store, so that the compiler first names what is missing from the others.
+        // Instantiated for complete stores alone, so that the compiler first names what others lack.
         if constexpr (backing_store<S>) calls_ = &detail::calls_of<S>;
         else static_assert(detail::is_whole_store<S>() && backing_store<S>, "not a store, for the reasons above");
     }
@@ -163,7 +163,7 @@ public:
         return calls_->deallocate_batch(store_.get(), batch, many);
     }
 
-    /// The store itself if it is an S, else null.
+    /// Returns the store itself if it is an S, else null.
     template <class S>
     S* get_if() const noexcept {
         return calls_ && *calls_->type == detail::identity_of<S>() ? static_cast<S*>(store_.get()) : nullptr;

@@ -19,99 +19,97 @@
 
 namespace tenure {
 
-/// Names one allocation of one store. Only that store can say what `id` means; it is never used twice, and 0 names
-/// none.
+/// Names one allocation of one store. Only that store knows what `id` means. No id is used twice; 0 names none.
 struct block {
     std::uint64_t id    = 0;
-    std::size_t   bytes = 0;  ///< as asked for, not as rounded
+    std::size_t   bytes = 0;  ///< as requested, before rounding
 
     friend auto operator<=>(block const&, block const&) = default;
 };
 
-/// What a store can do beyond the least: a constant of its type. For each flag the store must have all operations
-/// of the concept of the same name below, and without the flag none of them.
+/// What a store can do beyond minimal_store, as a constant of its type. A store has all operations of the concept
+/// named like a flag if the flag is set, and else none.
 struct store_traits {
     bool addressable  = false;  ///< blocks have an address in this process
-    bool anonymous    = false;  ///< and are its private anonymous memory (MAP_PRIVATE | MAP_ANONYMOUS)
-    bool durable      = false;  ///< blocks can be kept by name, and then outlive the process
-    bool copyable     = false;  ///< copies between its own blocks without passing through this process
-    bool asynchronous = false;  ///< can be called without waiting for the answer
-    bool batched      = false;  ///< knows blocks by batch, and frees a batch by its number
+    bool anonymous    = false;  ///< blocks are private anonymous memory (MAP_PRIVATE | MAP_ANONYMOUS)
+    bool durable      = false;  ///< blocks can be kept by name and then outlive the process
+    bool copyable     = false;  ///< copies between its own blocks bypass this process
+    bool asynchronous = false;  ///< calls need not wait for the answer
+    bool batched      = false;  ///< knows each block's batch, and frees a batch by its number
 
     friend bool operator==(store_traits const&, store_traits const&) = default;
 };
 
 struct store_usage {
-    std::size_t bytes    = 0;  ///< in live blocks, as asked for
+    std::size_t bytes    = 0;  ///< in live blocks, as requested
     std::size_t blocks   = 0;
-    std::size_t capacity = 0;  ///< the most that `bytes` can be; 0: not known
+    std::size_t capacity = 0;  ///< the most that `bytes` can be; 0: unknown
 
     friend bool operator==(store_usage const&, store_usage const&) = default;
 };
 
-/// The least that a backend does. Every operation may be called from several threads at once, on different blocks;
-/// on one block only reads may overlap. What goes wrong is a result, never an exception. A block that is not live
-/// is errc::no_such_block wherever it is named, one of another store or of an earlier time included; `bytes` of a
-/// block that is named must be what allocate() gave.
+/// The operations of every store. Several threads may call them at once on different blocks; on one block only
+/// reads may overlap. Errors are results, never exceptions. A block that is not live is errc::no_such_block; so
+/// are a block of another store and an id with other `bytes` than allocate() returned.
 template <class S>
 concept minimal_store = requires(S& s, S const& view, std::size_t n, block b, std::span<block const> many,
                                  std::span<std::byte> out, std::span<std::byte const> in) {
-    // Static and constexpr: what else the store can do.
+    // States what else the store can do. Static and constexpr.
     requires std::same_as<std::remove_cvref_t<decltype(S::traits)>, store_traits>;
     typename std::bool_constant<S::traits.addressable>;
 
-    // Bytes, alignment (a power of two; of the address, where there is one). Zero bytes is a block like any other.
-    // Contents are unspecified, but never another client's. On error nothing is held: store_full (a limit, a full
-    // disk), memory_full, bad_alignment, or what the system said.
+    // Allocates. Arguments: bytes, alignment (a power of two; of the address, if there is one). Zero bytes is a
+    // block like any other. Contents are unspecified, but never another client's. Errors: store_full (a limit, a
+    // full disk), memory_full, bad_alignment, or the system's; then nothing is held.
     { s.allocate(n, n) } -> std::same_as<result<block>>;
 
-    // A whole batch in one call, in any order. Frees all that it can. A block that is not live changes nothing and
-    // makes the result `no_such_block`: so a caller may simply repeat the call after a fault. It runs in
-    // destructors, perhaps because memory ran out: it allocates nothing, for the store has set aside what it needs.
+    // Frees a whole batch in one call, in any order, as far as it can. A block that is not live changes nothing
+    // and makes the result `no_such_block`, so a caller may repeat the call after a fault. Destructors call this,
+    // even because memory ran out: it allocates nothing, and the store reserves what it needs in advance.
     { s.deallocate(many) } noexcept -> std::same_as<result<void>>;
 
-    // Offset, then exactly as many bytes as the span holds: all, or `out_of_range` and nothing. Where the medium
-    // fails half-way, what a read left in `out` or a write in the block is unspecified.
+    // Read or write, from an offset, exactly as many bytes as the span holds; or nothing: `out_of_range`. If the
+    // medium fails half-way, the contents of `out` (read) or of the block (write) are unspecified.
     { s.read(b, n, out) } -> std::same_as<result<void>>;
     { s.write(b, n, in) } -> std::same_as<result<void>>;
 
-    // May be a moment old under concurrency; exact when the store is at rest.
+    // Reports usage: exact when the store is at rest; under concurrency it may be slightly old.
     { view.usage() } noexcept -> std::same_as<store_usage>;
 };
 
-/// Blocks that this process can point into.
+/// A store whose blocks this process can point into.
 template <class S>
 concept addressable = requires(S& s, block b) {
-    // Where the block's bytes are: the same answer until it is deallocated, and never null, not even for zero
-    // bytes. What is written there is what read() finds, and the other way round.
+    // Returns where the block's bytes are: the same address until deallocate(), never null, not even for zero
+    // bytes. read() sees what is written there, and the memory shows what write() wrote.
     { s.address(b) } -> std::same_as<result<std::byte*>>;
 };
 
-/// Blocks that can outlive the process. What is not kept is gone when the store is opened next, however it was
-/// left.
+/// A store whose blocks can outlive the process. Blocks that were not kept are gone at the next open, however the
+/// store was left.
 template <class S>
 concept durable = requires(S& s, block b, std::span<block const> many, std::string_view name) {
-    // The block is the store's own from now on, under that name, which replaces what had it before. It stays live
-    // and may be written; deallocate() ends it and its name. In this state on stable storage only after sync().
+    // Gives the block to the store under a name, in place of any block that had the name. The block stays live and
+    // may be written; deallocate() ends it and its name. On stable storage only after sync().
     { s.keep(b, name) } -> std::same_as<result<void>>;
 
-    // What was kept under that name; no_such_block: nothing was.
+    // Returns the block kept under the name. Errors: no_such_block.
     { s.find(name) } -> std::same_as<result<block>>;
 
-    // On return, contents and names of these blocks are on stable storage. On error nothing is promised of any of
-    // them; the call may be repeated.
+    // Returns once contents and names of these blocks are on stable storage. On error nothing is promised for any
+    // of them; the call may be repeated.
     { s.sync(many) } -> std::same_as<result<void>>;
 
-    // Syncs what is kept and gives up the medium. Afterwards every call is store_closed. Without it the destructor
-    // does the same, and nobody hears of its errors.
+    // Syncs all kept blocks and releases the medium. Later calls return store_closed. Without close(), the
+    // destructor does the same and drops errors.
     { s.close() } -> std::same_as<result<void>>;
 };
 
-/// Copies inside the store.
+/// A store that copies between its own blocks.
 template <class S>
 concept copyable = requires(S& s, block b, std::size_t n) {
-    // From, offset, to, offset, bytes. out_of_range: nothing was copied. The two may be one block if the ranges do
-    // not overlap.
+    // Copies. Arguments: from, offset, to, offset, bytes. Both blocks may be the same if the ranges do not
+    // overlap. Errors: out_of_range, with nothing copied.
     { s.copy(b, n, b, n, n) } -> std::same_as<result<void>>;
 };
 
@@ -125,8 +123,8 @@ struct handler_probe {
 
 }  // namespace detail
 
-/// Answers that need not be waited for. Each takes any completion token of Asio last; what is passed in must stay
-/// until the handler is called, which happens exactly once.
+/// A store with operations that complete later. Each takes any Asio completion token last. What the arguments
+/// refer to must stay valid until the handler is called. It is called exactly once.
 template <class S>
 concept asynchronous = requires(S& s, std::size_t n, block b, std::span<block const> many, std::span<std::byte> out,
                                 std::span<std::byte const> in) {
@@ -136,25 +134,25 @@ concept asynchronous = requires(S& s, std::size_t n, block b, std::span<block co
     s.async_write(b, n, in, detail::handler_probe<>{});
 };
 
-/// Blocks that the store knows by batch: for one to which a list of them is far to carry, or that shows its users
-/// what they hold.
+/// A store that knows each block's batch: one to which a list of blocks is expensive to send, or that shows its
+/// users what they hold.
 template <class S>
 concept batched = requires(S& s, std::size_t n, std::uint64_t batch, std::span<block const> many) {
-    // As allocate(), in that batch: a number of the caller's choice, not 0, that the first block in it opens. What
-    // allocate() gives is in none.
+    // Allocates, as allocate(), in a batch: a number of the caller's choice, not 0. The first block opens the
+    // batch. Blocks from allocate() are in none.
     { s.allocate_in(batch, n, n) } -> std::same_as<result<block>>;
 
-    // These are in that batch from now on, or in none if it is 0. On error all are where they were.
+    // Moves these blocks to the batch, or to none if it is 0. On error all are where they were.
     { s.transfer(many, batch) } -> std::same_as<result<void>>;
 
-    // Frees the batch, which has just these blocks: by its number, or as deallocate() of them. A batch that is not
-    // there changes nothing, so the call may be repeated after a fault; and it allocates nothing.
+    // Frees a batch that has exactly these blocks, by its number or as deallocate() would. A batch that does not
+    // exist changes nothing, so the call may be repeated after a fault. Allocates nothing.
     { s.deallocate_batch(batch, many) } noexcept -> std::same_as<result<void>>;
 };
 
 namespace detail {
 
-// Whether S has anything of that name: then it must be the right thing.
+// names_X<S>: S has a member X, which must then fit the concept.
 #define TENURE_NAMES(operation) \
     template <class S>          \
     concept names_##operation = requires { &S::operation; }
@@ -180,7 +178,8 @@ concept names_async = requires(S& s, std::size_t n, block b, std::span<std::byte
 
 }  // namespace detail
 
-/// A flag without its operations, or operations without their flag, is a mistake and not a choice.
+/// A complete store. A flag without its operations, or operations without their flag, is a mistake and not a
+/// choice: then this is false.
 template <class S>
 concept backing_store =
     minimal_store<S> && (S::traits.addressable ? addressable<S> : !detail::names_address<S>) &&
@@ -192,7 +191,7 @@ concept backing_store =
 
 namespace detail {
 
-/// As backing_store, but it does not compile instead of being false: then the compiler names the operation.
+/// Checks what backing_store checks, but by static_assert: the compiler then names the operation that is wrong.
 template <class S>
 consteval bool is_whole_store() {
     static_assert(minimal_store<S>,
@@ -227,7 +226,7 @@ consteval bool is_whole_store() {
 
 }  // namespace detail
 
-/// What a store may be called in messages: a path, an address. Stores without it go by their type's name.
+/// A store that says what messages call it: a path, an address. Other stores go by the name of their type.
 template <class S>
 concept described = requires(S const& s) {
     { s.describe() } -> std::convertible_to<std::string>;

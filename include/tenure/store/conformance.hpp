@@ -27,7 +27,7 @@ namespace tenure {
 
 namespace detail::conformance {
 
-/// A check, and the capability without which it is skipped.
+/// A check. It is skipped without the capability that it needs.
 struct entry {
     char const* name;
     void (*run)(subject&);
@@ -128,10 +128,10 @@ using made_by = typename std::invoke_result_t<Make&>::element_type;
 
 }  // namespace detail::conformance
 
-/// Whether a store keeps the contract of store/concept.hpp, thing by thing; for any test framework. `make()` gives
-/// a std::shared_ptr to a fresh store each time: empty, and with a medium of its own. Never throws for what the
-/// store does; what make() throws when it is first called gets through. Deterministic but for the scheduling of
-/// threads. Cost: seconds, and a few times options.max_bytes of memory.
+/// Checks whether a store keeps the contract of store/concept.hpp, item by item, for any test framework. `make()`
+/// returns a std::shared_ptr to a fresh store each time: empty, with a medium of its own. Never throws for what
+/// the store does; what the first make() throws gets through. Deterministic except for the scheduling of threads.
+/// Cost: seconds, and a few times options.max_bytes of memory.
 template <class Make>
     requires std::invocable<Make&>
 conformance_report check_store(Make make, conformance_options options = {}) {
@@ -141,8 +141,9 @@ conformance_report check_store(Make make, conformance_options options = {}) {
         S::traits, [&] { return detail::conformance::as_any<S>(make()); }, {}, options);
 }
 
-/// As above, for a durable store. `reopen(std::shared_ptr<S> s)` gives up `s`, which has been closed or has not and
-/// to which there is no other pointer, and opens anew what it stored.
+/// Checks a durable store as check_store(make, options) does, and also opens it again. `reopen(s)` gets a
+/// std::shared_ptr<S> to a store that may be closed, and to which there is no other pointer; it releases the store
+/// and opens anew what that stored.
 template <class Make, class Reopen>
     requires std::invocable<Make&> && std::invocable<Reopen&, std::shared_ptr<detail::conformance::made_by<Make>>>
 conformance_report check_store(Make make, Reopen reopen, conformance_options options = {}) {
@@ -151,7 +152,7 @@ conformance_report check_store(Make make, Reopen reopen, conformance_options opt
     static_assert(S::traits.durable, "only a durable store can be opened again");
     auto const again = [&](any_store old) -> any_store {
         S* const s = old.get_if<S>();
-        // The pointer that the user gets has the last any_store of the old store, and nothing else.
+        // The pointer passed to reopen() owns the last any_store of the old store, and nothing else.
         return std::shared_ptr<S>(reopen(std::shared_ptr<S>(std::make_shared<any_store>(std::move(old)), s)));
     };
     return detail::conformance::check(

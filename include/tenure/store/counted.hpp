@@ -21,12 +21,12 @@
 
 namespace tenure {
 
-/// A store that counts what is done with it. The blocks are the upstream's, and so are its capabilities and
-/// usage(); figures() is of what passed through here. A block of a durable upstream is counted as made when it is
-/// found.
+/// A store that counts the calls made to it. Blocks, capabilities and usage() are the upstream's; figures() counts
+/// what passed through here. A block of a durable upstream counts as made once it is found.
 ///
-/// Thread-safe. A call costs some relaxed additions more than the upstream's own, a deallocate() a short lock for
-/// each block; one that failed asks the upstream for each block whether it is still there.
+/// Thread-safe. Beyond the upstream's own cost, a call takes some relaxed additions; allocate() and find() a short
+/// lock and a small allocation; deallocate() a short lock for each block. A failed deallocate() asks the upstream
+/// whether each block is still there.
 template <backing_store Upstream>
 class counted_store : public store_adaptor<Upstream> {
 public:
@@ -96,7 +96,7 @@ public:
         return counted(copy_, upstream()->copy(from, from_offset, to, to_offset, bytes), bytes_copied_, bytes);
     }
 
-    /// Each number is exact when the store is at rest, and perhaps a moment older than another one while it is not.
+    /// Returns figures: exact when the store is at rest; else one may be slightly older than another.
     counted_figures figures() const noexcept {
         counted_figures f;
         f.bytes         = get(live_bytes_);
@@ -153,7 +153,7 @@ private:
     }
 
     void enter(detail::block_ledger::room place, block b) noexcept {
-        if (!ledger_.enter(std::move(place), b)) return;  // found, and known
+        if (!ledger_.enter(std::move(place), b)) return;  // found, and counted before
         add_live(live_bytes_, peak_bytes_, b.bytes);
         add_live(live_blocks_, peak_blocks_, 1);
         add(bytes_made_, b.bytes);

@@ -21,24 +21,25 @@
 
 namespace tenure {
 
-/// Stores equal blocks once. The hash finds candidates, and a comparison byte by byte decides.
+/// Stores equal blocks once. The hash finds candidates; a comparison byte by byte decides.
 ///
-/// A block is compared when a write reaches its end: by then it has usually been written as a whole, in one call or
-/// in several, front to back. It shares what was found, or is found by later ones, until it is written to again;
-/// that gives it its own bytes, which are compared when a write next reaches the end. seal() compares it now.
+/// A block is compared when a write reaches its end: by then it has usually been written as a whole, in one call
+/// or in several, front to back. It then shares the bytes of an equal block, or later blocks share its bytes,
+/// until it is written again. That write gives it bytes of its own, which are compared when a write next reaches
+/// the end. seal() compares now.
 ///
-/// The upstream is asked for room when a block is first written, and again when one that shares its bytes is. So
-/// write() may report store_full, memory_full or bad_alignment, and the block is then as it was. Likewise after any
-/// other error of a write to bytes that are shared. Where a comparison fails, bytes are merely stored twice. A
-/// block that was never written reads as zeros.
+/// A block takes room upstream when it is first written, and again when it shares bytes and is written. So write()
+/// may return store_full, memory_full or bad_alignment, and the block is then unchanged, as after any other error
+/// of a write to shared bytes. If a comparison fails, equal bytes are merely stored twice. A block that was never
+/// written reads as zeros.
 ///
-/// usage() is of the blocks as the user sees them; figures() and the upstream tell what is stored. Blocks have no
-/// address, since what they share must not be written to.
+/// usage() counts blocks as the user sees them; figures() and the upstream tell what is stored. Blocks have no
+/// address, because shared bytes must not be written.
 ///
-/// Thread-safe; no lock is held while the upstream is called. Writing a whole block that is stored already costs
-/// its hash and one comparison, and no write; writing the last part of one, reading it twice besides. Freeing
-/// allocates nothing, and is one call of the upstream; so it is for more than two threads that free at once, unless
-/// the room to gather in lies in pieces.
+/// Thread-safe. No lock is held while the upstream is called. Writing a whole block that is stored already costs
+/// its hash and one comparison, and no write. Writing the last part of a block also reads it twice. Freeing
+/// allocates nothing, and is one upstream call; with more than two threads freeing at once it may be several, if
+/// the room to gather blocks is fragmented.
 template <backing_store Upstream, content_hasher Hasher = xxh3_128>
 class dedup_store {
 public:
@@ -47,7 +48,8 @@ public:
     /// `upstream` must not be null.
     explicit dedup_store(std::shared_ptr<Upstream> upstream) noexcept : core_(std::move(upstream)) {}
 
-    /// store_full: the upstream cannot have a block as large as that.
+    /// Allocates no room upstream yet. Errors: store_full if the upstream cannot have a block that large;
+    /// bad_alignment; memory_full.
     result<block> allocate(std::size_t bytes, std::size_t alignment) {
         if (!std::has_single_bit(alignment)) return make_error_code(errc::bad_alignment);
         std::size_t const capacity = upstream()->usage().capacity;
@@ -55,7 +57,7 @@ public:
         return core_.allocate(bytes, alignment);
     }
 
-    /// A block whose bytes the upstream would not free lives on, and the upstream's error is the result.
+    /// Frees blocks. One whose bytes the upstream would not free lives on; the result is the upstream's error.
     result<void> deallocate(std::span<block const> many) noexcept { return core_.deallocate(many); }
 
     result<void> read(block b, std::size_t offset, std::span<std::byte> out) { return core_.read(b, offset, out); }
@@ -67,7 +69,7 @@ public:
     /// Compares the block now, whatever was written last. Counts as a write to it.
     result<void> seal(block b) { return core_.seal(b); }
 
-    /// The capacity is not known, as it depends on what is written.
+    /// The capacity is unknown: it depends on what is written.
     store_usage usage() const noexcept {
         dedup_figures const f = core_.figures();
         return {f.bytes, f.blocks, 0};

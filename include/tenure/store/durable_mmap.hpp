@@ -41,31 +41,31 @@
 
 namespace tenure {
 
-/// Blocks in a mapped file that can be kept by name and then outlive the process: in `directory`, the files data,
-/// catalog and lock (docs/durable-format.md). Each block has pages of its own.
+/// Blocks in a mapped file that can be kept by name and then outlive the process. The store's directory has the
+/// files data, catalog and lock (docs/durable-format.md). Each block has pages of its own.
 ///
-/// What sync() promises. When it returns, contents and names of its blocks are on stable storage (as far as
-/// fdatasync() puts them there), all names of one call together. A crash at any later moment, in another sync()
-/// too, leaves that version whole and under its name, until a sync() with a newer one has returned: writing to a
-/// block that was synced, by write() or through address(), changes this process's memory and no longer the file;
-/// the next sync() of it writes a changed block to a new place. (So a synced block costs memory for the pages that
-/// are changed after it, and a changed one is written whole.) Taking a block's name for another, and freeing it,
-/// are on stable storage after the next sync() of the other, or of any.
+/// What sync() promises: on return, contents and names of its blocks are on stable storage (as far as fdatasync()
+/// puts them there), all names of one call together. A crash at any later moment, also in another sync(), leaves
+/// that version whole and under its name, until a sync() with a newer one has returned. For this, writing to a
+/// synced block, by write() or through address(), changes this process's memory and no longer the file; the
+/// block's next sync() writes a changed block to a new place. (So a synced block costs memory for pages that
+/// change later, and a changed one is written whole.) When a block's name goes to another, or the block is freed,
+/// that is on stable storage after the next sync() of the other, or of any.
 ///
-/// What is kept is verified when it is first read or mapped after an open: errc::corrupt, and never bad bytes.
-/// Whatever was not kept, or kept and not synced, is swept at the next open; its space comes back then at the
-/// latest. One process at a time writes; others may read what was synced when they opened. Whatever is in the place
-/// of its files and is no regular file is not_a_file, and is not written to.
+/// A kept block is verified when it is first read or mapped after an open: errc::corrupt, and never bad bytes.
+/// Blocks that were not kept, or kept and not synced, are swept at the next open; their space comes back then at
+/// the latest. One process at a time writes; others may read what was synced when they opened. Anything in the
+/// place of the store's files that is not a regular file is not_a_file, and is not written to.
 ///
-/// Thread-safe, but for close(), which no other call may overlap. A forked child's copy is good for nothing but
-/// being destroyed.
+/// Thread-safe, except that no other call may overlap close(). A forked child may only destroy its copy.
 class durable_mmap_store {
 public:
     static constexpr store_traits traits{.addressable = true, .durable = true, .copyable = true};
 
-    /// Makes the directory and a new store if there is none. Throws tenure::error naming the file: store_in_use,
-    /// with the process that has it open; corrupt; newer_format; not_a_file; store_full, if a new one does not fit;
-    /// or what the system said. Cost: O(names), and for a writer a transaction and two fsync().
+    /// Opens the store. A writer makes the directory and a new store if there is none. Throws tenure::error, which
+    /// names the file: store_in_use, with the process that has it open; corrupt; newer_format; not_a_file;
+    /// store_full, if a new store does not fit; memory_full; or the system's. Cost: O(names); for a writer also a
+    /// transaction and two fsync().
     explicit durable_mmap_store(std::filesystem::path const& directory, durable_options const& options = {})
         : options_(options),
           files_(directory, options.read_only),
@@ -78,7 +78,7 @@ public:
         if (files_.data_bytes > window_.bytes())
             raise(error(errc::memory_full, "no addresses for " + files_.data_path.string()));
         bytes_.found(detail::load_durable(files_, space_, index_, window_.bytes()));
-        if (!options.read_only) syncer_.reclaim();  // what somebody left
+        if (!options.read_only) syncer_.reclaim();  // left by earlier writers
     }
 
     static std::shared_ptr<durable_mmap_store> open(std::filesystem::path const& directory,
@@ -86,7 +86,7 @@ public:
         return std::make_shared<durable_mmap_store>(directory, options);
     }
 
-    /// Closes, if nobody has, and nobody hears of errors.
+    /// Closes the store if it is open, and drops errors.
     ~durable_mmap_store() {
         if (mark_.in_child()) {
             files_.catalog.abandon();
@@ -98,8 +98,8 @@ public:
     durable_mmap_store(durable_mmap_store const&)            = delete;
     durable_mmap_store& operator=(durable_mmap_store const&) = delete;
 
-    /// Alignments up to 1 GiB. store_full: the disk, or the capacity; what was freed and not synced counts, and is
-    /// synced first.
+    /// Allocates with alignments up to 1 GiB. Errors: store_full (the disk or the capacity). Disk space that was
+    /// freed and not synced counts; if the disk is full, this call syncs first.
     result<block> allocate(std::size_t bytes, std::size_t alignment) {
         if (auto const e = writable()) return e;
         if (!std::has_single_bit(alignment) || alignment > detail::file_window::alignment)
@@ -118,7 +118,7 @@ public:
         return e ? make_error_code(errc::memory_full) : e.error();
     }
 
-    /// A kept block loses its name with it. The space of what was synced comes back at the next sync().
+    /// Frees blocks. A kept block loses its name. Space of synced blocks comes back at the next sync().
     result<void> deallocate(std::span<block const> many) noexcept {
         if (auto const e = writable()) return e;
         bool all_lived = true;
@@ -137,8 +137,8 @@ public:
         return {};
     }
 
-    /// The first call after an open reads the block and verifies it: corrupt. In a store that was opened for
-    /// reading the memory is read-only.
+    /// Returns the block's address. The first call after an open reads and verifies the block. Memory is read-only
+    /// in a store opened for reading. Errors: corrupt.
     result<std::byte*> address(block b) {
         if (auto const e = unusable()) return e;
         auto const p = verified(b);
@@ -180,8 +180,9 @@ public:
         return {};
     }
 
-    /// A name is 1 to 500 bytes, any (else std::errc::filename_too_long, invalid_argument). The block that had it
-    /// before ends; a block that is kept again loses its earlier name. On stable storage after sync().
+    /// Keeps the block under a name of 1 to 500 bytes of any value. A block that had the name ends; an earlier
+    /// name of this block is lost. On stable storage after sync(). Errors: std::errc::filename_too_long,
+    /// invalid_argument.
     result<void> keep(block b, std::string_view name) {
         if (auto const e = writable()) return e;
         return detail::run_or<std::bad_alloc>([&] { return give_name(b, name); }, memory_is_full);
@@ -195,7 +196,7 @@ public:
         return block{i->second.id, index_.table.find(i->second.id)->bytes};
     }
 
-    /// What is kept, in order. May throw std::bad_alloc.
+    /// Returns the names of kept blocks, in order. May throw std::bad_alloc.
     std::vector<std::string> names() const {
         std::vector<std::string> all;
         std::scoped_lock const   guard(index_.mutex);
@@ -204,11 +205,12 @@ public:
         return all;
     }
 
-    /// See above. Of blocks without a name, the contents alone. store_replaced: the files are no longer under their
-    /// names, and nothing was done. Any error other than that, store_full, memory_full and no_such_block says that
-    /// the disk is not to be trusted: every later call gives it again, until the store is opened anew, with what
-    /// was synced before. Cost: a pass of XXH3 over what may have changed, one fdatasync(), one transaction; calls
-    /// wait for each other.
+    /// Puts the blocks on stable storage, as promised above; of blocks without a name, the contents alone. Calls
+    /// wait for each other. Cost: a pass of XXH3 over what may have changed, one fdatasync(), one transaction.
+    ///
+    /// Errors: store_replaced if the files are no longer under their names, with nothing done; store_full;
+    /// memory_full; no_such_block. Any other error means that the disk cannot be trusted: every later call returns
+    /// it, until the store is opened anew, with what was synced before.
     result<void> sync(std::span<block const> many) {
         if (auto const e = writable()) return e;
         return commit([&](detail::durable_round& r, bool& unnamed) -> std::error_code {
@@ -222,8 +224,8 @@ public:
         });
     }
 
-    /// Syncs all that is kept, and lets go of the files; addresses are good for nothing afterwards. On error the
-    /// store is still open, and what was not synced is not.
+    /// Syncs all kept blocks and releases the files. Addresses are invalid afterwards. On error the store stays
+    /// open, and what was not synced still is not.
     result<void> close() {
         if (auto const e = unusable()) return e;
         if (!options_.read_only) {
@@ -249,8 +251,8 @@ public:
     }
 
 private:
-    /// So much is written to the file itself where that is what the address shows: cheaper than a fault for each
-    /// page, and than the pages' way back from the mapping when they are synced.
+    /// The size from which write() writes to the file itself if the block's address shows it. That is cheaper than
+    /// a fault for each page, and than the pages' way back from the mapping at a sync.
     static constexpr std::size_t through_file = std::size_t{16} << 10;
 
     std::error_code unusable() const noexcept {
@@ -285,7 +287,7 @@ private:
         return detail::run_or<std::bad_alloc>(run, memory_is_full);
     }
 
-    /// Gives back what is not kept, now that nobody points there.
+    /// Frees the space of blocks that are not kept. Nothing points to them any more.
     void sweep() noexcept {
         std::scoped_lock const guard(sync_mutex_);
         index_.table.for_each([&](std::uint64_t, detail::durable_place const& p) {
@@ -299,7 +301,7 @@ private:
         if (detail::durable_place* const p = index_.find(b)) p->exposed = true;
     }
 
-    /// The block as it is, once its contents are known to be right.
+    /// Returns the block's place once its contents are known to be right.
     result<detail::durable_place> verified(block b) {
         {
             std::scoped_lock const             guard(index_.mutex);
@@ -346,8 +348,8 @@ private:
     detail::file_space     space_;
     detail::durable_index  index_;
     detail::durable_syncer syncer_;
-    std::mutex             sync_mutex_;    ///< held across what a sync writes
-    std::mutex             verify_mutex_;  ///< held across what a verification reads
+    std::mutex             sync_mutex_;    ///< held while a sync writes
+    std::mutex             verify_mutex_;  ///< held while a verification reads
     detail::byte_limit     bytes_;
     std::atomic<bool>      closed_{false};
 };

@@ -24,22 +24,22 @@
 namespace tenure {
 
 struct heap_options {
-    /// The most bytes in live blocks, as asked for; 0: what the system gives.
+    /// The most bytes in live blocks, as requested; 0: what the system gives.
     std::size_t capacity = 0;
 
-    /// Free memory that stays free this long goes back to the system, a few MiB at a time, as blocks are freed.
+    /// How long memory stays free before it returns to the system, a few MiB at a time, as blocks are freed.
     std::chrono::nanoseconds decay = std::chrono::seconds(5);
 };
 
-/// This process's memory.
+/// Blocks in this process's memory.
 ///
-/// Blocks up to 1 MiB share 2 MiB spans, on huge pages where there are several of a size; memory that was freed is
-/// given out again as it is, for there is no other client in a process. Larger blocks have a mapping each, which is
-/// fresh, zero-filled, committed only where it is touched, and unmapped by deallocate() whatever was mapped over
-/// parts of it meanwhile: a block of 2 MiB or more may be madvised and remapped as its holder likes.
+/// Blocks up to 1 MiB share 2 MiB spans, on huge pages once a size has several. Freed memory is handed out again
+/// as it is, because a process has no other client. A larger block has a mapping of its own: fresh, zero-filled,
+/// committed where it is touched. deallocate() unmaps it whatever was mapped over parts of it, so a block of 2 MiB
+/// or more may be madvised and remapped by its holder.
 ///
-/// Some 40 ns to allocate, 10 to free with many others; threads seldom meet at a lock. memory_full: the system
-/// refused.
+/// Thread-safe; threads seldom contend. Costs about 40 ns to allocate, 10 to free with many others. Errors:
+/// memory_full if the system refuses.
 class heap_store {
 public:
     static constexpr store_traits traits{.addressable = true, .anonymous = true, .copyable = true};
@@ -47,7 +47,7 @@ public:
     explicit heap_store(heap_options const& options = {}) noexcept
         : capacity_(options.capacity), heap_(static_cast<std::uint64_t>(options.decay.count())) {}
 
-    /// Frees what is still live.
+    /// Frees all live blocks.
     ~heap_store() {
         for (stripe& s : stripes_)
             s.blocks.for_each([&](std::uint64_t, detail::piece const& e) { heap_.put({&e, 1}); });
@@ -56,8 +56,8 @@ public:
     heap_store(heap_store const&)            = delete;
     heap_store& operator=(heap_store const&) = delete;
 
-    /// Any alignment that is a power of two. Contents are those of earlier blocks, or zeros; from 1 MiB on always
-    /// zeros.
+    /// Allocates with any alignment that is a power of two. Contents are zeros or those of earlier blocks; above 1
+    /// MiB always zeros.
     result<block> allocate(std::size_t bytes, std::size_t alignment) {
         if (!std::has_single_bit(alignment)) return make_error_code(errc::bad_alignment);
         if (!charge(bytes)) return make_error_code(errc::store_full);
@@ -74,7 +74,7 @@ public:
         return make_error_code(errc::memory_full);
     }
 
-    /// O(1) a block and a lock for every hundred or so, if those that were allocated together come together.
+    /// Frees in O(1) a block, with about one lock for a hundred if blocks allocated together are named together.
     result<void> deallocate(std::span<block const> many) noexcept {
         bool all_lived = true;
         while (!many.empty()) {
@@ -154,7 +154,7 @@ private:
         std::atomic<std::size_t> bytes{0};
     };
 
-    /// How many at the front of `many` are from one stripe.
+    /// Counts the blocks at the front of `many` that are from one stripe.
     static std::size_t run(std::span<block const> many, unsigned number) noexcept {
         std::size_t n = 1;
         while (n < many.size() && n < most_at_once && table_type::number_of(many[n].id) == number) ++n;

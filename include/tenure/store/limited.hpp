@@ -20,21 +20,22 @@
 
 namespace tenure {
 
-/// What a limited_store lets through. The largest number is no limit.
+/// The limits of a limited_store. The largest number is no limit.
 struct store_limits {
-    std::size_t bytes  = std::numeric_limits<std::size_t>::max();  ///< as asked for
+    std::size_t bytes  = std::numeric_limits<std::size_t>::max();  ///< as requested
     std::size_t blocks = std::numeric_limits<std::size_t>::max();
 };
 
-/// At most so many bytes and blocks of a store: what would be more is store_full, and the upstream is not asked.
-/// Exact under concurrency: room is reserved before the upstream is asked for it, and given back only when the
-/// upstream has really freed it, also where it failed half-way.
+/// A store with at most so many bytes and blocks. Beyond, allocate() returns store_full without asking the
+/// upstream. Exact under concurrency: room is reserved before the upstream is asked, and given back only when the
+/// upstream has really freed the block, also after a failure half-way.
 ///
-/// The blocks are the upstream's, and so are its capabilities. Only blocks allocated here count, and those of a
-/// durable upstream from when they are found here, even beyond the limit, since they exist. Thread-safe.
+/// Blocks and capabilities are the upstream's. Only blocks allocated here count, and those of a durable upstream
+/// once they are found here, even beyond the limit, since they exist.
 ///
-/// A call costs two short locks more than the upstream's own to allocate, one a block to deallocate, else nothing.
-/// After a deallocate() that failed it asks the upstream for each block whether it is still there.
+/// Thread-safe. Beyond the upstream's own cost, allocate() takes two short locks and a small allocation,
+/// deallocate() a lock and another for each block. A failed deallocate() asks the upstream whether each block is
+/// still there.
 template <backing_store Upstream>
 class limited_store : public store_adaptor<Upstream> {
 public:
@@ -45,7 +46,7 @@ public:
     limited_store(std::shared_ptr<Upstream> over, store_limits limits) noexcept
         : store_adaptor<Upstream>(std::move(over)), limits_(limits) {}
 
-    /// store_full also while others hold room that they may not get after all.
+    /// Allocates. Returns store_full also while other calls have reserved room that they may not get.
     result<block> allocate(std::size_t bytes, std::size_t alignment) {
         detail::block_ledger::room place;
         if (!place) return make_error_code(errc::memory_full);
@@ -78,7 +79,7 @@ public:
         return b;
     }
 
-    /// The capacity is the limit, or the upstream's if that is less.
+    /// The capacity is the limit or the upstream's, whichever is less.
     store_usage usage() const noexcept {
         std::size_t const      room = upstream()->usage().capacity;
         std::size_t const      most = limits_.bytes == store_limits{}.bytes ? 0 : limits_.bytes;
@@ -105,7 +106,7 @@ private:
     }
 
     store_limits const         limits_;
-    mutable detail::fork_mutex lock_;  ///< of these two, which must change together
+    mutable detail::fork_mutex lock_;  ///< guards both members below, which change together
     std::size_t                bytes_  = 0;
     std::size_t                blocks_ = 0;
     detail::block_ledger       ledger_;

@@ -34,42 +34,44 @@ namespace tenure {
 class durable_mmap_store;  // <tenure/store/durable_mmap.hpp>, which needs LMDB and libxxhash
 
 struct mmap_options {
-    /// The most bytes in live blocks, as asked for; 0: what the disk has room for.
+    /// The most bytes in live blocks, as requested; 0: what the disk has room for.
     std::size_t capacity = 0;
 
-    /// Freed bytes that keep their place on the disk, for the blocks that come next: punching a hole and filling it
-    /// again costs ten times what using it again does. What is more goes back to the file system at once.
+    /// Freed bytes that keep their disk space for the next blocks: to punch a hole and fill it again costs ten
+    /// times as much as reuse. The rest returns to the file system at once.
     std::size_t keep_warm = std::size_t{512} << 20;
 
-    /// Addresses to set aside. Blocks never lie further apart. Halved until the system has that many.
+    /// Addresses to reserve, which bounds how far apart blocks lie. Halved until the system has that many.
     std::size_t address_space = std::size_t{1} << 40;
 };
 
 /// How mmap_store::open() opens a durable store.
 struct durable_options {
-    bool        read_only = false;  ///< what is there now, for a process that keeps nothing
+    bool        read_only = false;  ///< shows what is there now, for a process that keeps nothing
     std::size_t capacity  = 0;      ///< as in mmap_options
     std::size_t keep_warm = std::size_t{64} << 20;
 
     std::size_t address_space = std::size_t{1} << 40;
 };
 
-/// Blocks in a temporary file, mapped: as much as the disk has room for, and of memory only what is in use. The
-/// file has no name, so nothing is left of it, however the process ends.
+/// Blocks in a mapped temporary file: as much as the disk has room for, with memory only for what is in use. The
+/// file has no name, so nothing is left of it however the process ends.
 ///
-/// A block's space on the disk is reserved when it is allocated: a full disk is store_full then, and not a SIGBUS
-/// later. (On file systems that copy on write, btrfs and ZFS, that is as good as their word.) It goes back to the
-/// file system when the block is freed, but for options.keep_warm bytes. Blocks up to 64 KiB share pages and have
-/// their memory at once; larger ones start at a page and get theirs as they are touched.
+/// A block's disk space is reserved when it is allocated, so a full disk is store_full then and not a SIGBUS
+/// later. (On btrfs and ZFS, which copy on write, that promise may fail.) The space returns to the file system
+/// when the block is freed, except for options.keep_warm bytes. Blocks up to 64 KiB share pages and have their
+/// memory at once; larger ones start at a page and get memory as they are touched.
 ///
-/// read() and write() report a failing disk; through address() it is a SIGBUS, as with every mapping of a file.
-/// Thread-safe. After fork() the blocks are the parent's alone, and a child is told so: errc::forked.
+/// A failing disk is an error of read() and write(); through address() it is a SIGBUS, as in every mapping of a
+/// file.
+///
+/// Thread-safe. After fork() the blocks are the parent's alone; calls in a child return errc::forked.
 class mmap_store {
 public:
     static constexpr store_traits traits{.addressable = true, .copyable = true};
 
-    /// Throws tenure::error, which names `directory` and the reason: it is missing, not a directory, read-only, not
-    /// this user's to write in; or there are no addresses (memory_full).
+    /// Throws tenure::error, which names `directory` and the reason: it is missing, not a directory, read-only,
+    /// not writable by this user; or no addresses are left (memory_full).
     explicit mmap_store(std::filesystem::path directory, mmap_options const& options = {})
         : fd_(detail::open_unnamed(directory)),
           directory_(std::move(directory)),
@@ -82,7 +84,7 @@ public:
     }
 
     ~mmap_store() {
-        if (mark_.in_child()) return;  // nothing of it is here
+        if (mark_.in_child()) return;  // the blocks are the parent's
         blocks_.for_each([&](std::uint64_t, place const& p) { put(p); });
         if (TENURE_ASAN) detail::unpoison(window_.at(0), used_end_.load(std::memory_order_relaxed));
     }
@@ -90,7 +92,7 @@ public:
     mmap_store(mmap_store const&)            = delete;
     mmap_store& operator=(mmap_store const&) = delete;
 
-    /// A durable store in `directory`, which is made if it is missing: what durable_mmap_store::open() does.
+    /// Opens a durable store in `directory`, as durable_mmap_store::open(). Makes the directory if it is missing.
     template <class Store = durable_mmap_store>
     static std::shared_ptr<Store> open(std::filesystem::path const& directory,
                                        durable_options const&       options = {}) {
@@ -99,8 +101,9 @@ public:
         return Store::open(directory, options);
     }
 
-    /// Alignments up to 1 GiB. Contents are zeros or those of earlier blocks of this store. Small blocks take some
-    /// 50 ns; larger ones no system call as long as freed space fits them. store_full: the disk or the capacity.
+    /// Allocates with alignments up to 1 GiB. Contents are zeros or those of earlier blocks of this store. A small
+    /// block takes about 50 ns; a larger one no system call while freed space fits. Errors: store_full (the disk
+    /// or the capacity).
     result<block> allocate(std::size_t bytes, std::size_t alignment) {
         if (mark_.in_child()) return make_error_code(errc::forked);
         if (!std::has_single_bit(alignment) || alignment > detail::file_window::alignment)
@@ -116,7 +119,7 @@ public:
         return p ? make_error_code(errc::memory_full) : p.error();
     }
 
-    /// Neighbours that are freed together are one piece to the file system, and one system call.
+    /// Gives neighbours that are freed together back to the file system in one piece, by one system call.
     result<void> deallocate(std::span<block const> many) noexcept {
         if (mark_.in_child()) return make_error_code(errc::forked);
         bool all_lived = true;
@@ -157,8 +160,8 @@ public:
         return detail::io_code(errno);
     }
 
-    /// From one mapping to the other. (copy_file_range() would share the blocks of the disk where it can, and then
-    /// none is reserved for what is written later.)
+    /// Copies between mappings. (copy_file_range() would share disk blocks where it can, which leaves none
+    /// reserved for later writes.)
     result<void> copy(block from, std::size_t from_offset, block to, std::size_t to_offset, std::size_t bytes) {
         if (mark_.in_child()) return make_error_code(errc::forked);
         auto const source = range(from, from_offset, bytes);
@@ -171,13 +174,13 @@ public:
 
     store_usage usage() const noexcept { return {bytes_.used(), blocks_.size(), bytes_.most()}; }
 
-    /// Gives what is free back to the file system, at once.
+    /// Gives free space back to the file system, at once.
     void trim() noexcept { space_.trim(0); }
 
-    /// What the store has of the disk, as the file system counts it.
+    /// Returns the file's disk space as the file system counts it.
     std::uint64_t bytes_on_disk() const noexcept { return detail::bytes_on_disk(fd_.get()); }
 
-    /// Whether the directory is on a file system in memory: then the store saves none.
+    /// Returns whether the directory is on a file system in memory. The store then saves no memory.
     bool on_tmpfs() const noexcept { return detail::on_tmpfs(fd_.get()); }
 
     std::string describe() const {
@@ -187,8 +190,8 @@ public:
 private:
     struct place {
         std::byte*         address;
-        std::size_t        bytes;  ///< as asked for
-        detail::file_span* span;   ///< null: an extent of its own
+        std::size_t        bytes;  ///< as requested
+        detail::file_span* span;   ///< null: it has an extent of its own
     };
 
     result<place> take(std::size_t bytes, std::size_t alignment) noexcept {
@@ -222,7 +225,7 @@ private:
 
     bool find(block b, place& p) const noexcept { return blocks_.find(b.id, p) && p.bytes == b.bytes; }
 
-    /// Where in the file.
+    /// Returns the offset in the file. Errors: no_such_block, out_of_range.
     result<std::uint64_t> range(block b, std::size_t offset, std::size_t n) const noexcept {
         place p;
         if (!find(b, p)) return make_error_code(errc::no_such_block);

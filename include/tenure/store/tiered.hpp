@@ -23,40 +23,41 @@ namespace tenure {
 struct tiered_options {
     static constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
 
-    /// The most bytes in the fast tier, as asked for; its own capacity, where it is known, if that is less.
+    /// The most bytes in the fast tier, as requested; the tier's own capacity, if that is known and less.
     std::size_t fast_bytes = no_limit;
 };
 
-/// A small fast store in front of a large slow one. A block is in one of them: new ones in the fast tier, where the
-/// least recently used are demoted to make room; one that is read or written is promoted. What cannot be made room
-/// for, a block larger than the fast tier to begin with, stays in the slow tier and is used there.
+/// A small fast store in front of a large slow one. A block is in one of them. New blocks go to the fast tier,
+/// where the least recently used are demoted to make room. A block that is read or written is promoted. If no room
+/// can be made, as for a block larger than the fast tier, it stays in the slow tier and is used there.
 ///
-/// A move that fails leaves the block where it was, whole: figures() counts it and has the error. A call fails only
-/// if its own block's tier does. Both tiers are shared, and what else is done with them is not seen here. Blocks
-/// are not addressable, since they move.
+/// A move that fails leaves the block whole where it was; figures() counts it and has the error. A call fails only
+/// if its own block's tier does. Both tiers are shared; other uses of them are not seen here. Blocks are not
+/// addressable, because they move.
 ///
 /// Thread-safe. No lock is held while a tier is called. A call that names a block waits while another thread moves
-/// that very block, except deallocate(), which never waits: it leaves the block to the mover. A call costs two
-/// short locks of all threads more than the tier's own, and the moves it has to make. Freeing allocates nothing,
-/// and is one call a tier; so it is for more than two threads that free at once, unless the room to gather in lies
-/// in pieces.
+/// that block, except deallocate(), which never waits and leaves the block to the threads that use or move it.
+/// Beyond the tier's own cost, a call takes two short locks common to all threads, and makes the moves it needs.
+/// Freeing allocates nothing, and is one call to each tier; with more than two threads freeing at once it may be
+/// several, if the room to gather blocks is fragmented.
 template <backing_store Fast, backing_store Slow>
 class tiered_store {
 public:
     static constexpr store_traits traits{};
 
-    /// Neither may be null.
+    /// Shares the tiers. Neither may be null.
     tiered_store(std::shared_ptr<Fast> const& fast, std::shared_ptr<Slow> slow,
                  tiered_options options = {}) noexcept
         : core_({fast, std::move(slow)}, std::min(options.fast_bytes, capacity(*fast))) {}
 
-    /// The slow tier's error if neither has room; else that of the one that was asked.
+    /// Allocates in the fast tier, or in the slow one if there is no room. Errors: bad_alignment; memory_full; the
+    /// slow tier's if the fast tier has no room, else the fast tier's.
     result<block> allocate(std::size_t bytes, std::size_t alignment) {
         if (!std::has_single_bit(alignment)) return make_error_code(errc::bad_alignment);
         return core_.allocate(bytes, alignment);
     }
 
-    /// A block that its tier would not free lives on, and the tier's error is the result.
+    /// Frees blocks. One that its tier would not free lives on; the result is the tier's error.
     result<void> deallocate(std::span<block const> many) noexcept { return core_.deallocate(many); }
 
     result<void> read(block b, std::size_t offset, std::span<std::byte> out) {
@@ -74,8 +75,8 @@ public:
                 std::max(fast, slow) == unknown || fast > unknown - slow ? 0 : fast + slow};
     }
 
-    /// Holds a block in the tier where it is. Ends with its scope, which must be within that of the store; the
-    /// block may be deallocated before. Movable.
+    /// Holds a block in its tier while the guard lives. The store must outlive the guard; the block may be
+    /// deallocated before. Movable.
     class pin_guard {
     public:
         pin_guard() noexcept = default;
@@ -98,7 +99,7 @@ public:
         std::uint64_t id_    = 0;
     };
 
-    /// Promotes the block, if there is room, and keeps it from being moved until all its pins have ended.
+    /// Promotes the block if there is room. Nothing moves it until all its pins have ended.
     result<pin_guard> pin(block b) {
         if (result<void> const r = core_.pin(b); !r) return r.error();
         return pin_guard(*this, b.id);

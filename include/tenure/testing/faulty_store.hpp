@@ -32,19 +32,20 @@ enum class store_operation { any, allocate, deallocate, read, write, address, ke
 
 namespace faults {
 
-/// The call does nothing but report this.
+/// Makes the call do nothing and return `with`.
 struct fails {
     std::error_code with = std::make_error_code(std::errc::io_error);
 };
 
-/// The call takes longer, and then does what it should.
+/// Makes the call take longer by `by`. It then does what it should.
 struct delays {
     std::chrono::nanoseconds by{};
 };
 
-/// A medium that gives up half-way: the first `to` bytes are read, written or copied, or the first `to` blocks
-/// freed or synced, and then the call reports this. Without `to` all is done and yet an error comes back, as from a
-/// peer that dies before it answers. Operations that have no half fail, and do nothing.
+/// Stops the call half-way, as a medium that gives up: the first `to` bytes are read, written or copied, or the
+/// first `to` blocks freed or synced, and then the call returns `with`. Without `to`, everything is done and the
+/// call still returns `with`, as if a peer died before it answered. Operations that have no half fail and do
+/// nothing.
 struct shortens {
     std::size_t     to   = std::numeric_limits<std::size_t>::max();
     std::error_code with = std::make_error_code(std::errc::io_error);
@@ -52,20 +53,19 @@ struct shortens {
 
 }  // namespace faults
 
-/// What is to go wrong, and when: {.on = store_operation::write, .nth = 3, .how = faults::shortens{.to = 100}}.
+/// Says what goes wrong, and when: {.on = store_operation::write, .nth = 3, .how = faults::shortens{.to = 100}}.
 struct fault {
     store_operation on    = store_operation::any;  ///< the calls that are counted
-    std::uint64_t   nth   = 1;                     ///< from inject() on: 1 is the next such call
+    std::uint64_t   nth   = 1;                     ///< counted from inject() on: 1 is the next such call
     std::uint64_t   times = 1;                     ///< calls in a row that are struck, from the nth on
 
     std::variant<faults::fails, faults::delays, faults::shortens> how = faults::fails{};
 };
 
-/// An adaptor for tests of what uses a store: as its upstream, but for the faults that were injected. It shares the
-/// upstream, which so lives as long as it does. Faults that fall on one call all strike: delays add up, and of
-/// several errors the one injected first is reported. usage() and describe() never fail; async_
-/// operations and those on batches are not passed on. As thread-safe as the upstream. Cost: a lock a call, not held
-/// while the upstream is called.
+/// An adaptor for tests of code that uses a store. It does what its upstream does, except for injected faults. It
+/// shares the upstream. Faults that fall on one call all strike: delays add up, and of several errors the one
+/// injected first is returned. usage() and describe() never fail. async_ operations and those on batches are not
+/// passed on. As thread-safe as the upstream. Cost: a lock a call, not held while the upstream is called.
 template <backing_store Upstream>
 class faulty_store {
 public:
@@ -76,17 +76,17 @@ public:
         return can;
     }();
 
-    /// `upstream` must not be null.
+    /// Makes an adaptor of `upstream`, which must not be null.
     explicit faulty_store(std::shared_ptr<Upstream> upstream) noexcept : upstream_(std::move(upstream)) {}
 
-    /// Counts from now on. Throws std::invalid_argument: `nth` or `times` is 0.
+    /// Injects a fault, which counts calls from now on. Throws std::invalid_argument if `nth` or `times` is 0.
     void inject(fault f) {
         if (f.nth == 0 || f.times == 0) raise(std::invalid_argument("tenure::fault: nth and times count from 1"));
         std::scoped_lock const guard(lock_);
         pending_.push_back(f);
     }
 
-    /// No faults any more, and all counts start at 0.
+    /// Removes all faults, and starts all counts at 0.
     void clear() noexcept {
         std::scoped_lock const guard(lock_);
         pending_.clear();
@@ -94,13 +94,13 @@ public:
         struck_ = 0;
     }
 
-    /// How often that was called, struck or not.
+    /// Returns how often that operation was called, struck or not.
     std::uint64_t calls(store_operation on = store_operation::any) const noexcept {
         std::scoped_lock const guard(lock_);
         return calls_[static_cast<std::size_t>(on)];
     }
 
-    /// How many calls were struck: 0 tells a loop over `nth` that it has come past the last call.
+    /// Returns how many calls were struck. 0 tells a loop over `nth` that it has come past the last call.
     std::uint64_t struck() const noexcept {
         std::scoped_lock const guard(lock_);
         return struck_;
@@ -108,7 +108,7 @@ public:
 
     std::shared_ptr<Upstream> const& upstream() const noexcept { return upstream_; }
 
-    // The store. Contract as in store/concept.hpp.
+    // The operations of a store. The contract is that of store/concept.hpp.
 
     result<block> allocate(std::size_t bytes, std::size_t alignment) {
         return whole(store_operation::allocate, [&] { return upstream_->allocate(bytes, alignment); });
@@ -167,12 +167,12 @@ public:
 
 private:
     struct strike {
-        std::error_code error;  ///< none: do what was asked
+        std::error_code error;  ///< empty: do what was asked
         bool            halves = false;
         std::size_t     to     = 0;
     };
 
-    /// Counts the call and waits as long as it is delayed.
+    /// Counts the call, waits as long as faults delay it, and returns what else they do.
     strike meet(store_operation on) noexcept {
         strike                   all;
         std::chrono::nanoseconds delay{};
@@ -207,7 +207,8 @@ private:
         return call();
     }
 
-    /// `call(n)` does the first n of `size`. What the upstream refuses as a whole has no first part.
+    /// Does the call up to where a fault stops it: `call(n)` does the first n of `size`. A call that the upstream
+    /// refuses as a whole has no first part.
     template <class F>
     result<void> part(store_operation on, std::size_t size, bool has_parts, F call) {
         strike const s = meet(on);

@@ -12,14 +12,16 @@
 
 namespace tenure::detail {
 
-/// Two threads each store one thing and then look at the other's: one of them must see. With a pair of full
-/// barriers both would pay for it; here the one that does it all the time pays nothing, and the other makes every
-/// running thread of the process pass a barrier (membarrier(2), from Linux 4.14; where it is refused, both pay).
+/// Whether membarrier(2) works (Linux 4.14 and later). The barriers below serve two threads that each store one
+/// value and then load the other's: at least one of them must see the other's store. With a pair of full barriers
+/// both threads would pay. Here the frequent side pays nothing, and the rare side makes every running thread of
+/// the process pass a barrier. Where the system refuses membarrier(2), both sides pay.
 inline bool const others_can_be_made_to =
     ::syscall(__NR_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
 
-/// A full barrier. ThreadSanitizer knows no fences, and g++ says so; it knows this: of two threads that change one
-/// variable, the later one sees what the earlier one did before.
+/// Acts as a full barrier. ThreadSanitizer does not understand fences, and g++ warns of that. It does understand
+/// two changes of one variable: the thread of the later change sees what the thread of the earlier one did before
+/// it.
 inline void full_barrier() noexcept {
 #if TENURE_TSAN
     static constinit std::atomic<int> passed{0};
@@ -29,14 +31,14 @@ inline void full_barrier() noexcept {
 #endif
 }
 
-/// For the frequent side.
+/// The barrier of the frequent side. Costs nothing where membarrier(2) works.
 inline void light_barrier() noexcept {
     if (others_can_be_made_to) [[likely]]
         std::atomic_signal_fence(std::memory_order_seq_cst);
     else full_barrier();
 }
 
-/// For the rare side: a microsecond or two.
+/// The barrier of the rare side. Costs a microsecond or two.
 inline void heavy_barrier() noexcept {
     if (!others_can_be_made_to || ::syscall(__NR_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0)
         full_barrier();

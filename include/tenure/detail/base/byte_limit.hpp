@@ -7,12 +7,12 @@
 
 namespace tenure::detail {
 
-/// Bytes in use, and the most that may be. Thread-safe.
+/// Counts bytes in use, up to a limit. Thread-safe.
 class byte_limit {
 public:
-    explicit byte_limit(std::size_t most) noexcept : most_(most) {}  ///< 0: any number
+    explicit byte_limit(std::size_t most) noexcept : most_(most) {}  ///< 0: no limit
 
-    /// False: that would be too many, and nothing is added.
+    /// Adds `n` bytes. Returns false, and adds nothing, if that would exceed the limit.
     bool add(std::size_t n) noexcept {
         std::size_t const most = most_ ? most_ : ~std::size_t{0};
         std::size_t       used = used_.load(std::memory_order_relaxed);
@@ -23,7 +23,7 @@ public:
     }
     void take(std::size_t n) noexcept { used_.fetch_sub(n, std::memory_order_relaxed); }
 
-    /// What was there before there was a limit.
+    /// Adds bytes that were in use before the limit was set, even if they exceed it.
     void found(std::size_t n) noexcept { used_.fetch_add(n, std::memory_order_relaxed); }
 
     std::size_t used() const noexcept { return used_.load(std::memory_order_relaxed); }

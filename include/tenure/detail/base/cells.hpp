@@ -12,11 +12,11 @@
 
 namespace tenure::detail {
 
-/// Handles to what was adopted point outside the slabs, where no unit vouches for them. Each has a cell of its own:
-/// a generation, and the record in the slab (`adopted` in make_object.hpp) that stands for the object in all
-/// questions of ownership.
+/// The cell of an adopted object. A handle to such an object points outside the slabs, where no unit can tell
+/// whether it is alive. So each has a cell: a generation, and the object's record in the slab (`adopted` in
+/// make_object.hpp), which stands for the object in all questions of ownership.
 struct cell {
-    std::atomic<word_t>      word{0};  ///< as in the handle while alive
+    std::atomic<word_t>      word{0};  ///< as in the handle while the object is alive
     std::atomic<void const*> record{nullptr};
     std::atomic<word_t>      record_word{0};
     word_t                   generation = 0;
@@ -24,7 +24,8 @@ struct cell {
     word_t                   index      = 0;
 };
 
-/// Process-wide, never given back: like generations of units, they must outlive all handles.
+/// All cells of the process. They are never given back: like the generations of units, they must outlive all
+/// handles.
 struct cell_table {
     static constexpr std::size_t a_chunk = 1024;
 
@@ -41,7 +42,7 @@ struct cell_table {
 };
 TENURE_SHARED inline constinit cell_table cells{};
 
-/// Null when memory or the table's 33 million places are used up.
+/// Returns a free cell, or null if memory is full, or if all of the table's 33 million places are in use.
 inline cell* take_cell() noexcept {
     std::scoped_lock const guard(cells.mutex);
     if (!cells.free) {

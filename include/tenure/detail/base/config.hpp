@@ -15,7 +15,7 @@
 #define TENURE_ASAN 0
 #endif
 
-#if defined(TENURE_EXPLORE)  // tests/explore: instrumented as for ThreadSanitizer, which is not there
+#if defined(TENURE_EXPLORE)  // tests/explore instruments as ThreadSanitizer does, but without it
 #define TENURE_TSAN 0
 #elif defined(__SANITIZE_THREAD__)
 #define TENURE_TSAN 1
@@ -28,8 +28,8 @@
 #define TENURE_TSAN 0
 #endif
 
-/// For reads of memory that may just have become something else, which the reader finds out afterwards, as with a
-/// sequence lock: sanitizers take them for faults.
+/// Marks a function that reads memory which may be reused meanwhile, and finds out afterwards, as with a sequence
+/// lock. Sanitizers would report the read.
 #if defined(__clang__)
 #if __has_feature(thread_sanitizer) && !defined(TENURE_EXPLORE)
 #define TENURE_OPTIMISTIC [[gnu::noinline]] __attribute__((disable_sanitizer_instrumentation))
@@ -45,12 +45,12 @@
 #endif
 #endif
 
-/// In checked builds every make, not just one that wants more memory, asks whether it is on the right thread, and
-/// an end that comes out of order says so on stderr when it comes. On where there is neither NDEBUG nor
-/// optimization, as in CMake's Debug; to be set to 0 or 1 else.
+/// In checked builds every make asks whether it is on the right thread, not only one that needs more memory, and
+/// an end out of order reports itself on stderr at once. The default is 1 where there is neither NDEBUG nor
+/// optimization, as in CMake's Debug. The user may define it as 0 or 1.
 ///
-/// No layout depends on it, and what is asked is asked in functions that are inlined whatever the compiler thinks:
-/// so sources built with and without it go together, and each has what it was built with.
+/// No layout depends on it, and only functions that are always inlined test it. So sources built with it and
+/// without it can be linked together, and each behaves as it was built.
 #ifndef TENURE_CHECKED
 #if defined(NDEBUG) || defined(__OPTIMIZE__)
 #define TENURE_CHECKED 0
@@ -59,14 +59,15 @@
 #endif
 #endif
 
-/// What a process has once, however many programs and libraries in it were compiled with these headers, whatever
-/// `-fvisibility` says: state that outlives a call, functions with such static variables, and types that other
-/// libraries catch, compare or name in the type of such state. See detail/base/module.hpp.
+/// Marks what a process has once, whatever `-fvisibility` says and however many programs and libraries in it were
+/// compiled with these headers: state that outlives a call, functions with static variables of that kind, and
+/// types that other libraries catch, compare or name in the type of such state. See detail/base/module.hpp.
 #define TENURE_SHARED [[gnu::visibility("default")]]
 
-/// What each program and library has of its own.
+/// Marks what each program and each library has of its own.
 #define TENURE_OWN [[gnu::visibility("hidden")]]
 
-/// TENURE_SLOW is called now and then, by code that must stay small; TENURE_COLD hardly ever.
+/// TENURE_SLOW marks a function that is called now and then by code that must stay small. TENURE_COLD marks one
+/// that is hardly ever called.
 #define TENURE_SLOW [[gnu::noinline]]
 #define TENURE_COLD [[gnu::noinline, gnu::cold]]

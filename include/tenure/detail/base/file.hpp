@@ -18,7 +18,7 @@
 
 namespace tenure::detail {
 
-/// Closes what it holds. -1: nothing.
+/// Owns a file descriptor, and closes it. -1 means none.
 class unique_fd {
 public:
     unique_fd() noexcept = default;
@@ -45,7 +45,8 @@ private:
 
 inline std::error_code system_code(int e) noexcept { return {e, std::system_category()}; }
 
-/// What an errno means to a store: a full disk, quota or file is store_full, and the rest is the system's own.
+/// Translates an errno into a store's error: store_full for a full disk, quota or file, memory_full for ENOMEM,
+/// and the system's own code for the rest.
 inline std::error_code io_code(int e) noexcept {
     switch (e) {
     case ENOSPC:
@@ -56,7 +57,8 @@ inline std::error_code io_code(int e) noexcept {
     }
 }
 
-/// All of `out` from that place of the file. False: errno says why, or is 0 where the file ends before.
+/// Reads all of `out` from offset `at` of the file. Returns false, with errno set, on failure; errno 0 means that
+/// the file ends too early.
 inline bool read_whole(int fd, std::uint64_t at, std::span<std::byte> out) noexcept {
     while (!out.empty()) {
         ssize_t const n = ::pread(fd, out.data(), out.size(), static_cast<off_t>(at));
@@ -69,15 +71,15 @@ inline bool read_whole(int fd, std::uint64_t at, std::span<std::byte> out) noexc
     return true;
 }
 
-/// Whether a file of this process may have so many bytes. Where RLIMIT_FSIZE forbids it, the system would send
+/// Returns whether this process may have a file of `end` bytes. If RLIMIT_FSIZE forbids it, writing there raises
 /// SIGXFSZ, which ends the process unless it is handled.
 inline bool within_size_limit(std::uint64_t end) noexcept {
     ::rlimit limit{};
     return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || end <= limit.rlim_cur;
 }
 
-/// All of `in` to that place of the file. False: errno says why; EFBIG, with no signal, where RLIMIT_FSIZE forbids
-/// it.
+/// Writes all of `in` to offset `at` of the file. Returns false, with errno set, on failure; EFBIG, without a
+/// signal, if RLIMIT_FSIZE forbids the write.
 inline bool write_whole(int fd, std::uint64_t at, std::span<std::byte const> in) noexcept {
     if (!within_size_limit(at + in.size())) {
         errno = EFBIG;

@@ -12,31 +12,32 @@
 
 namespace tenure::detail {
 
-/// What fork() does with locks. A child has one thread, and whatever other threads of its parent held at that
-/// moment would stay locked there for ever. So whoever forks takes all locks that a child may need, and gives them
-/// back in both processes (pthread_atfork(3)). The order is that of docs/forking.md: the core's, which
-/// are those of registries, depots, units and batches, and then those that are in this list, the newest first, for
-/// an adaptor is newer than the store below it. Nothing is registered while one of these locks is held.
+/// How the library's locks pass through fork(). A child has one thread, and a lock that another thread of the
+/// parent held at that moment would stay locked there for ever. So the forking thread takes all locks that a child
+/// may need, and unlocks them in both processes (pthread_atfork(3)). The order is that of docs/forking.md: first
+/// the core's locks (those of registries, depots, units and batches), then those in this list, the newest first,
+/// because an adaptor is newer than the store below it. No entry is added to the list while one of these locks is
+/// held.
 
-/// One object's locks.
+/// The locks of one object.
 struct fork_node {
     void (*lock)(void*) noexcept;
     void (*unlock)(void*) noexcept;
     void* self;
-    void (*mend)(void*) noexcept;  ///< or null
+    void (*mend)(void*) noexcept;  ///< called in the child; or null
     void*      owner;
     fork_node* newer = nullptr;
     fork_node* older = nullptr;
 };
 
 struct fork_list {
-    std::mutex                 mutex;  ///< of the list; the first that is taken
+    std::mutex                 mutex;  ///< guards the list; fork() takes it before all other locks
     fork_node*                 newest = nullptr;
     std::atomic<std::uint32_t> forks{
-        0};  ///< that this process has been the child of, since the first was installed
+        0};  ///< how often this process was the child of a fork(), since the first handler was installed
     std::atomic<bool> installed{false};
 
-    /// The core's part, once there is a registry.
+    /// The handlers of the core, set once there is a registry.
     std::atomic<void (*)() noexcept> lock_core{nullptr}, unlock_core{nullptr}, mend_core{nullptr};
 };
 TENURE_SHARED inline constinit fork_list forks{};
@@ -63,15 +64,16 @@ inline void after_fork_in_child() noexcept {
     if (auto* const f = forks.mend_core.load(std::memory_order_acquire)) f();
 }
 
-/// Once a process. Under `forks.mutex`.
+/// Installs the handlers, once a process. The caller holds `forks.mutex`.
 TENURE_COLD inline void install_fork_handlers() noexcept {
     if (forks.installed.load(std::memory_order_relaxed)) return;
     ::pthread_atfork(&before_fork, &after_fork, &after_fork_in_child);
     forks.installed.store(true, std::memory_order_relaxed);
 }
 
-/// Puts an object's locks into the list for as long as it lives. In a child, `mend(owner)` is called once all locks
-/// are free and before it does anything else: what belongs to another thread then never goes on.
+/// Keeps an object's locks in the list for as long as it lives. In a child, `mend(owner)` is called when all locks
+/// are free again and before the child does anything else. It ends for good what belonged to the parent's other
+/// threads.
 class fork_entry {
 public:
     fork_entry(void* self, void (*lock)(void*) noexcept, void (*unlock)(void*) noexcept, void* owner = nullptr,
@@ -95,11 +97,11 @@ private:
     fork_node node_;
 };
 
-/// A mutex of something that a child may go on using. It must not be made while another lock of the library is
-/// held. Where one is held while another is taken, it has to be the newer.
+/// A mutex of an object that a child may go on using. It must not be constructed while another lock of the library
+/// is held. Of two that are held at once, the newer must be taken first.
 class fork_mutex : public std::mutex {
 public:
-    /// `owner` and `mend` as for a fork_entry.
+    /// Takes `owner` and `mend` as fork_entry's constructor does.
     explicit fork_mutex(void* owner = nullptr, void (*mend)(void*) noexcept = nullptr) noexcept
         : entry_(
               static_cast<std::mutex*>(this), [](void* m) noexcept { static_cast<std::mutex*>(m)->lock(); },
@@ -109,13 +111,14 @@ private:
     fork_entry entry_;
 };
 
-/// Names a thread for as long as it lives: so in the child of a fork(), and while that mends, the one that forked.
+/// Returns a name for the calling thread, valid while the thread lives. In the child of a fork(), also while it
+/// mends, it is the name of the thread that forked.
 TENURE_SHARED inline void const* this_threads_name() noexcept {
     static constinit thread_local char one = 0;
     return &one;
 }
 
-/// Whose file, connection or device it is: that of the process that made it. Costs a load and a compare to ask.
+/// Tells whether this is the process that made a file, connection or device. Asking costs a load and a compare.
 class fork_mark {
 public:
     fork_mark() noexcept {
@@ -126,7 +129,7 @@ public:
         made_in_ = forks.forks.load(std::memory_order_relaxed);
     }
 
-    /// This process is a child of the one that made it.
+    /// Returns whether this process is a child of the one that made the mark.
     bool in_child() const noexcept { return made_in_ != forks.forks.load(std::memory_order_relaxed); }
 
 private:

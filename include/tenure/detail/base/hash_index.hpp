@@ -10,11 +10,11 @@
 
 namespace tenure::detail {
 
-/// Nodes by a 64-bit key, chained through themselves: so neither putting one in nor taking one out can fail.
-/// Without memory for more buckets the chains merely get longer. Keys may repeat; those of one key stand in the
-/// order in which they came. Not thread-safe. O(1).
+/// Finds nodes by a 64-bit key. The nodes are chained through themselves, so neither inserting nor erasing can
+/// fail. Without memory for more buckets, the chains get longer. Keys may repeat; nodes of one key keep the order
+/// in which they were inserted. Not thread-safe. O(1) on average.
 ///
-/// A Node has `std::uint64_t index_key` and `Node* index_next`, both the index's while it is in.
+/// A Node has `std::uint64_t index_key` and `Node* index_next`, both the index's while the node is in it.
 template <class Node>
 class hash_index {
 public:
@@ -29,10 +29,10 @@ public:
         ++size_;
     }
 
-    /// The oldest of that key, or null.
+    /// Returns the oldest node of that key, or null.
     Node* first(std::uint64_t key) const noexcept { return from(buckets()[place_of(key)], key); }
 
-    /// The next of the same key, or null.
+    /// Returns the next node of the same key, or null.
     static Node* next(Node const& n) noexcept { return from(n.index_next, n.index_key); }
 
     void erase(Node& n) noexcept {
@@ -44,7 +44,7 @@ public:
 
     std::size_t size() const noexcept { return size_; }
 
-    /// Takes out all and calls f(node) for each, which may delete it.
+    /// Takes out all nodes and calls f(node) for each, which may delete it.
     template <class F>
     void drain(F f) noexcept {
         for (std::size_t i = 0; i < count(); ++i) {
@@ -67,7 +67,7 @@ private:
     std::size_t count() const noexcept { return std::size_t{1} << bits_; }
     Node**      buckets() const noexcept { return many_ ? many_.get() : const_cast<Node**>(&one_); }
 
-    /// Ids count up from small numbers: the product spreads them (Knuth, vol. 3, 6.4).
+    /// Ids count up from small numbers; the product spreads them (Knuth, vol. 3, 6.4).
     std::size_t place_of(std::uint64_t key) const noexcept {
         return bits_ ? static_cast<std::size_t>(key * 0x9e3779b97f4a7c15 >> (64 - bits_)) : 0;
     }
@@ -99,7 +99,7 @@ private:
     }
 
     std::unique_ptr<Node*[]> many_;
-    Node*                    one_  = nullptr;  ///< the only bucket, at first
+    Node*                    one_  = nullptr;  ///< the only bucket at first
     unsigned                 bits_ = 0;
     std::size_t              size_ = 0;
 };

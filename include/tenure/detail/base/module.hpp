@@ -10,15 +10,15 @@
 
 namespace tenure::detail {
 
-/// A module is a program or a shared library that was compiled with these headers. What a module makes refers to
-/// its code: finalizers, deleters, vtables of stores, handlers of forks and faults, destructors of static objects.
-/// A batch, a registry or the system may call any of these after dlclose(3). So a module stays mapped from the
-/// moment it is loaded: dlclose() succeeds and takes nothing away, and no call costs a count or a look.
+/// A module is a program or a shared library that was compiled with these headers. What it makes refers to its
+/// code: finalizers, deleters, vtables of stores, handlers of forks and faults, destructors of static objects. A
+/// batch, a registry or the system may call any of these after dlclose(3). So a module stays mapped once it is
+/// loaded: dlclose() succeeds and unmaps nothing. No call pays for a count or a check.
 
-/// May be null in a program that is linked statically: it loads no library, and needs no such call.
+/// dlopen(3), or null in a program that is linked statically. That loads no library.
 [[gnu::weakref("dlopen")]] static void* dlopen_if_linked(char const* path, int how) noexcept;
 
-/// The library in which `here` lies stays mapped until the process ends. Does nothing to a program.
+/// Keeps the library in which `here` lies mapped until the process ends. Does nothing for a program.
 TENURE_COLD inline bool stay_mapped(void const* here) noexcept {
     ::Dl_info library;
     if (dlopen_if_linked && ::dladdr(here, &library) && library.dli_fname != program_invocation_name)
@@ -26,7 +26,7 @@ TENURE_COLD inline bool stay_mapped(void const* here) noexcept {
     return true;
 }
 
-/// One a module, initialised when that is loaded.
+/// One for each module, initialised when the module is loaded.
 TENURE_OWN inline bool const stays_mapped = stay_mapped(&stays_mapped);
 
 }  // namespace tenure::detail

@@ -16,26 +16,29 @@
 
 namespace tenure::detail {
 
-/// The operating system, as far as slabs need it. Null and false are refusals; errno is the system's.
+/// The operating system, as far as slabs need it. A function that the system refuses returns null or false, and
+/// errno is the system's.
 
 enum class access { read, read_write };
 
-/// Address space that costs memory only where it is touched. Zero-filled, kept out of core dumps while untouched.
+/// Reserves address space that takes memory only where it is touched. It is zero-filled, and stays out of core
+/// dumps while untouched.
 inline void* reserve(std::size_t bytes, access a) noexcept {
     int const protection = a == access::read ? PROT_READ : PROT_READ | PROT_WRITE;
     void*     p          = ::mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return p == MAP_FAILED ? nullptr : p;
 }
 
-/// The contents are gone and the memory is the system's again; the addresses stay.
+/// Drops the contents and returns the memory to the system. The addresses stay reserved.
 inline bool drop_pages(void* p, std::size_t bytes) noexcept { return ::madvise(p, bytes, MADV_DONTNEED) == 0; }
 
-/// Where the system refuses, because a hole would be one mapping too many, it has at least the memory again.
+/// Returns memory and addresses to the system. If the system refuses, because the hole would be one mapping too
+/// many, it gets at least the memory.
 inline void give_back(void* p, std::size_t bytes) noexcept {
     if (::munmap(p, bytes) != 0) drop_pages(p, bytes);
 }
 
-/// As reserve(read_write), at a multiple of `alignment` (a power of two, at least a page).
+/// Reserves read-write space as reserve() does, at a multiple of `alignment` (a power of two, at least a page).
 inline void* reserve_aligned(std::size_t bytes, std::size_t alignment) noexcept {
     auto* raw = static_cast<char*>(reserve(bytes + alignment, access::read_write));
     if (!raw) return nullptr;
@@ -59,16 +62,17 @@ inline bool make_writable(void* p, std::size_t bytes) noexcept {
     return ::mprotect(reinterpret_cast<void*>(from), to - from, PROT_READ | PROT_WRITE) == 0;
 }
 
-/// A hint: a kernel without transparent huge pages refuses it, and nothing is lost.
+/// Asks for huge pages. This is a hint: a kernel without transparent huge pages refuses it, and nothing is lost.
 inline void ask_huge_pages(void* p, std::size_t bytes) noexcept {
     [[maybe_unused]] int const refused = ::madvise(p, bytes, MADV_HUGEPAGE);
 }
 
-/// Puts other memory under addresses that are the caller's, in one step: who reads there meanwhile reads the one or
-/// the other. Refused where the process has too many mappings (vm.max_map_count); then all is as it was.
+/// Maps other memory over addresses that the caller owns, in one step: a thread that reads there meanwhile reads
+/// either the old memory or the new. Returns false, and changes nothing, if the process has too many mappings
+/// (vm.max_map_count).
 inline bool map_at(void* p, std::size_t bytes, int flags, int fd, std::uint64_t offset) noexcept {
     int const how = MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE | flags;
-#if TENURE_TSAN  // which takes an mmap() for a write to all of it
+#if TENURE_TSAN  // ThreadSanitizer takes an mmap() for a write to all of it
     return ::syscall(SYS_mmap, p, bytes, PROT_READ | PROT_WRITE, how, fd, offset) != -1;
 #else
     return ::mmap(p, bytes, PROT_READ | PROT_WRITE, how, fd, static_cast<::off_t>(offset)) != MAP_FAILED;
@@ -87,14 +91,14 @@ inline bool protect(void* p, std::size_t bytes, int protection) noexcept {
     return ::mprotect(p, bytes, protection) == 0;
 }
 
-/// Back from another protection of just this memory: that makes no mapping more, so the system refuses only while
-/// it lacks memory for a moment.
+/// Makes memory writable again whose protection was changed as one piece. That adds no mapping, so the system
+/// refuses only while it is short of memory for a moment; the call then retries.
 inline void unprotect(void* p, std::size_t bytes) noexcept {
     for (int i = 0; i < 1000 && !protect(p, bytes, PROT_READ | PROT_WRITE); ++i) ::sched_yield();
 }
 
-/// Reads all pages that are not there yet; where the kernel (before 5.14) cannot wait for that, it is told to
-/// begin. False: a page could not be read.
+/// Reads all pages that are not yet in memory. A kernel before 5.14 cannot wait for them; it only begins to read.
+/// Returns false if a page could not be read.
 inline bool populate(void* p, std::size_t bytes) noexcept {
 #if defined(MADV_POPULATE_READ)
     if (::madvise(p, bytes, MADV_POPULATE_READ) == 0) return true;
@@ -103,7 +107,7 @@ inline bool populate(void* p, std::size_t bytes) noexcept {
     return ::madvise(p, bytes, MADV_WILLNEED) == 0;
 }
 
-/// A part of a file as it is now, while this lives. Converts to false if it cannot be mapped or read.
+/// Maps a part of a file, as it is now, while this lives. Converts to false if the part cannot be mapped or read.
 class mapped_part {
 public:
     mapped_part(int fd, std::uint64_t offset, std::size_t bytes) noexcept
@@ -125,9 +129,9 @@ private:
     bool        readable_ = false;
 };
 
-/// Makes all pages of a private mapping of a file its own, as writing to each does: then it needs the file no more.
-/// `no`: a page cannot be read, or memory is full. `unknown`: the kernel (before 5.14) cannot do it, or the memory
-/// is read-only just now.
+/// Gives a private mapping of a file its own copy of every page, as a write to each would. The mapping then needs
+/// the file no more. `no`: a page cannot be read, or memory is full. `unknown`: the kernel (before 5.14) cannot do
+/// it, or the memory is read-only just now.
 enum class populated { yes, no, unknown };
 inline populated populate_private([[maybe_unused]] void* p, [[maybe_unused]] std::size_t bytes) noexcept {
 #if defined(MADV_POPULATE_WRITE)
@@ -137,7 +141,8 @@ inline populated populate_private([[maybe_unused]] void* p, [[maybe_unused]] std
     return populated::unknown;
 }
 
-/// As pwrite(2), of memory that checking tools may know as nobody's.
+/// Writes as pwrite(2) does, all of it, from memory that checking tools may regard as freed. Returns false, with
+/// errno set, on failure.
 inline bool write_unchecked(int fd, void const* p, std::size_t bytes, std::uint64_t offset) noexcept {
     auto const* at = static_cast<char const*>(p);
     while (bytes > 0) {
@@ -151,7 +156,7 @@ inline bool write_unchecked(int fd, void const* p, std::size_t bytes, std::uint6
     return true;
 }
 
-/// Monotonic nanoseconds on the kernel's tick (1-4 ms): a quarter of the price of the exact clock.
+/// Returns monotonic nanoseconds at the kernel's tick (1-4 ms). It costs a quarter of the exact clock.
 inline std::uint64_t coarse_now() noexcept {
     ::timespec t;
     ::clock_gettime(CLOCK_MONOTONIC_COARSE, &t);

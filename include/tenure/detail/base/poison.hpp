@@ -14,11 +14,12 @@
 
 namespace tenure::detail {
 
-/// Tells the checking tools what slab memory means: AddressSanitizer object by object; valgrind a run or hole at a
-/// time when it is taken, and object by object when it is freed (its client requests are instructions in a normal
-/// run too, and these stay off the path of a make).
+/// The functions below tell checking tools what slab memory means. AddressSanitizer hears of every object.
+/// valgrind hears of a run or a hole when it is taken, and of an object when it is freed. Its client requests are
+/// instructions in a normal run too, and must stay off the path of a make.
 
-/// What lies in a slab may be the only one to know of memory on the heap: the leak check must look there too.
+/// Adds slab memory to what the leak check searches: an object in a slab may hold the only pointer to memory on
+/// the heap.
 inline void slab_mapped([[maybe_unused]] void const* p, [[maybe_unused]] std::size_t n) noexcept {
 #if TENURE_ASAN
     __lsan_register_root_region(p, n);
@@ -31,7 +32,8 @@ inline void slab_unmapped([[maybe_unused]] void const* p, [[maybe_unused]] std::
 #endif
 }
 
-/// On the heap, and known to a table of the system's memory, where the leak check does not look.
+/// Exempts memory on the heap from the leak check. Only a table in memory from the system points to it, and the
+/// leak check does not search there.
 inline void never_given_back([[maybe_unused]] void const* p) noexcept {
 #if TENURE_ASAN
     __lsan_ignore_object(p);
@@ -50,13 +52,13 @@ inline void unpoison([[maybe_unused]] void const* p, [[maybe_unused]] std::size_
 #endif
 }
 
-/// A program may say otherwise, before it has a registry: bench/instructions.cpp does.
+/// Whether valgrind runs. A program may set it before it has a registry, as bench/instructions.cpp does.
 inline bool under_valgrind = valgrind::runs();
 
-/// Such a tool looks on: then what it wants to know may cost time.
+/// Returns whether such a tool checks memory. If so, telling it more may cost time.
 inline bool memory_is_checked() noexcept { return TENURE_ASAN || under_valgrind; }
 
-/// While it lives, valgrind does not mind that memory is given to the system which is nobody's.
+/// Silences valgrind while it lives, because the system is then given memory that valgrind regards as freed.
 class quiet_tools {
 public:
     quiet_tools() noexcept {

@@ -10,8 +10,8 @@
 
 namespace tenure::detail {
 
-/// All signals that come from outside. Those that a thread brings upon itself stay with it, for they cannot be put
-/// off: a page that comes back from the page file is one.
+/// Returns all signals that come from outside. A signal that a thread raises by its own instructions is not among
+/// them, because it cannot be put off; a page that comes back from the page file raises one.
 inline ::sigset_t signals_from_outside() noexcept {
     ::sigset_t most;
     sigfillset(&most);
@@ -19,8 +19,8 @@ inline ::sigset_t signals_from_outside() noexcept {
     return most;
 }
 
-/// While it lives, signals from outside do not interrupt this thread: they go to others, or wait. Costs two system
-/// calls.
+/// Keeps signals from outside from interrupting this thread while it lives: they go to other threads, or wait.
+/// Costs two system calls.
 class signals_blocked {
 public:
     signals_blocked() noexcept {

@@ -10,16 +10,17 @@
 
 namespace tenure::detail {
 
-/// Guards a few dozen instructions, never a system call. One byte, so that every unit and batch can have its own;
-/// a std::mutex is 40. Test and test-and-set; after a while it yields, for the holder may have lost its core.
+/// Guards a few dozen instructions, never a system call. It takes one byte, so that every unit and batch can have
+/// its own; a std::mutex takes 40. Test and test-and-set. After a while it yields, because the holder may have
+/// lost its core.
 struct spin_lock {
     void lock() noexcept {
         while (held_.exchange(true, std::memory_order_acquire)) wait();
     }
     bool try_lock() noexcept { return !held_.exchange(true, std::memory_order_acquire); }
     void unlock() noexcept { held_.store(false, std::memory_order_release); }
-    /// In a forked child, whose one thread does not hold it: whoever did is gone. Writes only if need be, for a
-    /// page that is written to is copied.
+    /// Unlocks in a forked child, whose one thread must not hold the lock: the holder is gone. Writes only if it
+    /// must, because a page that is written to is copied.
     void forget_others() noexcept {
         if (held_.load(std::memory_order_relaxed)) held_.store(false, std::memory_order_relaxed);
     }
@@ -36,7 +37,7 @@ struct spin_lock {
         }
     }
 
-    zeroed_atomic<bool> held_{false};  ///< public: so it is an aggregate, which units need
+    zeroed_atomic<bool> held_{false};  ///< public, so that this is an aggregate, which units need
 };
 
 }  // namespace tenure::detail

@@ -9,9 +9,9 @@
 
 namespace tenure::detail {
 
-/// What valgrind is told and asked, by instructions that do nothing elsewhere (its manual, "The Client Request
-/// mechanism"). Its own header does the same; but not every machine has that, and inline functions that differ from
-/// one source file to the next would not be one function.
+/// Client requests to valgrind: instructions that do nothing elsewhere (its manual, "The Client Request
+/// mechanism"). valgrind's own header does the same. But not every machine has it, and an inline function that
+/// differs from one source file to the next would violate the one-definition rule.
 class valgrind {
 public:
     static bool runs() noexcept { return request(0x1001) != 0; }
@@ -25,7 +25,7 @@ private:
 
     static std::uintptr_t address(void const* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
 
-    /// 0 where valgrind does not run.
+    /// Returns valgrind's answer, or 0 if valgrind does not run.
     TENURE_COLD static std::uintptr_t request(std::uintptr_t what, std::uintptr_t a = 0,
                                               std::uintptr_t b = 0) noexcept {
         std::uintptr_t const volatile words[6]{what, a, b, 0, 0, 0};

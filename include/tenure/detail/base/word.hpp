@@ -17,9 +17,8 @@ namespace tenure::detail {
 ///   table, unit guarded  0 0 [generation 37] 0        some handles of this generation are stale: ask the unit
 ///   table, no unit       0
 ///
-/// A checked access compares all above bit 25 of the two. `start` (the object's first granule in its unit) and
-/// `extent` travel along so that a handle<Base> still knows what its whole object covers: slab memory has no
-/// directory.
+/// A checked access compares the two words from bit 25 up. `start` (the object's first granule in its unit) and
+/// `extent` tell a handle<Base> what its whole object covers, because slab memory has no directory.
 using word_t = std::uint64_t;
 
 inline constexpr unsigned    granule_shift = 3;  ///< objects start and end at multiples of 8 bytes
@@ -33,15 +32,15 @@ inline constexpr word_t   header_flag      = word_t{1} << 24;
 inline constexpr word_t   cell_flag        = word_t{1} << 63;
 inline constexpr word_t   whole_flag       = word_t{1} << 62;
 inline constexpr word_t   generation_mask  = (word_t{1} << 37) - 1;
-inline constexpr word_t   last_generation  = generation_mask - 512;  ///< a unit that gets here is retired
+inline constexpr word_t   last_generation  = generation_mask - 512;  ///< a unit or cell that reaches it is retired
 inline constexpr word_t   cell_index_mask  = (word_t{1} << generation_shift) - 1;
 
 constexpr word_t generation_of(word_t w) noexcept { return (w >> generation_shift) & generation_mask; }
 constexpr word_t whole_word(word_t generation) noexcept { return whole_flag | generation << generation_shift; }
 
-/// Extents up to 8184 bytes count granules of 8; above, steps of 128 bytes, up to a whole unit. 0 is a large
-/// object. What is left above that is for bound objects: they refer to memory from their batch's resource(), and so
-/// cannot leave it. Those count granules, too, up to 4088 bytes.
+/// Extents up to 8184 bytes count granules of 8. Larger ones count steps of 128 bytes, up to a whole unit. 0 is a
+/// large object. The numbers above these are for bound objects, which refer to memory from their batch's
+/// resource() and so cannot leave the batch; they count granules again, up to 4088 bytes.
 inline constexpr std::size_t fine_extent   = 1023 * 8;
 inline constexpr std::size_t largest_small = unit_bytes;
 
@@ -60,7 +59,7 @@ static_assert(largest_bound <= fine_extent);
 
 constexpr bool is_bound(word_t w) noexcept { return (w & extent_mask) > last_unbound && !(w & cell_flag); }
 
-/// The word of an object with that extent, were it bound; where it is too large for that, as it is.
+/// Returns the word of a bound object of that extent, or `w` unchanged if the extent is too large for that.
 constexpr word_t bound_word(word_t w, std::size_t rounded) noexcept {
     return rounded > largest_bound ? w : w + last_unbound;  // `w` counts granules, too
 }
@@ -76,8 +75,8 @@ constexpr word_t encode_start(std::uintptr_t address) noexcept {
     return (address >> granule_shift & 8191) << start_shift;
 }
 
-/// Where the extent of a small object begins, given any address inside it. Extents are at most one unit long, so
-/// the nearest matching granule at or below `inside` is it.
+/// Returns where the extent of a small object begins, given any address in it. Extents are at most one unit long,
+/// so it is the nearest granule at or below `inside` that has this start.
 constexpr std::uintptr_t extent_begin(std::uintptr_t inside, word_t w) noexcept {
     std::uintptr_t const start = (w >> start_shift & 8191) << granule_shift;
     std::uintptr_t const here  = inside & (unit_bytes - 1);

@@ -6,9 +6,10 @@
 
 namespace tenure::detail {
 
-/// A std::atomic has a constructor, which tables in freshly mapped memory never run: that would touch gigabytes.
-/// This is an aggregate, and so of implicit lifetime: the mapping itself begins it, with the zeros that are there
-/// ([intro.object], [class.prop]). Each access goes through a std::atomic_ref, which costs what a std::atomic does.
+/// An atomic for tables in freshly mapped memory, all zeros at first. The constructor of a std::atomic would never
+/// run there: running it would touch gigabytes. This type is an aggregate, and so has implicit lifetime: the
+/// mapping itself begins it, with the zeros that are there ([intro.object], [class.prop]). Each access goes
+/// through a std::atomic_ref, which costs as much as a std::atomic.
 template <class T>
 struct zeroed_atomic {
     alignas(std::atomic_ref<T>::required_alignment) T value;

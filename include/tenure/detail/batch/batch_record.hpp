@@ -45,17 +45,18 @@ void*             allocate_from(lane& l, std::size_t bytes, std::size_t alignmen
 void              deallocate_to(lane& l, std::uint64_t id, void* p, std::size_t bytes, std::size_t alignment);
 [[noreturn]] void refuse_over(std::uint64_t serial);
 
-/// The pmr face of a lane, for one batch: lanes are used again, and a container that outlives its batch must not
-/// get at the next one's memory. It is told so, and what it gives back is nobody's. See lane_resources.hpp.
+/// The pmr face of a lane, for one batch. Lanes are used again, and a container that outlives its batch must not
+/// get at the next batch's memory: its allocations throw batch_ended, and what it gives back is ignored. See
+/// lane_resources.hpp.
 ///
-/// A template for the sake of who only includes this: the virtual functions of a class are compiled in every
-/// translation unit that could make one, and these lead to all that a batch can do.
+/// A template, so that a file that only includes this header pays nothing. A class's virtual functions are
+/// compiled in every translation unit that could make one, and these lead to all that a batch can do.
 template <class Lane>
 class TENURE_SHARED lane_resource final : public std::pmr::memory_resource {
 public:
     lane_resource(Lane& l, std::uint64_t serial, std::uint64_t id) noexcept : lane_(l), serial_(serial), id_(id) {}
 
-    /// Whether it is that batch's, which lives.
+    /// Returns whether this is the resource of `b`, and `b` lives.
     bool is_of(batch_record const& b) const noexcept { return !is_over() && lane_.batch == &b; }
 
 private:
@@ -72,7 +73,7 @@ private:
     bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override { return this == &other; }
 
     Lane&               lane_;
-    std::uint64_t const serial_;  ///< the lane's then
+    std::uint64_t const serial_;  ///< the lane's when this was made
     std::uint64_t const id_;      ///< of the batch
 };
 
@@ -82,17 +83,18 @@ inline constexpr std::size_t window_bytes = 65'535 * 8;  ///< at most 65,535 obj
 
 /// One thread's place to make objects in one batch: a bump pointer into runs of its own.
 ///
-/// `cursor` holds the next address and, above it, the objects made since the window began. One word, so that one
-/// relaxed store a make keeps both exact for a snapshot on another thread; only the lane's own thread writes it.
-/// `window_end` is also written by who asks the batch to stop: 0, and the next make comes to refill().
+/// `cursor` holds the next address and, above it, the number of objects made since the window began. It is one
+/// word, so that one relaxed store for each make keeps both exact for a snapshot on another thread. Only the
+/// lane's own thread writes it. A thread that asks the batch to stop writes 0 to `window_end`, so that the next
+/// make calls refill().
 struct alignas(64) lane {
     std::atomic<std::uint64_t>   cursor{0};
     std::atomic<std::uint64_t>   window_end{0};
     word_t                       word    = 0;        ///< of handles into the current run
-    entry*                       entries = nullptr;  ///< what has an end to run, newest first
+    entry*                       entries = nullptr;  ///< objects that have an end to run, newest first
     batch_record*                batch   = nullptr;
     std::uint64_t                run_end = 0;      ///< 0: nothing was made here yet
-    std::atomic<thread_context*> thread{nullptr};  ///< who makes here now; null: nobody
+    std::atomic<thread_context*> thread{nullptr};  ///< the thread that makes here now, or null
     std::atomic<std::uint64_t>   serial{0};        ///< a new one for each use of this lane
 
     std::atomic<std::uint32_t> moving{0};  ///< odd while the four below change
@@ -106,19 +108,20 @@ struct alignas(64) lane {
 
     std::atomic<unit*>         queue{nullptr};     ///< units with holes to fill; under the batch's lock
     std::uintptr_t             holes     = 0;      ///< the unit whose holes are being filled
-    std::uint32_t              hole_line = 0;      ///< where to look for the next
-    bool                       claimed   = false;  ///< idle, but some call's for the moment; under the batch's lock
-    bool                       in_hole   = false;  ///< the current run is one of them
-    std::atomic<std::uint32_t> users{0};  ///< who entered through it; changes under the batch's lock, or by
-                                          ///< who has made a primary lane `taken`
+    std::uint32_t              hole_line = 0;      ///< where to look for the next hole
+    bool                       claimed   = false;  ///< idle, but a call uses it just now; under the batch's lock
+    bool                       in_hole   = false;  ///< the current run is a hole
+    std::atomic<std::uint32_t> users{0};           ///< entries through it; changed under the batch's lock, or
+                                                   ///< by the thread that made a primary lane `taken`
     lane*                             next = nullptr;
-    std::atomic<lane_resource<lane>*> resource{nullptr};  ///< once somebody asked for it
+    std::atomic<lane_resource<lane>*> resource{nullptr};  ///< made when first asked for
 };
 
-/// Flags of batch_record::state, above the count of holds and below what there is room for of the generation.
+/// Flags of batch_record::state. They lie above the count of holds and below the low bits of the generation.
 ///
-/// A hold is whatever must be over before the batch's memory can go: a child elsewhere, a lane, a thread inside.
-/// The record itself is free for another batch once it is both `done` and `released` by guard or registry.
+/// A hold stands for something that must be over before the batch's memory can go: a child elsewhere, a lane, a
+/// thread inside. The record is free for another batch when it is both `done` and `released` by its guard or
+/// registry.
 inline constexpr unsigned      state_tag_shift = 34;
 inline constexpr unsigned      no_common_bit   = 33;  ///< of batch_record::members, never of the state
 inline constexpr std::uint64_t no_common       = std::uint64_t{1} << no_common_bit;
@@ -129,11 +132,12 @@ inline constexpr std::uint64_t done     = 1u << 25;  ///< memory is freed
 inline constexpr std::uint64_t released = 1u << 26;  ///< no guard refers to the record
 inline constexpr std::uint64_t retained = 1u << 27;  ///< ended, cleanup::manual: waits for destroy
 inline constexpr std::uint64_t stopping = 1u << 28;  ///< another thread asked the guard to stop
-inline constexpr std::uint64_t taken    = 1u << 29;  ///< somebody is in its own lane, who is not its guard
-inline constexpr std::uint64_t undoing  = 1u << 30;  ///< a thread takes a checkpoint or ends one: nobody comes in
-inline constexpr std::uint64_t used = 1u << 31;  ///< one of the holds is for what others use of it, use_graph.hpp
+inline constexpr std::uint64_t taken    = 1u << 29;  ///< a thread uses its own lane without having its guard
+inline constexpr std::uint64_t undoing  = 1u << 30;  ///< a thread takes or ends a checkpoint, or moves
+                                                     ///< a retained batch: no other may enter
+inline constexpr std::uint64_t used = 1u << 31;      ///< one of the holds stands for all uses of it, use_graph.hpp
 inline constexpr std::uint64_t checkpointed = std::uint64_t{1} << 32;  ///< batch_record::undo is not null
-inline constexpr std::uint64_t closed = ended | done | retained | stopping | undoing;  ///< nothing is made any more
+inline constexpr std::uint64_t closed = ended | done | retained | stopping | undoing;  ///< nothing is made now
 }  // namespace batch_flags
 
 /// How a batch's end differs from the usual one: flags of batch_record::ends.
@@ -171,18 +175,18 @@ private:
     std::atomic<std::uint64_t> other_objects_{0}, other_bytes_{0};
 };
 
-/// What came and went besides what the batch's own lane made. `used` is set by all that makes a batch more than one
-/// lane full of objects: most never are, and end by a shorter way.
+/// What came and went besides what the batch's own lane made. `used` is set by all that makes a batch more than
+/// one lane full of objects. Most batches never are, and end by a shorter way.
 struct ledger {
     std::atomic<bool>          used{false};
     tally                      given;     ///< kept or transferred out
-    tally                      received;  ///< and in
+    tally                      received;  ///< kept or transferred in
     tally                      freed;     ///< before the end
     tally                      large_made;
     std::atomic<std::uint64_t> large_units{0};
-    std::atomic<std::uint64_t> shared_units{0};  ///< that nobody else counts
-    std::atomic<std::uint64_t> peak{0};          ///< of bytes in use, when last looked at
-    std::atomic<std::uint64_t> noted{0};         ///< the cursor then; 0: something was received since
+    std::atomic<std::uint64_t> shared_units{0};  ///< that no other batch counts
+    std::atomic<std::uint64_t> peak{0};          ///< of bytes in use, at the last look
+    std::atomic<std::uint64_t> noted{0};         ///< the cursor at that look; 0: look again before anything leaves
 
     void touch() noexcept { used.store(true, std::memory_order_relaxed); }
     void add(tally ledger::* to, std::uint64_t n, std::uint64_t b, bool own) noexcept {
@@ -204,7 +208,7 @@ struct kept_log {
     std::size_t room;
     std::size_t count;
 
-    /// `room` of them, right behind this: their lifetime began with the memory.
+    /// Returns the `room` handles right behind this object. Their lifetime began with the memory.
     raw_handle* items() noexcept { return std::launder(reinterpret_cast<raw_handle*>(this + 1)); }
 
     std::span<raw_handle> handles() noexcept { return {items(), count}; }
@@ -215,14 +219,14 @@ inline constexpr std::size_t name_words = 8;
 
 inline constexpr int no_unwinding = std::numeric_limits<int>::max();
 
-/// What was current on a thread before something else was, to be so again.
+/// What was current on a thread before something else became current, to be restored later.
 struct former_current {
     lane*         where   = nullptr;
-    std::uint64_t serial  = 0;      ///< the lane's then: whether it is still the same
-    bool          visited = false;  ///< by set_current_batch: then it is held until it is left
+    std::uint64_t serial  = 0;      ///< the lane's at that time, to tell whether it is still the same
+    bool          visited = false;  ///< by set_current_batch: it is held until it is left
 };
 
-/// An error_code of ours or of the system, in one word.
+/// An error_code of tenure or of the system, in one word.
 class packed_error {
 public:
     constexpr packed_error() noexcept = default;
@@ -239,18 +243,17 @@ private:
     int value_ = 0;
 };
 
-/// Whether a batch's memory is in the page file; `moving`: a thread is at it, and who enters waits.
+/// Whether a batch's memory is in the page file. `moving`: a thread moves it, and a thread that enters waits.
 enum class paging_state : int { in, moving, out };
 
-/// Everything there is to say of one batch. Records are never returned to the system, so a pointer to one can
-/// always be read, and is checked by `id`. Fields that others read are atomic, even where one thread alone writes
-/// them.
+/// All that is known of one batch. Records are never returned to the system, so a pointer to one can always be
+/// read, and is checked by `id`. Fields that other threads read are atomic, even if only one thread writes them.
 struct batch_record {
     batch_record() noexcept { primary.batch = timer.batch = this; }
 
     lane primary;
 
-    // What opening and ending an ordinary batch touches comes first, in as few cache lines as it will go.
+    // What opening and ending an ordinary batch touches comes first, in as few cache lines as possible.
     std::atomic<std::uint64_t>  id{0};          ///< 0 while the record is between two batches
     std::atomic<std::uint64_t>  generation{0};  ///< of the last id
     std::atomic<std::uint64_t>  state{batch_flags::ended | batch_flags::done | batch_flags::released};
@@ -262,11 +265,11 @@ struct batch_record {
     std::atomic<bool>           detached{false};
     std::atomic<bool>           in_chain{false};
     std::atomic<bool>           closed_elsewhere{
-        false};  ///< its guard was destroyed on another thread; its own has not seen it
+        false};  ///< its guard was destroyed on another thread; its opener's thread has not seen it
     bool                      is_loose = false;
-    std::atomic<std::uint8_t> ends{0};  ///< as end_flags say
+    std::atomic<std::uint8_t> ends{0};  ///< end_flags
     tenure::residency         residency = tenure::residency::memory;
-    bool                      joined    = false;  ///< it uses a store that was named, by it or above it
+    bool                      joined    = false;  ///< it uses a store that it, or a batch above it, named
 
     std::atomic<thread_context*> guard{nullptr};   ///< the thread whose chain of open guards it is in, or null
     batch_record*                older = nullptr;  ///< in that chain, or in its registry's list of loose batches
@@ -276,22 +279,23 @@ struct batch_record {
     std::uint32_t                index    = 0;
     std::atomic<std::uint64_t>   opened_ns{0};
 
-    // And what the end of any other looks at.
-    spin_lock            lock;  ///< what follows up to `next_buffer`, and lanes' queues; taken inside a unit's lock
-    std::atomic<bool>    has_lanes{false};
-    std::atomic<bool>    uses_others{false};    ///< it has pins
-    bool                 ends_along = false;    ///< to be ended with one above it; where `older` is its own
-    lane*                lanes      = nullptr;  ///< besides `primary`
-    share*               shares     = nullptr;
-    unit*                large      = nullptr;    ///< runs of one large object each
-    std::atomic<stored*> stores{nullptr};         ///< where it has buffers
-    entry*               inbox        = nullptr;  ///< ends to run of objects that another thread gave, newest first
-    entry*               first_buffer = nullptr;  ///< all that it owns, newest first
-    entry*               next_buffer  = nullptr;  ///< for who goes through these: dropping.hpp
-    paged_batch*         paged        = nullptr;  ///< of who made the paging state `moving`
-    kept_log*            kept_out     = nullptr;  ///< what keep() gave away, newest first, for discard()
-    membership_list*     memberships  = nullptr;  ///< what it shares with others; under the lock
-    std::atomic<std::uint64_t> members{no_common};  ///< if this is a common; with its generation: membership.hpp
+    // The end of any other batch also looks at the following.
+    spin_lock lock;  ///< guards what follows up to `next_buffer`, and
+                     ///< lanes' queues; taken inside a unit's lock
+    std::atomic<bool>          has_lanes{false};
+    std::atomic<bool>          uses_others{false};    ///< it has pins
+    bool                       ends_along = false;    ///< ends with a batch above it; guarded as `older` is
+    lane*                      lanes      = nullptr;  ///< besides `primary`
+    share*                     shares     = nullptr;
+    unit*                      large      = nullptr;    ///< runs of one large object each
+    std::atomic<stored*>       stores{nullptr};         ///< where it has buffers
+    entry*                     inbox        = nullptr;  ///< ends of objects that another thread gave, newest first
+    entry*                     first_buffer = nullptr;  ///< all that it owns, newest first
+    entry*                     next_buffer  = nullptr;  ///< for a thread that goes through these: dropping.hpp
+    paged_batch*               paged        = nullptr;  ///< of the thread that made the paging state `moving`
+    kept_log*                  kept_out     = nullptr;  ///< what keep() gave away, newest first, for discard()
+    membership_list*           memberships  = nullptr;  ///< what it shares with other batches; under the lock
+    std::atomic<std::uint64_t> members{no_common};  ///< if this is a common, with its generation: membership.hpp
 
     std::atomic<std::source_location> where{};
     batch_record*                     next_free = nullptr;
@@ -318,25 +322,25 @@ struct batch_record {
     std::atomic<std::uint64_t> own_charge{0};  ///< what this batch has charged to `limited` and those above
 
     std::atomic<bool> reclaim_pending{
-        false};  ///< over, in the background: its handles are stale, its destructors yet to run
+        false};  ///< over, but its destructors are yet to run in the background; its handles are stale
     std::size_t                  waiting_bytes = 0;
     batch_record*                next_waiting  = nullptr;
     use_node                     uses;
-    checkpoint_record*           undo = nullptr;        ///< the newest checkpoint; of who may make it `undoing`
-    std::atomic<thread_context*> busy_thread{nullptr};  ///< who made it so; or who calls destructors at its end
+    checkpoint_record*           undo = nullptr;  ///< the newest checkpoint; of the thread that may set `undoing`
+    std::atomic<thread_context*> busy_thread{nullptr};  ///< it set `undoing`, or calls destructors at the end
     std::atomic<bool>            checkpoint_calls_out{
-        false};          ///< that thread runs code of the user's, or waits for others that do
+        false};          ///< busy_thread runs the user's code, or waits for other threads that do
     bool abandoned = false;         ///< in a forked child: another thread was at it, see forking.hpp
-    bool needed    = false;         ///< and something below it goes on
-    int  unwound   = no_unwinding;  ///< more exceptions than this, and its guard rolls back
-    // Of one that is `limited` by itself, which a timeout makes it.
-    std::atomic<std::uint64_t> deadline{0};  ///< its own or that of one above, whichever is first; 0: none
-    deadline_node              timer;        ///< armed if it is its own
+    bool needed    = false;         ///< abandoned, and a batch below it goes on
+    int  unwound   = no_unwinding;  ///< with more uncaught exceptions than this, its guard rolls back
+    // The next two belong to a batch that is `limited` by itself, which a timeout makes it.
+    std::atomic<std::uint64_t> deadline{0};  ///< its own or that of a batch above, whichever is first; 0: none
+    deadline_node              timer;        ///< armed if the deadline is its own
 
-    std::atomic<errc>              cause{};             ///< why it went, or has to, before its end
-    std::atomic<bool>              rolled_back{false};  ///< it may be forgotten which buffers were mapped
-    std::atomic<std::uint64_t>     expiry{0};           ///< the last batch with this record that did: expiry.hpp
-    std::atomic<std::stop_source*> stop{nullptr};       ///< made when somebody asks for a token
+    std::atomic<errc>              cause{};             ///< why it went, or has to go, before its end
+    std::atomic<bool>              rolled_back{false};  ///< which buffers were mapped may be forgotten
+    std::atomic<std::uint64_t>     expiry{0};      ///< the last batch here that went before its end: expiry.hpp
+    std::atomic<std::stop_source*> stop{nullptr};  ///< made when a token is first asked for
 
     bool ends_as(std::uint8_t how) const noexcept { return ends.load(std::memory_order_relaxed) & how; }
     void end_as(std::uint8_t how) noexcept {
@@ -344,7 +348,7 @@ struct batch_record {
                    std::memory_order_relaxed);
     }
 
-    bool is_here() const noexcept;  ///< this thread opened it, or has entered its own lane
+    bool is_here() const noexcept;  ///< whether this thread opened it, or has entered its own lane
     errc why_closed() const noexcept {
         errc const early = cause.load(std::memory_order_acquire);
         return early == errc{} ? errc::batch_ended : early;
@@ -358,8 +362,8 @@ constexpr std::uint64_t make_id(std::uint64_t generation, std::uint32_t index) n
     return generation << record_bits | index;
 }
 
-/// `state` carries the low bits of the generation, so that a thread that knows a batch by its id alone can never
-/// touch the next one that has the same record.
+/// Returns the tag of `state`: the low bits of the generation. With it, a thread that knows a batch by its id
+/// alone can never touch the next batch in the same record.
 inline std::uint64_t generation_tag(std::uint64_t id) noexcept { return id >> record_bits << state_tag_shift; }
 
 inline bool same_batch(std::uint64_t state, std::uint64_t id) noexcept {

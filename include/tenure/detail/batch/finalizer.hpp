@@ -13,22 +13,22 @@ namespace tenure::detail {
 
 struct entry;
 
-/// What ends an object: one constant a type.
+/// What ends an object: one constant for each type.
 struct alignas(16) finalizer {
     void (*destroy)(entry*) noexcept;
     type_identity const* type       = nullptr;  ///< null: a buffer
     bool                 restorable = false;    ///< its bytes alone bring it back: checkpoints
 };
 
-/// Stands right before every object that has something to do at its end, and threads it on the list of a lane of
-/// the batch that owns it, newest first. A lane's list is touched by the lane's thread only; `state` changes under
-/// the object's lock:
+/// Stands right before every object that has something to do at its end, and links it into the list of a lane of
+/// the batch that owns it, newest first. Only the lane's thread touches that list. `state` changes under the
+/// object's lock:
 ///   finalizer           alive, in the list of a lane (lane_of tells which)
 ///   finalizer | inbox   alive, in the owner's `inbox` or, if it is a buffer, `first_buffer`, which have a lock
-///   proxy | moved       alive; another thread gave it away, so its owner's inbox has a proxy for it, whose own
+///   proxy | moved       alive; another thread transferred it, so its owner's inbox has a proxy for it, whose own
 ///                       state is the object's finalizer | inbox | proxied
 ///   dead                its end was run, or runs
-///   dead | entry        likewise, and in the `remote` list of the lane in whose list it stands, before that entry
+///   dead | entry        dead, and in the `remote` list of the lane in whose list it stands, before that entry
 struct entry {
     static constexpr std::uintptr_t moved = 1, dead = 2, inbox = 4, proxied = 8, flags = 15;
 
@@ -36,7 +36,8 @@ struct entry {
     entry*                      prev;
     std::atomic<std::uintptr_t> state;
 
-    /// Of what was an entry a moment ago.
+    /// Returns whether the entry is dead. Also reads memory that was an entry a moment ago; the caller then checks
+    /// again.
     TENURE_OPTIMISTIC bool looks_dead() const noexcept {
         static_assert(sizeof state == sizeof dead);
         return __atomic_load_n(reinterpret_cast<std::uintptr_t const*>(&state), __ATOMIC_ACQUIRE) & dead;
@@ -51,7 +52,7 @@ struct lane;
 
 struct proxy : entry {
     entry* object;
-    lane*  listed;  ///< in whose list the object's own entry still is; null once that list is gone
+    lane*  listed;  ///< the lane in whose list the object's own entry still is; null when that list is gone
 };
 
 inline proxy* proxy_of(std::uintptr_t state) noexcept { return reinterpret_cast<proxy*>(state & ~entry::flags); }

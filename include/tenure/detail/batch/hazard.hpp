@@ -16,19 +16,19 @@
 namespace tenure::detail {
 
 /// Announces what a thread is about to use, so that another thread can tell whether it may take that away (hazard
-/// pointers: Michael, IEEE TPDS 2004). The user announces it, and then looks whether it is still there; the taker
-/// says that it is gone, and then looks at what is announced. So one of the two sees the other. The barrier between
-/// the two steps costs the user nothing and the taker a microsecond or two: barrier.hpp.
+/// pointers: Michael, IEEE TPDS 2004). The user announces the thing, and then looks whether it is still there. The
+/// taker marks it as gone, and then looks at what is announced. So one of the two sees the other. The barrier
+/// between the two steps costs the user nothing and the taker a microsecond or two: barrier.hpp.
 struct hazard_slot {
     std::atomic<void const*>   at{nullptr};
     std::atomic<std::uint32_t> sections{0};          ///< that the thread is in: read_section.hpp
-    hazard_slot*               next_made = nullptr;  ///< of all there are, which are never given back
+    hazard_slot*               next_made = nullptr;  ///< of all slots, which are never given back
     hazard_slot*               next_free = nullptr;
     thread_context*            owner     = nullptr;  ///< changes under the process's lock
 };
 TENURE_SHARED inline constinit std::atomic<hazard_slot*> hazard_slots{nullptr};
 
-/// From a thread that ends, to others. Under the process's lock.
+/// Gives slots of a thread that ends to other threads. The caller holds the process's lock.
 inline void give_hazard_slots(hazard_slot* first) noexcept {
     while (hazard_slot* const s = first) {
         first              = s->next_free;
@@ -38,7 +38,7 @@ inline void give_hazard_slots(hazard_slot* first) noexcept {
     }
 }
 
-/// One for this thread; null: memory is full.
+/// Returns a slot for this thread, or null if memory is full.
 TENURE_COLD inline hazard_slot* more_hazard_slots() noexcept {
     [[maybe_unused]] auto const* touched = &on_thread_exit;
     {
@@ -58,7 +58,7 @@ TENURE_COLD inline hazard_slot* more_hazard_slots() noexcept {
     return s;
 }
 
-/// Announces one thing for as long as it lives. Guards of one thread nest. Costs a few plain stores.
+/// Announces one thing while it lives. Guards of one thread nest. Costs a few plain stores.
 class hazard_guard {
 public:
     explicit hazard_guard(void const* what) noexcept {
@@ -80,7 +80,7 @@ public:
     hazard_guard(hazard_guard const&)            = delete;
     hazard_guard& operator=(hazard_guard const&) = delete;
 
-    /// False: memory is full, and nothing is announced.
+    /// Returns false if memory is full: then nothing is announced.
     explicit operator bool() const noexcept { return slot_; }
 
 private:
@@ -92,8 +92,8 @@ private:
     hazard_slot* slot_;
 };
 
-/// In the child of a fork(): what threads announced that are not here holds nothing up, and their slots are free. A
-/// new thread may be where one of them was.
+/// Frees the slots of the other threads of the parent, in the child of a fork(), so that what they announced holds
+/// nothing up. A new thread may have the address of one of them.
 inline void forget_hazards_of_others() noexcept {
     for (hazard_slot* s = hazard_slots.load(std::memory_order_relaxed); s; s = s->next_made) {
         if (!s->owner || s->owner == &this_thread) continue;
@@ -103,7 +103,7 @@ inline void forget_hazards_of_others() noexcept {
     }
 }
 
-/// Whether some thread has announced it; after a heavy_barrier().
+/// Returns whether some thread has announced `what`. To be called after a heavy_barrier().
 inline bool is_announced(void const* what) noexcept {
     hazard_slot const* s = hazard_slots.load(std::memory_order_acquire);
     while (s && s->at.load(std::memory_order_acquire) != what) s = s->next_made;

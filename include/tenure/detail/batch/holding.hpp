@@ -12,11 +12,12 @@
 
 namespace tenure::detail {
 
-/// Sets a flag, unless the record is another batch's by now or has one of `unless`. Returns the state before.
+/// The result of set_flag(): whether it set the flag, and the state before.
 struct flag_set {
     bool          done;
     std::uint64_t before;
 };
+/// Sets a flag, unless the record is another batch's by now or has one of `unless`.
 inline flag_set set_flag(batch_record& b, std::uint64_t id, std::uint64_t flag, std::uint64_t unless) noexcept {
     std::uint64_t s = b.state.load(std::memory_order_acquire);
     do {
@@ -25,9 +26,9 @@ inline flag_set set_flag(batch_record& b, std::uint64_t id, std::uint64_t flag, 
     return {true, s};
 }
 
-/// Waits for a thread that is taking a checkpoint or going back to one. False: that would be for ever, perhaps: it
-/// is this thread; or it waits for what this one is at; or it runs destructors or asks stores, any of which may
-/// wait for this thread in turn: where `briefly`, or this thread undoes something itself.
+/// Waits for a thread that takes a checkpoint or goes back to one. Returns false if the wait might never end: this
+/// thread is that thread; a rollback may wait for what this thread is doing; or, if `briefly` or this thread
+/// undoes something itself, that thread runs destructors or calls stores, any of which may wait for this thread.
 TENURE_COLD inline bool await_checkpointing(batch_record const& b, bool briefly = false) noexcept {
     for (int i = 0; b.state.load(std::memory_order_acquire) & batch_flags::undoing; ++i) {
         if (b.busy_thread.load(std::memory_order_acquire) == &this_thread || this_thread.listed_ends) return false;
@@ -39,7 +40,8 @@ TENURE_COLD inline bool await_checkpointing(batch_record const& b, bool briefly 
     return true;
 }
 
-/// Keeps the batch's memory from going, whatever ends it. False: it is over.
+/// Keeps the batch's memory from going, whatever ends the batch. Returns false if it is over or has one of
+/// `unless`. Waits first if `undoing` is all that is in the way.
 inline bool hold(batch_record& b, std::uint64_t id, std::uint64_t unless = batch_flags::closed) noexcept {
     std::uint64_t s = b.state.load(std::memory_order_acquire);
     do {
@@ -55,15 +57,15 @@ inline bool is_root(batch_record const& b) noexcept {
     return b.registry.load(std::memory_order_relaxed)->root == &b;
 }
 
-/// As hold, for callers of the batch's registry: its root is there as long as that, and is not held. Which of the
-/// two the record is can be asked only once it is known to be that batch's.
+/// Holds the batch as hold() does; but does not hold a root, which lives as long as the caller's registry. Whether
+/// the record is a root can be asked only when it is known to be that batch's, so the hold comes first.
 inline bool hold_or_root(batch_record& b, std::uint64_t id, std::uint64_t unless = batch_flags::closed) noexcept {
     if (!hold(b, id, unless)) return false;
     if (is_root(b)) b.state.fetch_sub(1, std::memory_order_acq_rel);
     return true;
 }
 
-/// As hold, whoever ended it, as long as its end has not begun to free it.
+/// Holds the batch as hold() does, even if it has ended, as long as its end has not begun to free it.
 inline bool hold_until_freed(batch_record& b, std::uint64_t id) noexcept {
     std::uint64_t s = b.state.load(std::memory_order_acquire);
     do {
@@ -73,11 +75,12 @@ inline bool hold_until_freed(batch_record& b, std::uint64_t id) noexcept {
     return true;
 }
 
-/// The memory is still there, even if nothing can be made: so a batch that was ended with cleanup::manual counts.
+/// With none of these flags a batch's memory is still there, even if nothing can be made: so a batch that was
+/// ended with cleanup::manual counts.
 inline constexpr std::uint64_t unless_over = batch_flags::ended | batch_flags::done | batch_flags::undoing;
 
-/// Makes the batch's own lane this thread's, unless it is another use's. By a locked instruction, for a visit does
-/// it without the batch's lock.
+/// Makes the batch's own lane this thread's. Returns false if it is in use. Takes a locked instruction, because a
+/// visit takes the lane without the batch's lock.
 inline bool take_primary(batch_record& b) noexcept {
     return !(b.state.fetch_or(batch_flags::taken, std::memory_order_acq_rel) & batch_flags::taken);
 }
@@ -86,8 +89,8 @@ inline void give_primary(batch_record& b) noexcept {
     b.state.fetch_and(~batch_flags::taken, std::memory_order_acq_rel);
 }
 
-/// Gives a hold back, and flags that went with it; with the last one a batch that is over is reclaimed, and one
-/// that is paged_when_left goes out.
+/// Gives a hold back, and clears flags that went with it. With the last hold a batch that is over is reclaimed,
+/// and one that is paged_when_left goes out.
 void release_hold(batch_record* b, std::uint64_t flags = 0) noexcept;
 
 /// Deadlines, see stopping.hpp.
@@ -95,7 +98,7 @@ bool minds_the_clock(batch_record const& b) noexcept;
 bool notice_deadline(batch_record& b) noexcept;
 bool is_overdue(batch_record const& b) noexcept;
 
-/// The same, but it stays where it is.
+/// Gives a hold back as release_hold() does, but a batch that is paged_when_left stays in memory.
 void release_hold_in_place(batch_record* b) noexcept;
 
 }  // namespace tenure::detail

@@ -11,18 +11,18 @@
 
 namespace tenure::detail {
 
-/// Why something was refused: enough for a message, without making one where nobody throws.
+/// Why something was refused: enough to make a message, which is made only where something is thrown.
 struct failure {
     errc                code{};
     batch_record const* batch  = nullptr;
     std::size_t         wanted = 0;
     std::size_t         in_use = 0;
-    std::uint64_t       id     = 0;  ///< where there is no `batch`: of one that is over
+    std::uint64_t       id     = 0;  ///< of a batch that is over, if there is no `batch`
 
     explicit operator bool() const noexcept { return code != errc{}; }
 };
 
-/// The next batch with limits above `b`, which has limits itself.
+/// Returns the next batch with limits above `b`, which has limits itself.
 inline batch_record* limited_above(batch_record const* b) noexcept {
     batch_record* const up = b->parent.load(std::memory_order_acquire);
     return up ? up->limited : nullptr;
@@ -41,10 +41,10 @@ inline void refund_batch(batch_record& b, std::uint64_t bytes) noexcept {
     b.own_charge.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
-/// Charges `bytes` to every batch with limits from `from` up to but not including `stop`, or to none.
+/// Charges `bytes` to every batch with limits from `from` up to but not including `stop`. Charges none on failure.
 inline failure charge(batch_record* from, batch_record const* stop, std::uint64_t bytes) noexcept {
     for (batch_record* b = from; b != stop; b = limited_above(b)) {
-        bool const          hopeless = bytes > b->limits.hard;  // not added: sums of such could wrap
+        bool const          hopeless = bytes > b->limits.hard;  // not added: such sums could wrap
         std::uint64_t const before   = b->charged.fetch_add(hopeless ? 0 : bytes, std::memory_order_relaxed);
         if (hopeless || before + bytes > b->limits.hard) {
             if (!hopeless) b->charged.fetch_sub(bytes, std::memory_order_relaxed);
@@ -55,8 +55,8 @@ inline failure charge(batch_record* from, batch_record const* stop, std::uint64_
     return {};
 }
 
-/// How much to charge ahead, between what is needed and what is offered: the closer to a limit, the less, so that
-/// the limit is met to the byte and yet a make costs a charge only now and then.
+/// Returns how much to charge ahead, between what is needed and what is offered: the less, the closer to a limit.
+/// So the limit is met to the byte, and yet a make costs a charge only now and then.
 inline std::uint64_t charge_ahead(batch_record* from, std::uint64_t needed, std::uint64_t offered) noexcept {
     for (batch_record* b = from; b; b = limited_above(b)) {
         std::uint64_t const used = b->charged.load(std::memory_order_relaxed);
@@ -67,7 +67,7 @@ inline std::uint64_t charge_ahead(batch_record* from, std::uint64_t needed, std:
     return std::max(needed, offered);
 }
 
-/// Whether a charge would pass a limit that is not passed yet: then it is worth knowing the exact use.
+/// Returns whether a charge would pass a limit that is not passed yet. If so, it is worth knowing the exact use.
 inline bool would_pass(batch_record const* from, std::uint64_t bytes) noexcept {
     for (batch_record const* b = from; b; b = limited_above(b)) {
         std::uint64_t const used = b->charged.load(std::memory_order_relaxed);

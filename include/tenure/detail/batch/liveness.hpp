@@ -13,14 +13,14 @@
 
 namespace tenure::detail {
 
-/// The bytes an object occupies: its entry, if it has one, then itself.
+/// The bytes that an object occupies: its entry, if it has one, then itself.
 struct extent {
     std::uintptr_t begin;
     std::size_t    bytes;
     unit*          large;  ///< the run of a large object, else null
     entry*         header;
 
-    /// A granule that is surely the object's: its entry can outlive it (see freeing.hpp).
+    /// Returns a granule that dies with the object. The entry's granules may outlive it (see freeing.hpp).
     std::uintptr_t probe() const noexcept { return begin + (header ? sizeof(entry) : 0); }
 };
 
@@ -30,8 +30,8 @@ inline extent large_extent(region& r, std::uintptr_t inside) noexcept {
             head->large_bytes.load(std::memory_order_relaxed), head, nullptr};
 }
 
-/// Of a handle into a slab that was alive a moment ago, in the caller's read_section; right for sure where it still
-/// is afterwards.
+/// Returns the extent of an object in a slab that was alive a moment ago. The caller is in a read_section. The
+/// answer is certain if the object is still alive afterwards.
 inline extent extent_of(raw_handle h) noexcept {
     std::uintptr_t const inside = to_address(h.pointer);
     extent               x{};
@@ -48,16 +48,17 @@ inline bool test(granule_bits const& bits, std::uintptr_t a) noexcept {
     return bits[line_of(a)].load(std::memory_order_acquire) & bit_of(a);
 }
 
-/// How many batches of the process are `reclaim_pending`.
+/// Number of batches of the process that are `reclaim_pending`.
 TENURE_SHARED inline constinit std::atomic<std::size_t> pending_reclaims{0};
 
-/// Whether the object's owner is reclaim_pending, and this is not the thread that runs its destructors. `locked`:
-/// under the object's lock.
+/// Returns whether the object's owner is reclaim_pending, and this is not the thread that runs its destructors.
+/// `locked`: the caller has the object's lock.
 bool is_reclaim_pending(raw_handle h, bool locked) noexcept;
 
 [[gnu::always_inline]] inline bool is_alive(raw_handle h, bool locked = false) noexcept;
 
-/// What was adopted gives its cell back when its record in the slab is destroyed; but it is over with that.
+/// Returns whether an adopted object is alive. Its cell is given back only when its record in the slab is
+/// destroyed, but the object is over when the record's owner is.
 TENURE_COLD inline bool adopted_alive(word_t w) noexcept {
     if (!cell_alive(w)) return false;
     if (pending_reclaims.load(std::memory_order_acquire) == 0) return true;
@@ -66,10 +67,10 @@ TENURE_COLD inline bool adopted_alive(word_t w) noexcept {
            cell_alive(w);
 }
 
-/// Asks the unit, and then the object's entry, where the table no longer vouches for all handles of a unit. What is
-/// asked first is asked again in the end, for each tells whether the next was still there to be asked: a unit that
-/// changes hands changes its word first, and bytes that are used again are dead before. The caller is in a
-/// read_section, or holds the object's lock.
+/// Asks the unit, and then the object's entry, when the table cannot answer for all handles of a unit. What was
+/// asked first is asked again at the end, because each answer tells whether the next thing was still there to be
+/// asked: a unit that changes hands changes its word first, and bytes are dead before they are used again. The
+/// caller is in a read_section, or holds the object's lock.
 inline bool alive_in_unit(raw_handle h, bool locked) noexcept {
     std::uintptr_t const inside = to_address(h.pointer);
     bool const           large  = !(h.word & extent_mask);
@@ -101,8 +102,9 @@ inline bool alive_in_unit(raw_handle h, bool locked) noexcept {
     }
 }
 
-/// A section must not end under a lock, nor does it have to begin there: who has the lock of a unit has come to it
-/// in a section of their own, or holds the batch.
+/// Answers is_alive() when the table's word differs. Opens a read_section, except under the object's lock: a
+/// section must not end under a lock, and a thread that has the lock of a unit has come to it in a section of its
+/// own, or holds the batch.
 TENURE_SLOW inline bool alive_guarded(raw_handle h, bool locked) noexcept {
     if (h.word == 0) return false;
     if (h.word & cell_flag) return adopted_alive(h.word);
@@ -111,8 +113,8 @@ TENURE_SLOW inline bool alive_guarded(raw_handle h, bool locked) noexcept {
     return alive_in_unit(h, false);
 }
 
-/// The check of every access: one hot load and a compare. Thread-safe; what it says holds as long as nobody frees
-/// the object meanwhile.
+/// The check of every access: one hot load and a compare. Thread-safe. The answer holds as long as no thread frees
+/// the object.
 [[gnu::always_inline]] inline bool is_alive(raw_handle h, bool locked) noexcept {
     word_t const seen = table_word(to_address(h.pointer)).load(std::memory_order_relaxed);
     if ((seen ^ h.word) >> generation_shift == 0) [[likely]]

@@ -13,13 +13,14 @@
 
 namespace tenure::detail {
 
-/// What several batches share lives in a hidden batch of its own, a common. It has no guard and is below nothing
-/// but the root; its record counts the batches that have a share in it, its members, and it ends with the last of
-/// them, as any batch does. A member has a list of the commons it is in: what its end lets go of.
+/// What several batches share lives in a hidden batch of its own, a common. It has no guard and only the root
+/// above it. Its record counts its members, the batches that have a share in it, and it ends with the last of
+/// them, as any batch does. A member lists the commons it is in, so that its end can leave them.
 ///
-/// The count carries the low bits of the generation, as the state does: who knows a common by its id alone can
-/// neither join nor leave the next batch that has the same record. A batch that is no common says so in the bit
-/// below the generation: what an earlier one left in its record would be right again after 2^30 of them.
+/// The count carries the low bits of the generation, as the state does, so that a thread that knows a common by
+/// its id alone can neither join nor leave the next batch in the same record. A batch that is no common says so in
+/// the bit below the generation: a count that an earlier common left in the record would match again after 2^30
+/// batches.
 
 inline constexpr std::uint64_t members_mask = 0xffff'ffff;
 
@@ -28,13 +29,13 @@ inline bool is_common(batch_record const& b) noexcept {
     return (b.members.load(std::memory_order_relaxed) ^ state) >> no_common_bit == 0;
 }
 
-/// Batches that share it; 0: it is no common, or over.
+/// Returns the number of batches that share `b`, or 0 if `b` is no common, or is over.
 inline std::size_t members_of(batch_record const& b) noexcept {
     return is_common(b) ? b.members.load(std::memory_order_relaxed) & members_mask : 0;
 }
 
-/// The ids of a batch's commons in the order in which it joined them, each once, and an index of them by hash.
-/// Holes are where it has let go; they are closed when it grows.
+/// The ids of a batch's commons, each once, in the order in which the batch joined them, and an index of them by
+/// hash. Leaving one makes a hole, which closes when the list grows.
 class membership_list {
 public:
     struct deleter {
@@ -42,7 +43,7 @@ public:
     };
     using owned = std::unique_ptr<membership_list, deleter>;
 
-    /// Null: memory is full.
+    /// Returns an empty list, or null if memory is full.
     static owned make(std::size_t room) noexcept {
         room                     = std::bit_ceil(std::max<std::size_t>(room, scanned));
         std::size_t const places = room > scanned ? room * 2 : 0;
@@ -59,14 +60,14 @@ public:
     bool        full() const noexcept { return count_ == room_; }
     bool        has(std::uint64_t id) const noexcept { return find(id) != count_; }
 
-    /// It is not full, and has no such id.
+    /// Adds an id. The list must not be full, nor have the id.
     void add(std::uint64_t id) noexcept {
         ids()[count_++] = id;
         ++live_;
         if (places_) *free_place(id) = count_;
     }
 
-    /// False: it has no such id.
+    /// Removes an id. Returns false if the list does not have it.
     bool remove(std::uint64_t id) noexcept {
         place const at = find(id);
         if (at == count_) return false;
@@ -75,7 +76,8 @@ public:
         return true;
     }
 
-    /// The one joined last, or 0; it leaves the list. Not to be mixed with other calls.
+    /// Removes the id that was joined last, and returns it, or 0 if there is none. Not to be mixed with other
+    /// calls.
     std::uint64_t pop() noexcept {
         while (count_ > 0)
             if (std::uint64_t const id = ids()[--count_]) return id;
@@ -91,7 +93,7 @@ public:
 private:
     using place = std::uint32_t;
 
-    static constexpr std::size_t scanned = 8;  ///< so many are looked through without an index
+    static constexpr std::size_t scanned = 8;  ///< this many are searched without an index
 
     membership_list(place room, place places) noexcept : room_(room), places_(places) {}
 
@@ -109,7 +111,7 @@ private:
         return index() + at;
     }
 
-    /// Where it is, or count_.
+    /// Returns the place of an id, or count_.
     place find(std::uint64_t id) const noexcept {
         if (!places_) return static_cast<place>(std::find(ids(), ids() + count_, id) - ids());
         for (place at = first_place(id); place const found = index()[at]; at = (at + 1) & (places_ - 1))
@@ -123,7 +125,7 @@ private:
     place live_  = 0;
 };
 
-/// At the end of a batch: it lets go of all its shares, of the one it has had the shortest first.
+/// Leaves all commons at the end of a batch, the one joined last first.
 void leave_commons(batch_record& b) noexcept;
 
 }  // namespace tenure::detail

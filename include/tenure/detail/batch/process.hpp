@@ -34,7 +34,7 @@ struct registry_core {
     batch_record*              root = nullptr;
     deadline_queue             deadlines;
     spin_lock                  loose_lock;
-    batch_record*              loose = nullptr;  ///< batches without a guard, newest first, through older and newer
+    batch_record*              loose = nullptr;  ///< without a guard, newest first, through older and newer
     std::atomic<std::uint64_t> foreign_ends{0};  ///< guards destroyed on a thread that did not open them
     std::atomic<std::uint64_t> unordered_ends{
         0};  ///< guards destroyed before others that were opened below them on the same thread
@@ -56,35 +56,35 @@ struct thread_context {
     std::uint64_t cache_uid    = 0;
     batch_record* records      = nullptr;  ///< free ones
     std::uint32_t record_count = 0;
-    lane*         root_lane    = nullptr;  ///< of the global registry's root, once this thread made something there
+    lane*         root_lane    = nullptr;  ///< of the global registry's root, if this thread made something there
     bool          visiting     = false;    ///< `current` is held: it is there by set_current_batch
     bool          exiting      = false;
-    bool          counted      = false;  ///< among process.threads
-    std::uint32_t listed_ends  = 0;  ///< what it is at that a rollback may wait for: freeing.hpp, end_descendants()
-    std::uint32_t undoing      = 0;  ///< checkpoints that it takes or ends
-    std::uint64_t over         = 0;  ///< the batch that one of over_record_of() is current for
+    bool          counted      = false;    ///< among process.threads
+    std::uint32_t listed_ends  = 0;        ///< ends that a rollback may wait for: freeing.hpp, end_descendants()
+    std::uint32_t undoing      = 0;        ///< checkpoints that it takes or ends
+    std::uint64_t over         = 0;        ///< the batch that a current over_record_of() stands for
     hazard_slot*  slots        = nullptr;  ///< free ones
-    hazard_slot*  reader       = nullptr;  ///< counts its read_sections, once it has had one,
-    std::size_t   unannounced  = 0;        ///< but for these
-    batch_record* reclaiming   = nullptr;  ///< what the registry's own thread is just freeing
+    hazard_slot*  reader       = nullptr;  ///< counts its read_sections, if it has one
+    std::size_t   unannounced  = 0;        ///< read_sections that no slot counts
+    batch_record* reclaiming   = nullptr;  ///< the batch that this thread is freeing in the background
 
-    ancestor_is_current* ending = nullptr;  ///< says which batch is current where `current` is null; null: the root
-                                            ///< of the global registry
+    ancestor_is_current* ending = nullptr;  ///< which batch is current if `current` is null;
+                                            ///< null: the root of the global registry
 
-    registry_core* release    = nullptr;  ///< this thread is just letting go what nobody uses any more there,
-    bool           more_to_go = false;    ///< and has come upon more
+    registry_core* release    = nullptr;  ///< the registry whose unused batches this thread is releasing
+    bool           more_to_go = false;    ///< that release has come upon more
 
-    void (*leave_visited)() noexcept = nullptr;  ///< once the thread has used set_current_batch
+    void (*leave_visited)() noexcept = nullptr;  ///< set when the thread has used set_current_batch
 
-    resource_chunk* resources          = nullptr;  ///< where its lane_resources come from,
-    std::uint32_t   resources_taken    = 0;        ///< after so many
+    resource_chunk* resources          = nullptr;  ///< where its lane_resources come from
+    std::uint32_t   resources_taken    = 0;        ///< how many of these it has taken
     void (*leave_resources)() noexcept = nullptr;
 };
 
 TENURE_SHARED inline constinit thread_local thread_context this_thread{};
 
-/// False: the lane is that of another thread's guard. Who asked for a lane, or entered, sees to it that one thread
-/// at a time uses it.
+/// Returns whether this thread may make objects in a lane: not if it is that of another thread's guard. A caller
+/// that asked for a lane, or entered, must see to it that one thread at a time uses it.
 [[gnu::always_inline]] inline bool may_make_in(lane const& l) noexcept {
     thread_context const* const maker = l.thread.load(std::memory_order_relaxed);
     return maker == &this_thread || !maker || l.users.load(std::memory_order_relaxed) > 0;
@@ -94,7 +94,7 @@ inline bool batch_record::is_here() const noexcept {
     return primary.thread.load(std::memory_order_relaxed) == &this_thread;
 }
 
-/// Process-wide: what outlives threads and registries.
+/// The state of the process, which outlives threads and registries.
 struct process_state {
     std::mutex     mutex;
     registry_core* registries   = nullptr;
@@ -105,8 +105,8 @@ struct process_state {
     hazard_slot*   free_slots   = nullptr;
     std::uint64_t  last_serial  = 0;
 
-    std::atomic<batch_record*> global_root{nullptr};  ///< once there is a global registry
-    std::atomic<std::size_t>   threads{0};            ///< that have opened a batch or made something, and live
+    std::atomic<batch_record*> global_root{nullptr};  ///< set when there is a global registry
+    std::atomic<std::size_t>   threads{0};            ///< live threads that have opened a batch or made something
 };
 TENURE_SHARED inline constinit process_state process{};
 
@@ -142,7 +142,7 @@ public:
         }
         give_hazard_slots(std::exchange(me.slots, nullptr));
         give_hazard_slots(std::exchange(me.reader, nullptr));
-        // Guards that outlive their thread: whoever destroys them will find that they belong to none.
+        // Guards that outlive their thread: a thread that destroys one finds that it belongs to none.
         while (batch_record* const b = me.newest) {
             me.newest = b->older;
             b->in_chain.store(false, std::memory_order_relaxed);

@@ -11,27 +11,28 @@
 namespace tenure::detail {
 
 /// Keeps memory that a handle may lead to from being unmapped while a thread follows the handle without holding
-/// its batch: a read-side critical section, as in RCU (McKenney and Slingwine, PDCS 1998). Who may look at which
-/// memory, and why the order below is enough, is told in docs/internals/reading.md.
+/// its batch: a read-side critical section, as in RCU (McKenney and Slingwine, PDCS 1998).
+/// docs/internals/reading.md tells who may look at which memory, and why the order below is enough.
 ///
 /// A reader enters a section, and only then looks at the handle's word or at the table of regions (find_region()).
-/// What it finds stays mapped until the section ends. Who unmaps marks the regions as leaving, puts them on the
-/// list `departing`, and unmaps them once no section is open that may have begun before; else the last reader does.
+/// What it finds stays mapped until the section ends. A thread that unmaps regions marks them as leaving, puts
+/// them on the list `departing`, and unmaps them if no section is open that may have begun before; otherwise the
+/// last reader unmaps them.
 ///
-/// Sections nest, may be long, and run user code. They must not end under a lock: what departs then goes back to
-/// its store. A thread counts those that it is in, in a slot of its own: that costs two plain stores, which a
-/// signal handler may interrupt, for it leaves the count as it found it.
+/// Sections nest, may be long, and run user code. They must not end under a lock, because departing memory then
+/// goes back to its store. A thread counts its sections in a slot of its own. That costs two plain stores, which a
+/// signal handler may interrupt, because it leaves the count as it found it.
 
-/// Sections of threads that have no slot: there was no memory for one, or they are ending.
+/// Sections of threads that have no slot, because there was no memory for one, or because they are ending.
 TENURE_SHARED inline constinit std::atomic<std::size_t> unannounced{0};
 
-/// The memory of stores that no batch uses any more, and which is not unmapped yet.
+/// The memory of stores that no batch uses any more, not unmapped yet.
 TENURE_SHARED inline constinit std::atomic<supply*> departing{nullptr};
 
-/// Unmaps what is departing, unless somebody may be looking at it.
+/// Unmaps what is departing, unless a thread may be looking at it.
 void end_departing() noexcept;
 
-/// A slot for this thread's sections; null: there is none, and the section is among the unannounced.
+/// Returns a slot for this thread's sections, or null if there is none; the section is then among the unannounced.
 TENURE_COLD inline hazard_slot* begin_first_section() noexcept {
     thread_context& me = this_thread;
     if (!me.exiting) me.reader = more_hazard_slots();
@@ -72,7 +73,7 @@ private:
     hazard_slot* slot_;
 };
 
-/// Whether a section may be open that began before what the caller did last. A microsecond or two.
+/// Returns whether a section may be open that began before the caller's last change. Costs a microsecond or two.
 inline bool is_read() noexcept {
     heavy_barrier();
     if (unannounced.load(std::memory_order_seq_cst)) return true;
@@ -81,7 +82,7 @@ inline bool is_read() noexcept {
     return s;
 }
 
-/// In the child of a fork(): threads that are not here read nothing.
+/// Forgets the sections of other threads, in the child of a fork(), where those threads do not exist.
 inline void forget_readers_of_others() noexcept {
     for (hazard_slot* s = hazard_slots.load(std::memory_order_relaxed); s; s = s->next_made)
         if (s->owner != &this_thread) s->sections.store(0, std::memory_order_relaxed);

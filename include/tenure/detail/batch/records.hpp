@@ -13,7 +13,7 @@
 
 namespace tenure::detail {
 
-/// Batch records and lanes, from the thread's stock or the process's, and back.
+/// Batch records and lanes are taken from the thread's stock or the process's, and given back to it.
 
 inline batch_record* record_at(std::uint64_t index) noexcept {
     batch_record* const chunk =
@@ -21,18 +21,18 @@ inline batch_record* record_at(std::uint64_t index) noexcept {
     return chunk ? chunk + index % records_a_chunk : nullptr;
 }
 
-/// The record that the batch with that id has or had; null: no batch can have it.
+/// Returns the record that the batch with that id has or had, or null if no batch can have the id.
 inline batch_record* record_of(std::uint64_t id) noexcept {
     return id ? record_at(id & ((std::uint64_t{1} << record_bits) - 1)) : nullptr;
 }
 
-/// Whether a batch of that registry has the record. A free record may name the registry, too, and be another's the
-/// next moment; one that has an id names that of the batch that has it, so the id is asked first.
+/// Returns whether a batch of that registry has the record. A free record may name the registry too, and be
+/// another's the next moment. A record with an id names the registry of its batch; so the id is read first.
 inline bool is_in_use(batch_record const& b, registry_core const& r) noexcept {
     return b.id.load(std::memory_order_acquire) && b.registry.load(std::memory_order_relaxed) == &r;
 }
 
-/// A free record; throws std::bad_alloc.
+/// Returns a free record. Throws std::bad_alloc.
 TENURE_COLD inline batch_record* more_records() {
     std::scoped_lock const guard(process.mutex);
     thread_context&        me = this_thread;
@@ -88,7 +88,8 @@ inline void give_record(batch_record* b) noexcept {
     ++me.record_count;
 }
 
-/// Lanes besides a batch's own. Like records they are never returned to the system. Throws std::bad_alloc.
+/// Returns a lane besides a batch's own. Lanes, like records, are never returned to the system. Throws
+/// std::bad_alloc.
 inline lane* take_lane() {
     std::scoped_lock const guard(process.mutex);
     lane*                  l = process.free_lanes;

@@ -11,7 +11,7 @@
 
 namespace tenure::detail {
 
-/// Changes of a lane's bookkeeping that a snapshot must not see half done.
+/// Marks a change of a lane's bookkeeping that a snapshot must not see half done.
 class moving_guard {
 public:
     explicit moving_guard(lane& l) noexcept : lane_(l) { step(); }
@@ -27,7 +27,7 @@ private:
 };
 
 template <class T>
-void add_relaxed(std::atomic<T>& to, T n) noexcept {  // where one thread alone writes
+void add_relaxed(std::atomic<T>& to, T n) noexcept {  // only one thread writes
     to.store(to.load(std::memory_order_relaxed) + n, std::memory_order_release);
 }
 
@@ -35,7 +35,7 @@ struct lane_figures {
     std::uint64_t objects, bytes;
 };
 
-/// What was made in a lane so far, for the thread that makes it.
+/// Returns what was made in a lane so far, for the thread that makes there.
 inline lane_figures own_figures_of(lane const& l) noexcept {
     std::uint64_t const cursor = l.cursor.load(std::memory_order_relaxed);
     return {l.objects_before.load(std::memory_order_relaxed) + (cursor >> 48),
@@ -43,7 +43,7 @@ inline lane_figures own_figures_of(lane const& l) noexcept {
                 l.window_begin.load(std::memory_order_relaxed)};
 }
 
-/// As own_figures_of, for any thread; exact.
+/// Returns what was made in a lane so far, exactly, for any thread.
 inline lane_figures figures_of(lane const& l) noexcept {
     for (;;) {
         std::uint32_t const before  = l.moving.load(std::memory_order_acquire);
@@ -56,7 +56,7 @@ inline lane_figures figures_of(lane const& l) noexcept {
     }
 }
 
-/// Ends the current window: counts what was made in it, refunds what was charged and not used.
+/// Ends the current window: counts what was made in it, and refunds what was charged and not used.
 inline void close_window(lane& l) noexcept {
     if (l.run_end == 0) return;
     std::uint64_t const cursor = l.cursor.load(std::memory_order_relaxed);
@@ -74,9 +74,9 @@ inline void close_window(lane& l) noexcept {
     if (unused) refund_batch(*l.batch, unused);
 }
 
-/// Windows are charged ahead. Closes those that this thread has open in batches with limits, so that what is
-/// charged is what is in use, but for other threads' windows. Called near a limit only: it costs a pass over the
-/// thread's open guards.
+/// Closes the windows that this thread has open in batches with limits. Windows are charged ahead; after this,
+/// what is charged is what is in use, except for other threads' windows. Called near a limit only, because it
+/// costs a pass over the thread's open guards.
 TENURE_COLD inline void settle_windows() noexcept {
     thread_context& me = this_thread;
     for (batch_record* b = me.newest; b; b = b->older)
@@ -85,13 +85,14 @@ TENURE_COLD inline void settle_windows() noexcept {
         close_window(*l);
 }
 
-/// As charge() from a batch's own limits upwards, exact on this thread.
+/// Charges as charge() does, from a batch's own limits upwards, and exactly for this thread.
 inline failure charge_exactly(batch_record& b, batch_record const* stop, std::uint64_t bytes) noexcept {
     if (would_pass(b.limited, bytes)) settle_windows();
     return charge(b.limited, stop, bytes);
 }
 
-/// What was in use and is no more. Above a soft limit the exact use counts: the next passing is told again.
+/// Refunds bytes that are no longer in use. Above a soft limit it makes the use exact first, so that the next
+/// passing is reported again.
 inline void refund_use(batch_record& b, std::uint64_t bytes) noexcept {
     if (!b.limited) return;
     if (is_above_soft(b.limited)) settle_windows();

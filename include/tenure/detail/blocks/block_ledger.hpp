@@ -19,10 +19,10 @@
 namespace tenure::detail {
 
 /// The blocks of its upstream that an adaptor answers for. A failed deallocate() does not say what it freed, and
-/// two threads may name the same block: here each block is struck out once, by whoever first sees that it is gone.
-/// No id is used twice, so that cannot be a later block.
+/// two threads may name the same block. So each block is struck out once, by the first thread that sees that it is
+/// gone. No id is used twice, so a later block cannot be mistaken for it.
 ///
-/// Thread-safe. 24 bytes a block, and O(1) each. Striking out allocates nothing.
+/// Thread-safe. 24 bytes a block, and O(1) for each. Striking out allocates nothing.
 class block_ledger {
     struct entry {
         std::uint64_t index_key  = 0;
@@ -38,7 +38,8 @@ public:
     block_ledger(block_ledger const&)            = delete;
     block_ledger& operator=(block_ledger const&) = delete;
 
-    /// Room for one entry: taken before there is a block to enter, for afterwards it is too late to fail.
+    /// Room for one entry, allocated before the block is, because entering must not fail. Converts to false if
+    /// memory is full.
     class room {
     public:
         room() noexcept : entry_(new(std::nothrow) entry) {}
@@ -49,7 +50,7 @@ public:
         std::unique_ptr<entry> entry_;
     };
 
-    /// False: it is there already.
+    /// Enters a block. Returns false if it is there already.
     bool enter(room r, block b) noexcept {
         shard&                 s = shard_of(b.id);
         std::scoped_lock const guard(s.lock);
@@ -59,7 +60,8 @@ public:
         return true;
     }
 
-    /// After `upstream.deallocate(many)` with that outcome: calls gone(bytes) for each block that is struck out.
+    /// Strikes out the blocks that are gone after `upstream.deallocate(many)` with that outcome, and calls
+    /// gone(bytes) for each.
     template <class Store, class Gone>
     void settle(Store& upstream, std::span<block const> many, result<void> const& outcome, Gone gone) noexcept {
         for (block const& b : many) {
@@ -76,7 +78,8 @@ private:
 
     shard& shard_of(std::uint64_t id) noexcept { return shards_[id % std::size(shards_)]; }
 
-    /// With other `bytes` than it was given it is not the block.
+    /// Returns the entry of a block, or null. A block whose `bytes` differ from those entered is not the same
+    /// block.
     static entry* find(shard& s, block b) noexcept {
         entry* const e = s.entries.first(b.id);
         return e && e->bytes == b.bytes ? e : nullptr;
@@ -89,7 +92,7 @@ private:
     }
 
     std::optional<std::size_t> strike(block b) noexcept {
-        std::unique_ptr<entry> e;  // deleted after the lock is given up
+        std::unique_ptr<entry> e;  // deleted after the lock is released
         shard&                 s = shard_of(b.id);
         std::scoped_lock const guard(s.lock);
         e.reset(find(s, b));

@@ -11,13 +11,14 @@
 
 namespace tenure::detail {
 
-/// Room for blocks that are to be freed in one call: allocated when the blocks are, for freeing must not allocate.
+/// Room for blocks that will be freed in one call. It is allocated when the blocks are, because freeing must not
+/// allocate.
 struct block_list {
     block_list* next;
     std::size_t room;
     std::size_t count;
 
-    /// `room` of them, right behind this: their lifetime began with the memory.
+    /// Returns the `room` blocks right behind this object. Their lifetime began with the memory.
     block*       items() noexcept { return std::launder(reinterpret_cast<block*>(this + 1)); }
     block const* items() const noexcept { return std::launder(reinterpret_cast<block const*>(this + 1)); }
 
@@ -37,7 +38,7 @@ struct block_list {
 
 using owned_block_list = std::unique_ptr<block_list, block_list::deleter>;
 
-/// Null when memory is full.
+/// Returns an empty list, or null if memory is full.
 inline owned_block_list make_block_list(std::size_t room) noexcept {
     if (room == 0) room = 1;
     std::size_t const most = (static_cast<std::size_t>(-1) - sizeof(block_list)) / sizeof(block);

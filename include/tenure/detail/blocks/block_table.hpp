@@ -19,26 +19,29 @@
 
 namespace tenure::detail {
 
-TENURE_SHARED inline constinit std::atomic<std::uint32_t> block_tables{1};  ///< made in this process
+/// Number of tables made in this process, plus one.
+TENURE_SHARED inline constinit std::atomic<std::uint32_t> block_tables{1};
 
-/// What a store knows of its blocks, by id: a place in a growing table and, above it, how often that place was
-/// used. So an id is found in two loads, is never given out twice, and one that is not live is known as such.
+/// What a store knows of its blocks, by id. An id names a place in a growing table and, in the bits above, how
+/// often that place was used. So an id is found in two loads, is never given out twice, and is recognised when it
+/// is not live.
 ///
 ///     id    63              32 31  29 28            0
 ///           [ uses + start   ][number][ place        ]
 ///
-/// Each table counts the uses from a start of its own, spread evenly over 32 bits (Weyl's sequence, by the golden
-/// ratio; cf. Knuth, vol. 3, 6.4): so that an id of another table of this process is not live here either, until
-/// a place was used some 2^32 / tables times.
+/// Each table counts the uses from a start of its own. The starts are spread evenly over 32 bits (Weyl's sequence,
+/// by the golden ratio; cf. Knuth, vol. 3, 6.4). So an id of another table of this process is not live here
+/// either, until a place was used some 2^32 / tables times.
 ///
-/// Thread-safe; one lock, held for a few loads and stores for each id. A T is trivially copyable, and may be all
-/// zeros. Erasing allocates nothing. O(1).
+/// Thread-safe. find() takes no lock; the others share one, held for a few loads and stores for each id. A T is
+/// trivially copyable, and may be all zeros. Erasing allocates nothing. O(1).
 template <class T>
 class block_table {
 public:
     static constexpr unsigned numbers = 8;
 
-    /// A store may share its blocks out among tables that it tells apart by `number`, which is below `numbers`.
+    /// Constructs an empty table. A store may spread its blocks over several tables, told apart by `number`, which
+    /// is below `numbers`.
     explicit block_table(unsigned number = 0) noexcept
         : start_(block_tables.fetch_add(1, std::memory_order_relaxed) * 0x9e3779b9u), number_(number) {}
     ~block_table() {
@@ -52,12 +55,12 @@ public:
     block_table(block_table const&)            = delete;
     block_table& operator=(block_table const&) = delete;
 
-    /// That of the table that gave out `id`, if it is one of the caller's.
+    /// Returns the number of the table that gave out `id`, if the id is one of the caller's.
     static constexpr unsigned number_of(std::uint64_t id) noexcept {
         return static_cast<unsigned>(id >> index_bits) % numbers;
     }
 
-    /// The new block's id; 0: no memory, or five hundred million blocks.
+    /// Adds a block and returns its id. Returns 0 if memory is full or there are five hundred million blocks.
     std::uint64_t insert(T const& value) noexcept {
         std::scoped_lock const guard(lock_);
         place*                 p = free_;
@@ -76,7 +79,8 @@ public:
         return id;
     }
 
-    /// Whether the block lives, and what it is. Holds as long as nobody frees it.
+    /// Returns whether the block lives, and copies its value. The answer holds as long as no thread frees the
+    /// block.
     bool find(std::uint64_t id, T& value) const noexcept {
         place const* const p = live_at(id);
         if (!p) return false;
@@ -84,13 +88,14 @@ public:
         return p->id.load(std::memory_order_acquire) == id;
     }
 
-    /// As find, in place: for who knows that nobody frees the block or looks at what is changed meanwhile.
+    /// Returns the block's value in place, or null if the block does not live. For a caller who knows that no
+    /// other thread frees the block, or reads what is changed, meanwhile.
     T* find(std::uint64_t id) noexcept {
         place* const p = live_at(id);
         return p ? &p->value : nullptr;
     }
 
-    /// The block lives no more, and the caller, alone, has what it was. False: it did not live.
+    /// Ends the block's life and hands its value to this caller alone. Returns false if the block did not live.
     bool erase(std::uint64_t id, T& value) noexcept {
         std::scoped_lock const guard(lock_);
         place* const           p = live_at(id);
@@ -99,8 +104,9 @@ public:
         return true;
     }
 
-    /// As erase, for all of `many` under one lock; what they were goes to the begin of `values`, which has room for
-    /// that. Returns how many lived. If a T knows its `bytes`, a block that is named with others does not live.
+    /// Ends the life of all blocks in `many` under one lock, and copies their values to the beginning of `values`,
+    /// which has room for all of them. Returns how many lived. If a T has `bytes`, a block named with other bytes
+    /// counts as not live.
     std::size_t erase(std::span<block const> many, std::span<T> values) noexcept {
         std::scoped_lock const guard(lock_);
         std::size_t            n = 0;
@@ -112,7 +118,7 @@ public:
         return n;
     }
 
-    /// May be a moment old.
+    /// Returns the number of live blocks. May be a moment old.
     std::size_t size() const noexcept { return live_.load(std::memory_order_relaxed); }
 
     /// Calls f(id, value&) for each live block, under the table's lock.
@@ -126,7 +132,7 @@ public:
     }
 
 private:
-    /// All zeros until it is first used.
+    /// All zeros until its first use.
     struct place {
         zeroed_atomic<std::uint64_t> id;  ///< while the block lives, else 0
         T                            value;
@@ -137,7 +143,7 @@ private:
     static_assert(std::is_trivially_copyable_v<T>);
 
     static constexpr unsigned      index_bits = 32 - std::countr_zero(numbers);
-    static constexpr std::uint64_t first  = 256;  ///< places in the first chunk; the next is as large as all before
+    static constexpr std::uint64_t first  = 256;  ///< places in chunk 0; each later one has as many as all before
     static constexpr unsigned      chunks = index_bits - 8 + 1;
 
     static constexpr unsigned chunk_of(std::uint64_t i) noexcept {
@@ -167,25 +173,26 @@ private:
         else return true;
     }
 
-    /// It is live, and the lock is held.
+    /// Ends the life of a live block and returns its value. The caller holds the lock.
     T take(place& p) noexcept {
         p.id.store(0, std::memory_order_release);
         live_.store(live_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-        if (++p.uses != 0) {  // else its ids are used up
+        if (++p.uses != 0) {  // otherwise the place's ids are used up
             p.next_free = free_;
             free_       = &p;
         }
         return p.value;
     }
 
-    /// Zero-filled, and memory only where it is touched: so a lock is not held for longer the larger the table is.
+    /// Adds a chunk. It is zero-filled and takes memory only where it is touched, so that the lock is not held
+    /// longer for a larger table. Returns false if memory or the table is full.
     bool grow() noexcept {
         unsigned const c = chunk_of(made_);
         if (c >= chunks) return false;
         std::size_t const bytes = size_of(c) * sizeof(place);
         void* const       more  = reserve(bytes, access::read_write);
         if (!more) return false;
-        slab_mapped(more, bytes);  // a T may be the only one to know of something
+        slab_mapped(more, bytes);  // a T may hold the only pointer to memory on the heap
         made_ += size_of(c);
         chunks_[c].store(static_cast<place*>(more), std::memory_order_release);
         return true;

@@ -12,8 +12,9 @@
 
 namespace tenure::detail {
 
-/// Calls f(offset, bytes) -> result<void> for that part of a block, front to back: in one piece where the store has
-/// an address for it, else in pieces that pass through this process. Stops at the first error, the store's or f's.
+/// Calls f(offset, bytes) -> result<void> for that part of a block, front to back: in one piece if the store has
+/// an address for it, else in pieces that are read into this process. Stops at the first error, the store's or
+/// f's.
 template <class Store, class F>
 result<void> for_each_chunk(Store& s, block b, std::size_t offset, std::size_t bytes, F f) {
     if (bytes == 0) return {};
@@ -29,7 +30,7 @@ result<void> for_each_chunk(Store& s, block b, std::size_t offset, std::size_t b
         if (bytes > room.size()) {
             std::size_t const n = std::min(bytes, most);
             large.reset(new (std::nothrow) std::byte[n]);
-            if (large) room = {large.get(), n};  // else it goes in smaller pieces
+            if (large) room = {large.get(), n};  // otherwise the pieces are smaller
         }
         for (std::size_t const end = offset + bytes; offset < end;) {
             std::span<std::byte> const piece = room.first(std::min(room.size(), end - offset));
@@ -41,7 +42,8 @@ result<void> for_each_chunk(Store& s, block b, std::size_t offset, std::size_t b
     }
 }
 
-/// That part of a block into the same part of another one, perhaps of another store.
+/// Copies that part of a block to the same part of another block, which may be another store's. Errors: either
+/// store's.
 template <class From, class To>
 result<void> copy_part(From& from, block source, To& to, block target, std::size_t offset, std::size_t bytes) {
     return for_each_chunk(from, source, offset, bytes, [&](std::size_t at, std::span<std::byte const> piece) {

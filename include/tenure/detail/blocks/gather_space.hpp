@@ -15,12 +15,12 @@
 
 namespace tenure::detail {
 
-/// Where an adaptor writes down the upstream's names of the blocks that it is to free, so that it frees them in one
-/// call. Freeing must not allocate: so the room is made with the blocks, twice what all of them need.
+/// Where an adaptor writes down the upstream's names of the blocks that it will free, in order to free them in one
+/// call. Freeing must not allocate, so the room is made with the blocks: twice what all of them need.
 ///
-/// Threads that free at the same time take ranges side by side, first fit. Twice is enough for two, whatever they
-/// free and in whatever order; with more of them what is left may lie in pieces, and a range is then shorter than
-/// was asked for. Thread-safe. 32 to 64 bytes a block.
+/// Threads that free at the same time take ranges side by side, first fit. Twice the room is enough for two
+/// threads, whatever they free and in whatever order. With more threads the free room may lie in pieces, and a
+/// range may be shorter than asked for. Thread-safe. 32 to 64 bytes a block.
 class gather_space {
     using array = std::shared_ptr<block[]>;
 
@@ -29,7 +29,7 @@ public:
     gather_space(gather_space const&)            = delete;
     gather_space& operator=(gather_space const&) = delete;
 
-    /// From now on there is room for that many blocks at a time. False: no memory.
+    /// Makes room for that many blocks in all. Returns false if memory is full.
     bool reserve(std::size_t blocks) noexcept {
         std::size_t n = 0;
         {
@@ -42,11 +42,11 @@ public:
         std::scoped_lock const guard(lock_);
         if (n <= size_) return true;
         size_ = n;
-        space_.swap(wider);  // ranges in the old one keep it
+        space_.swap(wider);  // ranges in the old array keep it
         return true;
     }
 
-    /// Some of the room, while this lives: `want` blocks, or the longest range that is free, which is not empty.
+    /// A part of the room, held while this lives: `want` blocks, or the longest free range, which is not empty.
     class range {
     public:
         range(gather_space& space, std::size_t want) noexcept : owner_(space) {
@@ -55,7 +55,7 @@ public:
             range**     best  = nullptr;
             std::size_t begin = 0;
             range**     at    = &space.taken_;
-            while (*at && (*at)->space_ != space_) at = &(*at)->next_;  // those in an older array stand first
+            while (*at && (*at)->space_ != space_) at = &(*at)->next_;  // ranges in an older array come first
             for (;; at = &(*at)->next_) {
                 std::size_t const end = *at ? (*at)->begin_ : space.size_;
                 if (end - begin > size_) {
@@ -99,7 +99,7 @@ private:
         return memory_lasts([&] { made = std::make_shared<block[]>(n); }) ? made : nullptr;
     }
 
-    /// In a forked child, where ranges of other threads are on stacks that new ones may get.
+    /// Drops other threads' ranges in a forked child: they lie on stacks that new threads may get.
     static void forget_others(void* self) noexcept {
         range** at = &static_cast<gather_space*>(self)->taken_;
         while (range* const r = *at)

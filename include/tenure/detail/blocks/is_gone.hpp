@@ -6,8 +6,8 @@
 
 namespace tenure::detail {
 
-/// Whether a store says that it knows the block no more. A deallocate() that failed does not say what it freed; a
-/// read of nothing tells, and moves no bytes.
+/// Returns whether the store says that it does not know the block. A failed deallocate() does not say what it
+/// freed; an empty read tells, and moves no bytes.
 template <class Store>
 bool is_gone(Store& s, block b) noexcept {
     result<void> const r = s.read(b, 0, {});

@@ -13,13 +13,13 @@
 
 namespace tenure::detail {
 
-/// Blocks that a store could not free when it was asked to: it is asked again, whenever it has freed others, and
-/// last when the registry closes. Thread-safe; no lock is held while the store is asked.
+/// Blocks that a store failed to free. The store is asked again whenever it has freed other blocks, and a last
+/// time when the registry closes. Thread-safe; no lock is held while the store is asked.
 class unfreed {
 public:
     struct figures {
         std::size_t     blocks = 0, bytes = 0;
-        std::error_code why;  ///< of the last refusal, ever
+        std::error_code why;  ///< of the last refusal since this was made
     };
 
     unfreed() = default;
@@ -29,7 +29,8 @@ public:
     unfreed(unfreed const&)            = delete;
     unfreed& operator=(unfreed const&) = delete;
 
-    /// After no_such_block all that can be freed is free: there is nothing to try again.
+    /// Adds a list that the store failed to free. After no_such_block, all that can be freed is free, so nothing
+    /// is retried.
     void add(owned_block_list list, std::error_code why) noexcept {
         std::scoped_lock const guard(lock_);
         sum_.why = why;
@@ -60,7 +61,7 @@ public:
         return sum_;
     }
 
-    /// See fork_list.hpp.
+    /// Locks for fork(). See fork_list.hpp.
     void lock_for_fork() noexcept { lock_.lock(); }
     void unlock_after_fork() noexcept { lock_.unlock(); }
 

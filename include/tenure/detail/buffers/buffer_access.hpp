@@ -7,14 +7,14 @@
 
 namespace tenure::detail {
 
-/// Announces that this thread reads or writes a buffer, so that another thread can tell whether it may take a block
-/// away whose user did not ask for that.
+/// Announces that this thread reads or writes a buffer, so that another thread can tell whether it may take the
+/// block away unasked.
 class buffer_access : public hazard_guard {
 public:
     explicit buffer_access(buffer_record const* b) noexcept : hazard_guard(b) {}
 };
 
-/// After a heavy_barrier().
+/// Returns whether a thread has announced the buffer. Called after a heavy_barrier().
 inline bool is_accessed(buffer_record const* b) noexcept { return is_announced(b); }
 
 }  // namespace tenure::detail

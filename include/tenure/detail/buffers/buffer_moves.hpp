@@ -13,10 +13,10 @@
 
 namespace tenure::detail {
 
-/// Buffers from store to store.
+/// Moves buffers from store to store.
 
-/// Copies `n` bytes between blocks, by the shortest way there is: inside the store, straight from or to memory that
-/// one of them has here, else through a buffer of this process.
+/// Copies `n` bytes between blocks, by the shortest way: inside the store, straight from or to memory that one of
+/// them has here, else through a buffer of this process. Errors: memory_full, and what the stores say.
 inline result<void> copy_block(any_store& from, block source, any_store& to, block target, std::size_t n) {
     if (n == 0 || (from == to && source == target)) return {};
     if (from == to && from.capabilities().copyable) return from.try_copy(source, 0, target, 0, n);
@@ -34,18 +34,18 @@ inline result<void> copy_block(any_store& from, block source, any_store& to, blo
     return {};
 }
 
-/// Either may be the one that failed.
+/// Throws `why` with the names of both stores, because either may have failed.
 [[noreturn]] TENURE_COLD inline void throw_copy_error(std::error_code why, char const* call, any_store const& from,
                                                       any_store const& to) {
     raise(error(why, call + (" a buffer from store " + from.describe() + " to store " + to.describe())));
 }
 
-/// Under the object's lock; null: it is not alive or another batch's by now.
+/// Returns the buffer; null if it is not alive or another batch's by now. Called under the object's lock.
 inline buffer_record* buffer_of(raw_handle h, extent const& x, batch_record const& owner) noexcept {
     return still_owned(h, x, owner) ? as_buffer(x) : nullptr;
 }
 
-/// As it is now; nothing: it is not alive or another batch's by now.
+/// Returns the record as it is now; nothing if it is not alive or another batch's by now.
 inline std::optional<buffer_record> look_at_buffer(raw_handle h, extent const& x,
                                                    batch_record const& owner) noexcept {
     object_lock const          guard(x);
@@ -53,7 +53,7 @@ inline std::optional<buffer_record> look_at_buffer(raw_handle h, extent const& x
     return b ? std::optional(*b) : std::nullopt;
 }
 
-/// A buffer's block stays its own while this lives, whatever becomes of the batch.
+/// Keeps a buffer's block its own while this lives, whatever becomes of the batch.
 class block_hold {
 public:
     block_hold(raw_handle h, extent const& x) noexcept : what_(h), at_(x) { held_ = count(1); }
@@ -63,7 +63,7 @@ public:
     block_hold(block_hold const&)            = delete;
     block_hold& operator=(block_hold const&) = delete;
 
-    /// False: it has none, or is gone.
+    /// Returns false if the buffer has no block, or is gone.
     explicit operator bool() const noexcept { return held_; }
 
 private:
@@ -80,14 +80,14 @@ private:
     bool       held_;
 };
 
-/// Why a buffer of this batch has no bytes.
+/// Returns why a buffer of this batch has no bytes.
 inline failure without_bytes(batch_record const& owner) noexcept {
     errc const over = owner.cause.load(std::memory_order_acquire);
     return {over == errc{} ? errc::evicted : over, &owner};
 }
 
-/// The buffer has another block in another store, or everything is as it was. Throws stale_handle, batch_ended,
-/// not_owner, object_pinned, memory_full, and what the stores say.
+/// Moves the buffer to another store, or leaves everything as it was. Throws stale_handle, batch_ended, not_owner,
+/// not_restorable, object_pinned, evicted, limit_exceeded, memory_full, and what the stores say.
 inline void move_buffer_to(registry_core& r, raw_handle h, any_store const& named, std::size_t alignment) {
     failure const why = with_owner(r, h, nullptr, [&](batch_record& owner, extent const& x) -> failure {
         if (has_checkpoint(owner) && is_under_checkpoint(owner, x.begin)) return {errc::not_restorable, &owner};
@@ -101,7 +101,7 @@ inline void move_buffer_to(registry_core& r, raw_handle h, any_store const& name
         if (!to) return {errc::memory_full, &owner, sizeof(supply)};
         if (&*to == before.from) return {};
         charge_guard charged(owner);
-        if (before.lent() && owner.limited)  // it becomes the batch's own
+        if (before.lent() && owner.limited)  // the new block is the batch's own
             if (failure const refused = charged.add(before.where.bytes)) return refused;
         promise_guard room(owner, *to);
         if (!room) return {errc::memory_full, &owner, sizeof(block)};
@@ -119,8 +119,8 @@ inline void move_buffer_to(registry_core& r, raw_handle h, any_store const& name
             buffer_record* const b = buffer_of(h, x, owner);
             if (guard.pinned()) return {errc::object_pinned, &owner};
             if (!b || b->where != before.where)
-                return {errc::stale_handle};                             // another thread was faster: once more
-            if (b->readers() > 1) return {errc::object_pinned, &owner};  // somebody else, too
+                return {errc::stale_handle};  // another thread was faster: with_owner() tries again
+            if (b->readers() > 1) return {errc::object_pinned, &owner};  // not by this call alone
             target.keep(&stored::received);
             charged.keep();
             b->from  = &*to;

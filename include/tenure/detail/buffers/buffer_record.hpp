@@ -15,9 +15,9 @@ namespace tenure::detail {
 
 struct derivation;
 
-/// What a buffer is to its batch: an object in the slab, behind an entry like all that has something to do at its
-/// end, that names a block of a store. It is kept, transferred and freed as objects are. There may be millions of
-/// them, of 56 bytes with the entry; so what most do not need shares a word. That changes under the object's lock.
+/// A buffer as its batch has it: an object in the slab, behind an entry, that names a block of a store. It is
+/// kept, transferred and freed as objects are. There may be millions of them, of 56 bytes with the entry, so
+/// fields that most do not need share a word, which changes under the object's lock.
 class buffer_record {
 public:
     supply* from = nullptr;
@@ -26,32 +26,32 @@ public:
     buffer_record() noexcept = default;
     buffer_record(supply& s, block b, bool lent) noexcept : from(&s), where(b) { set_lent(lent); }
 
-    /// It is the store's own, kept there by name: the end of the batch is not the end of the block.
+    /// Returns whether the block is the store's own, kept there by name: the end of the batch does not free it.
     bool lent() const noexcept { return rest_ & lent_bit; }
     void set_lent(bool yes) noexcept { set(lent_bit, yes); }
 
-    /// Its store does not know yet whose it is now.
+    /// Returns whether the store does not know yet which batch owns the buffer now.
     bool in_transit() const noexcept { return rest_ & transit_bit; }
     void set_in_transit(bool yes) noexcept { set(transit_bit, yes); }
 
-    /// There is no block; then it is lent, too, for there is nothing to end.
+    /// Returns whether there is no block. The buffer is then lent, too, because there is nothing to free.
     bool evicted() const noexcept { return rest_ & evicted_bit; }
     void set_evicted(bool yes) noexcept { put(yes ? (rest_ | evicted_bit) & ~mapped_bit : rest_ & ~evicted_bit); }
-    /// What comes before an eviction is over is not seen after it; the other way round is the user's to see to.
-    /// Needs no lock.
+    /// Returns whether the buffer has its bytes. Needs no lock. A thread that sees an eviction over sees the new
+    /// block, too (acquire; put() releases). The user makes sure that nothing evicts the buffer during a use.
     bool is_here() const noexcept { return !(__atomic_load_n(&rest_, __ATOMIC_ACQUIRE) & evicted_bit); }
 
-    /// Somebody has its address, which is good as long as the block is. Needs no lock to be asked.
+    /// Returns whether a caller has the block's address, which is good as long as the block is. Needs no lock.
     bool mapped() const noexcept { return __atomic_load_n(&rest_, __ATOMIC_RELAXED) & mapped_bit; }
     void set_mapped(bool yes) noexcept { set(mapped_bit, yes); }
 
-    /// How its contents can be had again, or null.
+    /// Returns the derivation that computes its contents again, or null.
     derivation* made_by() const noexcept { return reinterpret_cast<derivation*>(rest_ & derivation_bits); }
     void        set_made_by(derivation& r) noexcept {
         put((rest_ & ~derivation_bits) | reinterpret_cast<std::uintptr_t>(&r));
     }
 
-    /// Derivations that are just at it: it stays where it is.
+    /// Returns how many derivations and block_holds are using the block, which stays where it is meanwhile.
     unsigned readers() const noexcept { return static_cast<unsigned>(rest_ / one_reader); }
     void     add_readers(int n) noexcept { put(rest_ + static_cast<std::uint64_t>(std::int64_t{n}) * one_reader); }
 
@@ -66,12 +66,13 @@ private:
     std::uint64_t rest_ = 0;  ///< 16 bits of readers, 44 of the derivation's address, flags
 };
 
-/// Its buffer is gone; or has come, or lost its bytes.
+/// Drops a buffer's reference to its derivation, because the buffer is gone.
 void drop_derivation(derivation& r) noexcept;
+/// Counts the buffer in its inputs' `used_by`, now that it has got or lost its bytes.
 void count_uses(derivation& r, bool here) noexcept;
 
-/// Tells the entries of buffers from others, and is never called: the end of a batch gathers their blocks, to free
-/// them in one call per store.
+/// Tells the entries of buffers from others. Never called: the end of a batch gathers the blocks, to free them in
+/// one call to each store.
 inline constexpr finalizer buffer_finalizer{[](entry*) noexcept {}};
 
 inline bool is_buffer(finalizer const& f) noexcept { return &f == &buffer_finalizer; }
@@ -80,7 +81,8 @@ inline buffer_record& buffer_behind(entry* e) noexcept {
     return *std::launder(reinterpret_cast<buffer_record*>(e + 1));
 }
 
-/// The buffer that this object is, or null. Under the object's lock, or while nobody else can be at it.
+/// Returns the buffer that this object is, or null. Called under the object's lock, or while no other thread can
+/// reach the object.
 inline buffer_record* as_buffer(extent const& x) noexcept {
     if (!x.header) return nullptr;
     std::uintptr_t const state = x.header->state.load(std::memory_order_acquire);
@@ -88,8 +90,8 @@ inline buffer_record* as_buffer(extent const& x) noexcept {
     return &buffer_behind(x.header);
 }
 
-/// Which of its owner's lists with a lock an entry is in. Buffers have one of their own: they end after all that
-/// has a destructor, for that may use them, and any thread can go through them.
+/// Returns the owner's locked list that an entry belongs in. Buffers have one of their own: they end after all
+/// objects with destructors, which may use them, and any thread can go through it.
 inline entry*& list_for(batch_record& owner, std::uintptr_t state) noexcept {
     return is_buffer(finalizer_of(state)) ? owner.first_buffer : owner.inbox;
 }

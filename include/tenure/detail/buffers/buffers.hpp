@@ -17,15 +17,15 @@
 
 namespace tenure::detail {
 
-/// What buffer<T> is made of, in bytes.
+/// What buffer<T> is made of, in bytes instead of elements.
 
-/// Says which store it was, for a code alone does not.
+/// Throws `why` with the name of the store, because a code alone does not tell it.
 [[noreturn]] TENURE_COLD inline void throw_store_error(std::error_code why, char const* call,
                                                        any_store const& store) {
     raise(error(why, call + (" store " + store.describe())));
 }
 
-/// A promise that is released unless it is redeemed.
+/// Makes a promise, and releases it unless it is redeemed. False if memory is full.
 class promise_guard {
 public:
     promise_guard(batch_record& b, supply& s) noexcept : batch_(b), supply_(promise(b, s) ? &s : nullptr) {}
@@ -45,7 +45,7 @@ private:
     supply*       supply_;
 };
 
-/// The supply for a store that a buffer names, or null when memory is full; while it is looked for.
+/// Keeps the supply of the store that a buffer names, else its batch's, during a call. Null if memory is full.
 class supply_guard {
 public:
     supply_guard(batch_record& b, any_store const& named) noexcept
@@ -75,7 +75,7 @@ inline raw_handle make_buffer_record(lane& l, buffer_record const& b) {
     return {at.pointer, at.word};
 }
 
-/// Keeps a batch for the time of a call in which on_soft may end it.
+/// Holds a batch with limits for the time of a call in which on_soft may end it. Throws batch_ended.
 class limited_hold {
 public:
     limited_hold(batch_record& b, char const* call) : held_(b.limited && !is_root(b) ? &b : nullptr) {
@@ -91,8 +91,8 @@ private:
     batch_record* held_;
 };
 
-/// A block that a batch has promised room for, and nobody has yet: it is freed unless it is kept. If the store
-/// cannot free it, the end of the batch will try again.
+/// A new block, with a batch's promise, that no buffer has yet. It is freed unless it is kept; if the store
+/// cannot, the end of the batch tries again.
 class fresh_block {
 public:
     fresh_block(batch_record& b, supply& s, block where, promise_guard& room) noexcept

@@ -15,21 +15,21 @@
 
 namespace tenure::detail {
 
-/// How a buffer is made from others, for as long as the buffer lives. It has a share in each of its inputs, which
-/// so are there when they are needed, whatever becomes of the batches that had them.
+/// Computes a buffer from others, as long as the buffer lives. It has a share in each input, so these are there
+/// when needed, whatever becomes of the batches that had them.
 struct alignas(16) derivation {
     struct input {
         raw_handle    buffer;
-        std::uint64_t common  = 0;        ///< where this has its share
-        derivation*   made_by = nullptr;  ///< the input's own, if it has one
+        std::uint64_t common  = 0;        ///< in which this derivation has its share
+        derivation*   made_by = nullptr;  ///< the input's own derivation, or null
     };
 
     explicit derivation(std::size_t n) noexcept : alignment(n) {}
     derivation(derivation const&)            = delete;
     derivation& operator=(derivation const&) = delete;
 
-    /// No recursion along a chain of derivations: what the end of an input drops is not the last reference to its
-    /// derivation.
+    /// Drops the inputs. No recursion along a chain whose buffers live: such an input has a reference to its own
+    /// derivation, so drop() does not delete that, and commons end one after another (commons_to_end).
     virtual ~derivation() {
         for (input const& i : inputs)
             if (i.made_by) {
@@ -40,7 +40,7 @@ struct alignas(16) derivation {
             if (i.common) drop_member(i.common);
     }
 
-    /// Fills the block, which has room for all. What it throws passes to all who wait.
+    /// Fills the block, which has room for all. What it throws passes to all threads that wait for the run.
     virtual void run(supply& s, block into) = 0;
 
     void hold() noexcept { references.fetch_add(1, std::memory_order_relaxed); }
@@ -51,16 +51,16 @@ struct alignas(16) derivation {
     std::size_t const          alignment;
     std::vector<input>         inputs;
     std::atomic<std::uint32_t> references{
-        1};                                 ///< by its buffer, by derivations with that as an input, by who runs it
-    std::atomic<std::uint32_t> used_by{0};  ///< buffers that are here and were made from its buffer
+        1};  ///< held by its buffer, by derivations with that as an input, and by calls that use it
+    std::atomic<std::uint32_t> used_by{0};       ///< buffers that have their bytes and were made from its buffer
     bool                       counted = false;  ///< in `used_by` of its inputs; under its buffer's lock
 
-    std::shared_ptr<derivation_run> running;  ///< now; under the lock of all runs
+    std::shared_ptr<derivation_run> running;  ///< the current run or null; under running_derivations.mutex
 };
 
 inline void drop_derivation(derivation& r) noexcept { r.drop(); }
 
-/// Keeps a derivation for the time of a call.
+/// Keeps a derivation alive for the time of a call.
 class derivation_hold {
 public:
     derivation_hold() noexcept = default;
@@ -85,14 +85,15 @@ private:
     derivation* derivation_ = nullptr;
 };
 
-/// Under the buffer's lock: it has come, or gone; so have a use of its inputs.
+/// Counts the buffer in its inputs' `used_by`, now that it has got or lost its bytes. Called under its lock.
 inline void count_uses(derivation& r, bool here) noexcept {
     if (std::exchange(r.counted, here) == here) return;
     for (derivation::input const& i : r.inputs)
         if (i.made_by) i.made_by->used_by.fetch_add(here ? 1 : ~std::uint32_t{0}, std::memory_order_relaxed);
 }
 
-/// Calls f(record) under the lock of a buffer of any batch, which is held and in memory then.
+/// Calls f(record) under the lock of a buffer of any batch, which is held and in memory meanwhile. Errors:
+/// stale_handle, not_owner.
 template <class F>
 failure with_record(registry_core& r, raw_handle h, F f) {
     return with_owner(r, h, nullptr, [&](batch_record& owner, extent const& x) -> failure {
@@ -104,7 +105,7 @@ failure with_record(registry_core& r, raw_handle h, F f) {
     });
 }
 
-/// Whether a buffer has its bytes, and how it is made; at this moment.
+/// A buffer at one moment: whether it has its bytes, and its derivation.
 struct buffer_view {
     failure         why;
     bool            here = false;
@@ -119,7 +120,7 @@ inline buffer_view look_at(registry_core& r, raw_handle h) {
     return v;
 }
 
-/// `r` gets a share in the buffer. Throws stale_handle, not_owner, and what share() throws.
+/// Gives `r` a share in the buffer, as one more input. Throws stale_handle, not_owner, and what share() throws.
 inline void add_input(registry_core& core, derivation& r, raw_handle h) {
     r.inputs.push_back({h});
     derivation::input& i = r.inputs.back();

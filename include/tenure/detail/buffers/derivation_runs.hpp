@@ -13,23 +13,23 @@
 
 namespace tenure::detail {
 
-/// A derivation is run by one thread at a time; whoever else wants the buffer waits for that, and gets the same
-/// answer.
+/// One run of a derivation. Only one thread at a time runs a derivation; others that want the buffer wait for the
+/// run, and get the same answer.
 struct derivation_run {
     explicit derivation_run(std::shared_ptr<derivation_run>& in) noexcept : slot(in) {}
 
     std::atomic<int>                 done{0};
-    std::exception_ptr               failure;  ///< to be read when done
+    std::exception_ptr               failure;  ///< to be read once `done` is set
     thread_context const* const      by = &this_thread;
-    std::shared_ptr<derivation_run>& slot;  ///< where its derivation has it, for as long as it lasts
+    std::shared_ptr<derivation_run>& slot;  ///< the derivation's pointer to this run, while that lasts
     derivation_run*                  older = nullptr;
     derivation_run*                  newer = nullptr;
 };
 
-/// All that just run, in the process: so that the child of a fork() finds those of threads that it has not.
+/// All current runs of the process, so that the child of a fork() finds those of threads that it lacks.
 class derivation_runs {
 public:
-    std::mutex mutex;  ///< of this list, and of which run a derivation has
+    std::mutex mutex;  ///< of this list, and of every derivation::running
 
     void begin(std::shared_ptr<derivation_run>& slot) {
         slot              = std::make_shared<derivation_run>(slot);
@@ -42,10 +42,11 @@ public:
     void end(derivation_run& r) noexcept {
         (r.newer ? r.newer->older : newest_) = r.older;
         if (r.older) r.older->newer = r.newer;
-        r.slot.reset();  // whose thread has it, too
+        r.slot.reset();  // the thread that runs it has a reference, too
     }
 
-    /// In a forked child: they will not end, so whoever wants such a buffer has it made anew.
+    /// Ends the runs of threads that a forked child lacks, so that a thread that wants such a buffer computes it
+    /// anew.
     void forget_others() noexcept {
         for (derivation_run *r = newest_, *older; r; r = older) {
             older = r->older;

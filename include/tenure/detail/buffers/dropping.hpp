@@ -15,9 +15,9 @@
 
 namespace tenure::detail {
 
-/// Blocks that batches have lost, in lists by store. They are freed when this ends, in one call each: with no batch
-/// held, for a store may take its time, and a guard that closes meanwhile must not be kept from it. What a store
-/// cannot free is tried again like others of its supply.
+/// Collects blocks that batches lost, in lists by store, and frees each list in one call at its end. No batch is
+/// held then: a store may take its time, and must not keep a guard from closing. Blocks that a store cannot free
+/// are tried again with others of its supply.
 class dropped_blocks {
 public:
     dropped_blocks() noexcept = default;
@@ -32,7 +32,7 @@ public:
     dropped_blocks(dropped_blocks const&)            = delete;
     dropped_blocks& operator=(dropped_blocks const&) = delete;
 
-    /// A list with room for one more; a new one has room for as many as `room()` says. Null: memory is full.
+    /// Returns a list with room for one more block; a new one has room for `room()`. Null if memory is full.
     template <class F>
     block_list* list_for(supply& s, F room) noexcept {
         for (part const* p = first_.get(); p; p = p->next.get())
@@ -56,9 +56,9 @@ private:
     std::unique_ptr<part> first_;
 };
 
-/// The buffers of a batch that is cancelled, or whose time is up, while somebody is still inside: they lose their
-/// blocks at once, and go themselves with the batch. What is pinned stays, what a thread is just at, and what
-/// somebody has the address of.
+/// Takes the blocks of buffers in a batch that is cancelled, or whose time is up, while a thread is still inside.
+/// The buffers go with the batch. Those that are pinned, lent, mapped, in transit or read by a derivation keep
+/// their blocks; a block that a thread is accessing goes with the batch.
 ///
 /// The batch is held, and nothing is made in it any more. One thread at a time.
 class buffers_drop {
@@ -84,15 +84,16 @@ private:
         block                where;
     };
 
-    /// From here on these say that they have no bytes.
+    /// Marks the next buffers as evicted, as many as `taken_` has room for. Returns how many; 0 at the end of the
+    /// list.
     std::size_t take_some() noexcept {
         count_ = 0;
         while (count_ < taken_.size() && take_next()) {}
         return count_;
     }
 
-    /// False: that was the last. What is in the batch's list stays there as long as that is locked, so an object's
-    /// lock, which would come first, can only be tried.
+    /// Takes the next buffer's block, if it may. Returns false after the last. Entries stay in the list while the
+    /// batch is locked; an object's lock comes before that, so it is only tried here.
     bool take_next() noexcept {
         registry_core& r    = *batch_.registry.load(std::memory_order_relaxed);
         bool           used = false;
@@ -123,7 +124,8 @@ private:
         b.set_evicted(true);
     }
 
-    /// What a thread is at goes at the end of the batch; and so does what there is no memory to remember.
+    /// Adds the block to those to be freed. Leaves it to the end of the batch if a thread is accessing the buffer,
+    /// or if there is no memory to remember the block.
     void settle(taken const& t) noexcept {
         bool const             stays = is_accessed(t.buffer);
         block_list* const      list  = stays ? nullptr : to_.list_for(*t.from, [&] { return buffers_in(*t.from); });
@@ -145,7 +147,7 @@ private:
     std::array<taken, 256> taken_{};
 };
 
-/// Nothing where a checkpoint could bring contents back, or has.
+/// Drops a held batch's buffers. Does nothing if a checkpoint could bring contents back, or has.
 TENURE_COLD inline void drop_buffers(batch_record& b, dropped_blocks& to) noexcept {
     constexpr std::uint64_t not_now = batch_flags::undoing | batch_flags::checkpointed;
     if (!b.stores.load(std::memory_order_acquire) || b.state.load(std::memory_order_acquire) & not_now) return;

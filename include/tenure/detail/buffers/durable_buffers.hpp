@@ -12,8 +12,8 @@ namespace tenure::detail {
 
 /// Buffers that outlive their batch, because a durable store keeps them by name.
 
-/// The block is the store's own from now on; the buffer goes on naming it until its batch ends. Throws
-/// stale_handle, batch_ended, not_durable, and what the store says.
+/// Makes the block the store's own, under `name`; the buffer goes on naming it until its batch ends. Throws
+/// stale_handle, batch_ended, evicted, not_restorable, not_durable, and what the store says.
 inline void persist_buffer(raw_handle h, std::string_view name) {
     if (!is_alive(h)) throw_failure({errc::stale_handle}, "persist a buffer ");
     registry_core& r   = static_cast<buffer_record const*>(h.pointer)->from->registry;
@@ -38,8 +38,9 @@ inline void persist_buffer(raw_handle h, std::string_view name) {
     if (why) throw_failure(why, "persist a buffer ");
 }
 
-/// What persist_buffer() kept, `grain` bytes an element, as a buffer of the lane's batch. Throws what make
-/// throws, no_such_block, not_durable, out_of_range.
+/// Opens what persist_buffer() kept as a buffer of the lane's batch, with `grain` bytes an element, and sets
+/// `bytes` to its size. Throws what make throws, no_such_block, not_durable; out_of_range if the size is no
+/// multiple of `grain`.
 inline raw_handle open_buffer_in(lane& l, std::string_view name, any_store const& named, std::size_t grain,
                                  std::size_t& bytes) {
     batch_record& b = *l.batch;
@@ -49,7 +50,7 @@ inline raw_handle open_buffer_in(lane& l, std::string_view name, any_store const
     result<block> const found = s->store.try_find(name);
     if (!found) throw_store_error(found.error(), "open a buffer of", s->store);
     if (found->bytes % grain) throw_store_error(make_error_code(errc::out_of_range), "open a buffer of", s->store);
-    promise_guard room(b, *s);  // so that the supply stays while the batch lives
+    promise_guard room(b, *s);  // keeps the supply while the batch lives
     if (!room) throw_failure({errc::memory_full, &b, sizeof(block)}, "open a buffer in batch ");
     bytes = found->bytes;
     return make_buffer_record(l, {*s, *found, true});

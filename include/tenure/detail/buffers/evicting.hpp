@@ -18,10 +18,11 @@
 
 namespace tenure::detail {
 
-/// Buffers that lose their bytes, and get them back.
+/// Takes the bytes of buffers away, and brings them back.
 
-/// Its block goes, and the buffer stays. No-op where there is none. not_owner: its store keeps it by name;
-/// object_pinned: a pin holds it, or a derivation is reading it; not_restorable: it is older than a checkpoint.
+/// Frees the buffer's block, if it has one; the buffer stays. Errors: stale_handle; not_owner if its store keeps
+/// it by name; object_pinned if a pin holds it or a derivation or another call reads it; not_restorable if it is
+/// older than a checkpoint.
 inline failure evict_one(registry_core& r, raw_handle h) {
     return with_owner(r, h, nullptr, [&](batch_record& owner, extent const& x) -> failure {
         if (has_checkpoint(owner) && is_under_checkpoint(owner, x.begin)) return {errc::not_restorable, &owner};
@@ -47,7 +48,8 @@ inline failure evict_one(registry_core& r, raw_handle h) {
     });
 }
 
-/// And what it was made from, as far as that can be made again and nothing that is here was made from it.
+/// Evicts a buffer as evict_one() does, and also what it was made from, as far as that can be made again and
+/// nothing that has its bytes was made from it.
 inline failure evict_with_inputs(registry_core& r, raw_handle h) {
     if (failure const why = evict_one(r, h)) return why;
     std::vector<raw_handle> done{h};
@@ -63,8 +65,8 @@ inline failure evict_with_inputs(registry_core& r, raw_handle h) {
     return {};
 }
 
-/// An evicted buffer gets a block of its store again, with what `fill(supply, block)` writes there. No-op where it
-/// has one. Throws what make_buffer throws, and what `fill` does.
+/// Gives an evicted buffer a block of its store again, with what `fill(supply, block)` writes there. Does nothing
+/// if it has a block. Throws what make_buffer throws, and what `fill` throws.
 template <class F>
 void renew_buffer(registry_core& r, raw_handle h, std::size_t alignment, F fill) {
     failure const why = with_owner(r, h, nullptr, [&](batch_record& owner, extent const& x) -> failure {
@@ -86,7 +88,7 @@ void renew_buffer(registry_core& r, raw_handle h, std::size_t alignment, F fill)
         fill(s, *fresh);
         object_lock const    guard(x);
         buffer_record* const b = buffer_of(h, x, owner);
-        if (!b || !b->evicted() || b->from != &s) return {errc::stale_handle};  // it was given away: once more
+        if (!b || !b->evicted() || b->from != &s) return {errc::stale_handle};  // transferred: tried again
         if (errc const over = owner.cause.load(std::memory_order_acquire); over != errc{}) return {over, &owner};
         target.keep(&stored::received);
         charged.keep();
@@ -99,7 +101,7 @@ void renew_buffer(registry_core& r, raw_handle h, std::size_t alignment, F fill)
     if (why) throw_failure(why, "bring a buffer back ");
 }
 
-/// Inputs stay where they are while a derivation reads them.
+/// Keeps inputs where they are while a derivation reads them.
 class input_hold {
 public:
     input_hold(registry_core& r, std::vector<derivation::input> const& inputs) : registry_(r), inputs_(inputs) {
@@ -119,12 +121,14 @@ private:
     std::vector<derivation::input> const& inputs_;
 };
 
-/// One run, whose answer all get that ask meanwhile. Its inputs are here.
+/// Runs the derivation of a buffer that has no bytes and whose inputs have theirs; or waits for the thread that
+/// runs it, and gets the same answer. Throws evicted if the derivation reads what it makes; and what the run
+/// throws.
 inline void run_derivation(registry_core& r, raw_handle h, derivation& how) {
     std::shared_ptr<derivation_run> run;
     bool                            mine = false;
     {
-        read_section const     here;  // so that none ends under the lock
+        read_section const     here;  // begun before the lock, so that no section ends under it
         std::scoped_lock const guard(running_derivations.mutex);
         if (is_alive(h) && static_cast<buffer_record const*>(h.pointer)->is_here()) return;
         if (how.running && how.running->by == &this_thread)
@@ -148,8 +152,9 @@ inline void run_derivation(registry_core& r, raw_handle h, derivation& how) {
     if (run->failure) std::rethrow_exception(run->failure);
 }
 
-/// The buffer is here on return. What it needs is made first, if need be along a chain of derivations of any
-/// length. Throws evicted: it has no derivation; stale_handle; and what derivations and stores do.
+/// Brings the buffer's bytes back, and first what that needs, along a chain of derivations of any length. Throws
+/// stale_handle; evicted if a buffer has no derivation, or the cause if its batch was cancelled or expired; and
+/// what derivations and stores throw.
 TENURE_COLD inline void bring_back(raw_handle h) {
     registry_core& r = static_cast<buffer_record const*>(h.pointer)->from->registry;
     for (std::vector<raw_handle> wanted{h}; !wanted.empty();) {
@@ -162,7 +167,7 @@ TENURE_COLD inline void bring_back(raw_handle h) {
             continue;
         }
         if (!v.made_by) {
-            errc const over = refusal_of(r, at);  // it was dropped a moment ago
+            errc const over = refusal_of(r, at);  // its batch may have dropped it a moment ago
             throw_failure({over == errc{} ? errc::evicted : over}, what);
         }
         std::size_t const before = wanted.size();
@@ -172,8 +177,8 @@ TENURE_COLD inline void bring_back(raw_handle h) {
     }
 }
 
-/// Somebody has its address from here on. False: it has lost its bytes, or is gone. Whatever becomes of its batch
-/// meanwhile: who takes blocks away does it under the object's lock.
+/// Notes that a caller has the buffer's address. Returns false if it lost its bytes, or is gone. Safe whatever
+/// becomes of the batch, because blocks are taken away under the object's lock.
 TENURE_COLD inline bool note_mapped(raw_handle h) noexcept {
     read_section const here;
     if (!is_alive(h)) return false;
@@ -185,7 +190,7 @@ TENURE_COLD inline bool note_mapped(raw_handle h) noexcept {
     return true;
 }
 
-/// All of it is written anew, so what it was need not come back.
+/// Writes an evicted buffer anew as a whole, so its old contents need not come back.
 TENURE_COLD inline void write_anew(raw_handle h, std::size_t alignment, std::span<std::byte const> in) {
     registry_core& r = static_cast<buffer_record const*>(h.pointer)->from->registry;
     renew_buffer(r, h, alignment, [&](supply& s, block into) {

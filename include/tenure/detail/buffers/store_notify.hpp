@@ -19,13 +19,12 @@
 
 namespace tenure::detail {
 
-/// Stores that know blocks by batch are told which of them changed hands: in one call a store, once nobody's lock
-/// is held any more.
+/// Tells stores that know blocks by batch which of them changed hands: in one call to each, once no lock is held.
 ///
-/// Whose a buffer is, is decided in the books here; what such a store knows decides only what the end of a batch
-/// frees by the batch's number. So a call that fails makes nothing else fail, but the ends of both batches then
-/// name their blocks. Until a store is told of it, a buffer is in transit and goes nowhere else; and both batches
-/// are held, so that neither ends on what the store does not know yet.
+/// The books here decide which batch owns a buffer. What such a store knows decides only what the end of a batch
+/// frees by the batch's id. So a call that fails makes nothing else fail, but the ends of both batches then name
+/// their blocks. Until its store is told, a buffer is in transit and goes nowhere else. Both batches are held, so
+/// neither ends before the store knows.
 class store_notify {
 public:
     store_notify(batch_record& from, batch_record& to) noexcept : from_(from), to_(to) {}
@@ -36,13 +35,16 @@ public:
     store_notify(store_notify const&)            = delete;
     store_notify& operator=(store_notify const&) = delete;
 
-    /// To be asked under the buffer's lock, before it is in transit.
+    /// Returns whether the buffer's store has to be told. Called under the buffer's lock, before the buffer is in
+    /// transit.
     bool concerns(buffer_record const& b) noexcept {
         if (b.lent() || !b.from->store.capabilities().batched) return false;
         if (!std::exchange(counted_, true)) under_way.fetch_add(1, std::memory_order_relaxed);
         return true;
     }
 
+    /// Notes a buffer in transit. If memory is full, its store is not told, and the ends of both batches name
+    /// their blocks.
     void add(raw_handle h, buffer_record const& b) noexcept {
         auto const note = [&] {
             part& p = part_of(*b.from);
@@ -56,8 +58,8 @@ public:
         run_or<std::bad_alloc>(note, forget);
     }
 
-    /// In a forked child: whether other threads may have left something in transit. Its batches stay held by them,
-    /// so it does not matter what the store has heard.
+    /// Returns, in a forked child, whether other threads of the parent may have left buffers in transit. Their
+    /// batches stay held, so it does not matter what the store has heard.
     static bool left_some() noexcept { return under_way.load(std::memory_order_relaxed) > 0; }
     static void forget_transits(batch_record& b) noexcept {
         for (entry* e = b.first_buffer; e; e = e->next) buffer_behind(e).set_in_transit(false);
@@ -105,7 +107,7 @@ private:
     batch_record&     from_;
     batch_record&     to_;
     std::vector<part> parts_;
-    bool              counted_ = false;  ///< among those under way
+    bool              counted_ = false;  ///< in `under_way`
 };
 
 }  // namespace tenure::detail

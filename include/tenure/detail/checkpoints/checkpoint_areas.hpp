@@ -20,9 +20,9 @@
 
 namespace tenure::detail {
 
-/// The memory of a batch at a checkpoint, and how it is watched. Nobody else is in the batch.
+/// Finds and watches a batch's memory at a checkpoint. Nobody else is in the batch.
 
-/// What of a unit that is tracked is the batch's. Under the unit's lock.
+/// Returns which granules of a tracked unit are the batch's. Call it under the unit's lock.
 inline granule_mask granules_of(batch_record const& b, place p) noexcept {
     granule_mask mask{};
     bool const   at_home = p.head()->home.load(std::memory_order_relaxed) == &b;
@@ -37,7 +37,8 @@ inline granule_mask granules_of(batch_record const& b, place p) noexcept {
     return mask;
 }
 
-/// The part of a unit, which is not the batch's alone, or in which a lane fills a hole.
+/// Returns the batch's part of a unit that others also own parts of, or in which a lane fills a hole. Throws
+/// std::bad_alloc.
 inline saved_area masked_area(batch_record const& b, place p, std::uintptr_t end, lane_mark const* filler) {
     saved_area x{p.base, end, nullptr, nullptr, std::make_unique<granule_mask>()};
     {
@@ -49,7 +50,8 @@ inline saved_area masked_area(batch_record const& b, place p, std::uintptr_t end
     return x;
 }
 
-/// [begin, end), a unit's begin and what follows; neighbours that are the batch's alone are one area.
+/// Adds areas for [begin, end), which begins at a unit's begin. Neighbouring units that only the batch owns are
+/// one area.
 inline void add_areas(std::vector<saved_area>& to, batch_record const& b, std::vector<lane_mark> const& lanes,
                       std::uintptr_t begin, std::uintptr_t end) {
     bool joins = false;
@@ -66,14 +68,15 @@ inline void add_areas(std::vector<saved_area>& to, batch_record const& b, std::v
     }
 }
 
-/// Where the run's lane stands, or stopped; what it left of that unit may have been filled as a hole.
+/// Returns where the batch's use of a run ends: where its lane stands or stopped. A unit in which the lane stopped
+/// counts whole, because the rest may have been filled as a hole.
 inline std::uintptr_t end_of_use(unit const* u, lane_mark const& m) noexcept {
     if (m.goes_on && u == m.runs) return m.cursor;
     std::uintptr_t const used = u->used_end.load(std::memory_order_relaxed);
     return used ? (used + unit_bytes - 1) & ~(unit_bytes - 1) : u->address + (std::size_t{u->length} << unit_shift);
 }
 
-/// Throws std::bad_alloc.
+/// Returns the areas of the batch, ordered by address. Throws std::bad_alloc.
 inline std::vector<saved_area> areas_of(batch_record& b, std::vector<lane_mark> const& lanes) {
     std::vector<saved_area> out;
     auto const              add_whole = [&](std::uintptr_t begin, std::uintptr_t end) {
@@ -90,7 +93,7 @@ inline std::vector<saved_area> areas_of(batch_record& b, std::vector<lane_mark> 
             add_whole(u->address, begin + round_extent(u->large_bytes.load(std::memory_order_relaxed)));
     }
     std::vector<std::uintptr_t> shared;
-    for (std::size_t n = 64; n > shared.capacity();) {  // memory is not asked for under the lock
+    for (std::size_t n = 64; n > shared.capacity();) {  // no memory is allocated under the lock
         shared.clear();
         shared.reserve(n);
         n = 0;
@@ -105,13 +108,14 @@ inline std::vector<saved_area> areas_of(batch_record& b, std::vector<lane_mark> 
     return out;
 }
 
-/// Only memory that the kernel may take pages of, and that is one batch's alone, is watched page by page. Not with
-/// ThreadSanitizer: who faults in one of its own functions holds a lock there that the handler would wait for.
+/// Returns whether the area is watched page by page: if the kernel may take pages of it and one batch owns it
+/// alone. Never with ThreadSanitizer: a thread that faults in one of its functions holds a lock that the handler
+/// would wait for.
 inline bool is_watched(saved_area const& x) noexcept {
     return !TENURE_TSAN && !x.mask && region_of(x.begin)->from->store.capabilities().anonymous;
 }
 
-/// Address space for the copies. Throws std::bad_alloc.
+/// Reserves address space for the copies. Throws std::bad_alloc.
 inline void give_room(checkpoint_record& c) {
     std::size_t bytes = 0, pages = 0;
     for (saved_area const& x : c.areas) {
@@ -124,10 +128,10 @@ inline void give_room(checkpoint_record& c) {
     c.memory   = memory;
     c.reserved = bytes + pages;
 #ifdef MADV_NOHUGEPAGE
-    ::madvise(memory, c.reserved, MADV_NOHUGEPAGE);  // changes are few and far between
+    ::madvise(memory, c.reserved, MADV_NOHUGEPAGE);  // few pages change, far between
 #endif
     auto* copy  = static_cast<std::byte*>(memory);
-    auto* state = reinterpret_cast<zeroed_atomic<page_state>*>(copy + bytes);  // zeros: all are clean
+    auto* state = reinterpret_cast<zeroed_atomic<page_state>*>(copy + bytes);  // zeros: all pages are clean
     for (saved_area& x : c.areas) {
         x.copy = copy;
         copy += x.last() - x.first();
@@ -146,8 +150,8 @@ inline void copy_whole(saved_area& x, bool back) noexcept {
     else copy_raw(to, from, x.end - x.begin);
 }
 
-/// Calls f(begin, end) for stretches of whole pages: the parts of areas that `part` gives, neighbours joined. False
-/// as soon as f is.
+/// Calls f(begin, end) for stretches of whole pages: the parts of watched areas that part(area) returns,
+/// neighbours joined. Stops and returns false once f returns false.
 template <class Part, class F>
 bool for_stretches_of(std::vector<saved_area>& areas, Part part, F f) {
     std::uintptr_t begin = 0, end = 0;
@@ -168,7 +172,7 @@ inline void for_units_of(saved_area const& x, saved_area* by) noexcept {
     for (std::uintptr_t a = x.first(); a < x.last(); a += unit_bytes) unit_at(a)->undo.store(by);
 }
 
-/// The page in which a lane goes on is copied at once: it is the first that would be written to.
+/// Copies at once the page in which each lane goes on, because it is the first that would be written to.
 inline void save_last_pages(checkpoint_record& c) noexcept {
     for (lane_mark const& m : c.lanes) {
         saved_area* const x = m.goes_on && m.cursor % page_bytes() ? c.find(m.cursor - 1) : nullptr;
@@ -176,7 +180,7 @@ inline void save_last_pages(checkpoint_record& c) noexcept {
     }
 }
 
-/// From now on changes are noted. False: the system refuses, and they are not.
+/// Notes changes from now on. Returns false if the system refuses; changes are then not noted.
 inline bool watch(checkpoint_record& c) noexcept {
     write_fault::ask_first(&page_saver::on_write);
     for (saved_area& x : c.areas) {
@@ -193,15 +197,15 @@ inline bool watch(checkpoint_record& c) noexcept {
     });
 }
 
-/// Who noted what is written there before this checkpoint, and will again. Not always the one right below: that one
-/// may have found the unit shared, and copied its part.
+/// Returns the area of an older checkpoint that watched the page at `a` before and will again, else null. The next
+/// older checkpoint may have none, because it found the unit shared and copied its part.
 inline saved_area* watched_below(checkpoint_record const& c, std::uintptr_t a) noexcept {
     for (checkpoint_record* older = c.below; older; older = older->below)
         if (saved_area* const x = older->find(a); x && x->pages) return x;
     return nullptr;
 }
 
-/// What is not watched for an older checkpoint can be written to again.
+/// Stops watching for this checkpoint. Memory that no older checkpoint watches can be written to again.
 inline void unwatch(checkpoint_record& c) noexcept {
     auto const all  = [](saved_area const& x) { return std::pair(x.first(), x.last()); };
     auto const open = [](std::uintptr_t begin, std::uintptr_t end) {
@@ -226,7 +230,8 @@ inline void unwatch(checkpoint_record& c) noexcept {
     page_saver::await_all();
 }
 
-/// Calls f(older, page of that, copy here) for pages that changed since this checkpoint and not between the two.
+/// Calls f(older area, page in it, copy here) for pages that changed since this checkpoint and not between the
+/// older one and this one.
 template <class F>
 void for_pages_clean_before(checkpoint_record& c, F f) noexcept {
     for (saved_area const& x : c.areas) {

@@ -11,8 +11,8 @@
 
 namespace tenure::detail {
 
-/// While it lives, nobody else is in the batch, and whoever comes waits; this thread is refused, as in a batch that
-/// has ended. It must not be the root.
+/// Claims a batch to take or end a checkpoint. Meanwhile nobody else is in the batch, and threads that come wait.
+/// Calls of this thread are refused, as in a batch that has ended. The batch must not be the root.
 class checkpoint_claim {
 public:
     checkpoint_claim(batch_record& b, std::uint64_t id, std::uint64_t unless) noexcept {
@@ -22,7 +22,7 @@ public:
         }
         batch_ = &b;
         be_in(b);
-        paging_state const before = claim_paging(b);  // so nobody tries to have it go out just now
+        paging_state const before = claim_paging(b);  // so that no page-out is tried meanwhile
         why_                      = claim(b) ? errc{} : errc::batch_in_use;
         end_claim_of_paging(b, before);
         if (why_ != errc{}) return;
@@ -42,11 +42,11 @@ public:
     checkpoint_claim(checkpoint_claim const&)            = delete;
     checkpoint_claim& operator=(checkpoint_claim const&) = delete;
 
-    /// None: it is this thread's.
+    /// Returns why the claim failed, errc{} if it succeeded.
     errc why() const noexcept { return why_; }
 
-    /// Who freed something that was given away from here, and whose entry stands in a list here, is through with
-    /// it. In a child that one of these destructors forked, nobody is.
+    /// Waits for threads that free objects which left this batch but have entries in its lists. In a child that a
+    /// destructor forked meanwhile there are none.
     void await_others() const noexcept {
         while ((batch_->state.load(std::memory_order_acquire) & batch_flags::holds) > mine_ && !made_.in_child()) {
             will_call_out();  // the object's destructor is the user's, and may ask for this batch
@@ -54,8 +54,10 @@ public:
         }
     }
 
-    /// From here on destructors or stores run. Who would pin something of the batch is refused, and does not wait.
+    /// Announces that destructors or stores will run. A thread that would pin something of the batch is then
+    /// refused instead of waiting.
     void will_call_out() const noexcept { batch_->checkpoint_calls_out.store(true, std::memory_order_release); }
+    /// Ends what will_call_out() announced.
     void has_called_out() const noexcept { batch_->checkpoint_calls_out.store(false, std::memory_order_release); }
 
 private:

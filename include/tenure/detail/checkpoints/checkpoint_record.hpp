@@ -15,15 +15,15 @@
 
 namespace tenure::detail {
 
-/// Where a lane stood. Lists grow at the front, and what was there stays until the checkpoint is over: so what is
-/// before these is newer.
+/// The state of a lane at a checkpoint. Lists grow at the front, and what they hold stays until the checkpoint is
+/// over. So what comes before `runs` and `entries` is newer.
 struct lane_mark {
     lane*          where;
     unit*          runs;
     entry*         entries;
     std::uintptr_t cursor;
-    bool           goes_on;   ///< in the first of `runs`, behind the cursor
-    std::uintptr_t hole_end;  ///< or in a hole, up to here; else 0
+    bool           goes_on;   ///< the lane goes on in the first of `runs`, behind the cursor
+    std::uintptr_t hole_end;  ///< or it goes on in a hole up to here; else 0
 };
 
 struct saved_buffer {
@@ -31,14 +31,14 @@ struct saved_buffer {
     block         copy;
 };
 
-/// Copies of buffers in one store, to be freed in one call.
+/// Copies of buffers in one store, which one call frees.
 struct saved_copies {
     supply*          in;
     owned_block_list blocks;
 };
 
-/// One checkpoint of a batch. What is newer can go, what is older is in `areas` and stays: it is neither freed nor
-/// given away, and no hole in it is filled.
+/// One checkpoint of a batch. Newer memory can go. Older memory is in `areas` and stays: it is neither freed nor
+/// transferred, and no hole in it is filled.
 struct checkpoint_record {
     checkpoint_record() noexcept                           = default;
     checkpoint_record(checkpoint_record const&)            = delete;
@@ -53,16 +53,16 @@ struct checkpoint_record {
 
     checkpoint_record*        below = nullptr;
     std::uint32_t             depth = 1;
-    std::vector<saved_area>   areas;  ///< by address
+    std::vector<saved_area>   areas;  ///< ordered by address
     std::vector<lane_mark>    lanes;
     unit*                     large        = nullptr;
     entry*                    inbox        = nullptr;
     entry*                    first_buffer = nullptr;
     std::vector<saved_buffer> buffers;
     std::vector<saved_copies> copies;
-    std::uint64_t             objects = 0, bytes = 0;  ///< in use
+    std::uint64_t             objects = 0, bytes = 0;  ///< in use at the checkpoint
     std::size_t               buffer_bytes = 0;
-    void*                     memory       = nullptr;  ///< of copies of pages; address space, but for what is used
+    void*                     memory       = nullptr;  ///< for copies of pages; address space until it is used
     std::size_t               reserved     = 0;
 
     saved_area* find(std::uintptr_t a) noexcept {
@@ -81,13 +81,13 @@ inline bool has_checkpoint(batch_record const& b) noexcept {
     return b.state.load(std::memory_order_acquire) & batch_flags::checkpointed;
 }
 
-/// Whether the bytes at `a` were the batch's at its newest checkpoint. For who holds the batch.
+/// Returns whether the bytes at `a` were the batch's at its newest checkpoint. The caller holds the batch.
 TENURE_COLD inline bool is_under_checkpoint(batch_record const& b, std::uintptr_t a) noexcept {
     saved_area const* const x = b.undo ? b.undo->find(a) : nullptr;
     return x && x->has(a);
 }
 
-/// A large piece of resource() that its container gave back: a rollback needs it still.
+/// Marks a large piece of resource() that its container gave back: a rollback still needs it.
 TENURE_COLD inline void give_up_large(batch_record const& b, unit* u) noexcept { u->given_up = b.undo->depth; }
 
 }  // namespace tenure::detail

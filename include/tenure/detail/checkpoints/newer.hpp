@@ -13,9 +13,9 @@
 
 namespace tenure::detail {
 
-/// What came to a batch after a checkpoint, and how it goes. Nobody else is in the batch; nothing allocates.
+/// Frees what came to a batch after a checkpoint. Nobody else is in the batch. Allocates nothing.
 
-/// Which granules of the unit are newer: those that the batch has a share in, but for `older`.
+/// Returns the newer granules of a share: those that `older`, if any, does not have.
 inline granule_mask newer_in(share const& s, granule_mask const* older) noexcept {
     granule_mask mask{};
     for (std::size_t i = 0; i < lines_a_unit; ++i)
@@ -23,8 +23,8 @@ inline granule_mask newer_in(share const& s, granule_mask const* older) noexcept
     return mask;
 }
 
-/// These granules are nobody's any more; `s`, if any, had some of them. True: nothing is left, and the unit is
-/// retired. Under the unit's lock.
+/// Marks granules dead. `s`, if any, is the share that had some of them. Returns true if nothing is left and the
+/// unit is retired; `fresh` is then its generation. Call it under the unit's lock.
 inline bool mark_granules_dead(place p, share* s, granule_mask const& which, word_t& fresh) noexcept {
     begin_tracking(p);
     guard_word(p);
@@ -52,7 +52,7 @@ inline bool mark_granules_dead(place p, share* s, granule_mask const& which, wor
     return false;
 }
 
-/// Received since, in a unit in which the batch had nothing then.
+/// Frees what the batch received since the checkpoint in units in which it had nothing then.
 inline void mark_new_shares_dead(batch_record& b, checkpoint_record& c) noexcept {
     for (;;) {
         place              p{};
@@ -80,18 +80,18 @@ inline void mark_new_shares_dead(batch_record& b, checkpoint_record& c) noexcept
     }
 }
 
-/// And in units in which it had something.
+/// Marks dead what came to the batch since the checkpoint in units of which it had a part then.
 inline void mark_dead_in_shares(batch_record& b, checkpoint_record const& c) noexcept {
     for (saved_area const& x : c.areas) {
         if (!x.mask) continue;
         place const            p = place_at(x.begin);
         std::scoped_lock const guard(p.u->lock);
-        word_t                 none = 0;  // it has older ones, and so it stays
+        word_t                 none = 0;  // the unit has older granules, so it stays
         if (share* const s = find_share(p.u, &b)) mark_granules_dead(p, s, newer_in(*s, x.mask.get()), none);
     }
 }
 
-/// [at, end) of a unit, but for what others own there, is a hole, which the lane goes on with.
+/// Makes [at, end) of a unit a hole, without what others own there. The lane goes on with it.
 inline void reopen(batch_record& b, lane& l, std::uintptr_t at, std::uintptr_t end) noexcept {
     place const p = place_at(at);
     if (l.holes != p.base) finish_filling(l);
@@ -114,7 +114,7 @@ inline void reopen(batch_record& b, lane& l, std::uintptr_t at, std::uintptr_t e
     if (from < to && p.u->passes < last_pass) open_hole(l, p, from, to);
 }
 
-/// Whole units of a run, from the one at `from` on, go back.
+/// Gives back whole units of a run, from the one at `from` on.
 inline void cut_run(lane& l, unit* u, std::uintptr_t from) noexcept {
     std::size_t const keep = (from - u->address) >> unit_shift;
     std::size_t const n    = u->length;
@@ -148,11 +148,11 @@ inline void set_cursor(lane& l, std::uintptr_t at) noexcept {
     l.window_end.store(0, std::memory_order_relaxed);
 }
 
-/// The lane is as it was, but that it goes on in a hole.
+/// Restores the lane, except that it goes on in a hole.
 inline void take_back(batch_record& b, lane& l, checkpoint_record& c) noexcept {
     lane_mark const* const m = c.mark_of(l);
     leave_hole(l);
-    if (l.holes && !c.find(l.holes)) finish_filling(l);  // which goes with what is newer
+    if (l.holes && !c.find(l.holes)) finish_filling(l);  // the unit goes with what is newer
     give_newer_runs(b, l, m ? m->runs : nullptr);
     if (!m || (!m->runs && !m->hole_end)) return set_cursor(l, m ? m->cursor : 0);
     set_cursor(l, m->cursor);

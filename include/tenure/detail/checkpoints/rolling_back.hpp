@@ -17,9 +17,9 @@
 
 namespace tenure::detail {
 
-/// How a checkpoint ends: what came after it goes, or stays. Nobody else is in the batch meanwhile.
+/// Ends a checkpoint: what came after it goes, or stays. Nobody else is in the batch meanwhile.
 
-/// While destructors run, handles to what is newer than theirs must be stale.
+/// Guards newer memory, so that while a destructor runs, handles to objects newer than its own are stale.
 inline void guard_newer(batch_record& b, checkpoint_record& c) noexcept {
     for_lanes(b, [&](lane& l) {
         lane_mark const* const m = c.mark_of(l);
@@ -36,12 +36,12 @@ inline void guard_newer(batch_record& b, checkpoint_record& c) noexcept {
     for (share* s = b.shares; s; s = s->next_owned) guard_word({region_of(s->base), s->where, s->base});
 }
 
-/// Nothing is before it in its list. Read-only memory is not written to for nothing.
+/// Makes an entry the first of its list. Does not write if it already is, because the memory may be read-only.
 inline void set_first(entry* e) noexcept {
     if (e && e->prev) e->prev = nullptr;
 }
 
-/// Whether anything newer has an end to run.
+/// Returns whether anything newer has an end to run.
 inline bool has_newer_ends(batch_record& b, checkpoint_record const& c) noexcept {
     {
         std::scoped_lock const guard(b.lock);
@@ -55,7 +55,7 @@ inline bool has_newer_ends(batch_record& b, checkpoint_record const& c) noexcept
     return any;
 }
 
-/// Ends of what is newer run, newest first.
+/// Runs the ends of what is newer, newest first.
 inline void run_newer(batch_record& b, checkpoint_record& c) noexcept {
     for (;;) {
         entry* e = nullptr;
@@ -75,7 +75,7 @@ inline void run_newer(batch_record& b, checkpoint_record& c) noexcept {
     run_buffers(b, c.first_buffer);
 }
 
-/// Entries that other threads ended: those that are newer leave with their memory.
+/// Forgets newer entries that other threads ended: they go with their memory.
 inline void forget_newer_ended(batch_record& b, checkpoint_record& c) noexcept {
     for_lanes(b, [&](lane& l) {
         entry* e    = l.remote.exchange(nullptr, std::memory_order_acquire);
@@ -93,7 +93,8 @@ inline void forget_newer_ended(batch_record& b, checkpoint_record& c) noexcept {
     });
 }
 
-/// Throws what the store says; then the checkpoint is still there, to be gone back to once more.
+/// Restores the contents of buffers. Throws what the store says; the checkpoint then stays, and the rollback can
+/// be tried again.
 inline void restore_buffers(checkpoint_record const& c) {
     for (saved_buffer const& s : c.buffers) {
         if (!s.copy.bytes) continue;
@@ -116,14 +117,15 @@ inline void restore_bytes(checkpoint_record& c) noexcept {
     }
 }
 
-/// The newest checkpoint is over.
+/// Removes the newest checkpoint.
 inline void pop(batch_record& b) noexcept {
     std::unique_ptr<checkpoint_record> const c(b.undo);
     b.undo = c->below;
     if (!b.undo) b.state.fetch_and(~batch_flags::checkpointed, std::memory_order_release);
 }
 
-/// The batch goes on with what is newer, and no end to run: handles to it are whole again.
+/// Makes handles to newer large objects whole again, because the batch goes on with them and no end is left to
+/// run.
 inline void unguard_newer_large(batch_record const& b, checkpoint_record const& c) noexcept {
     for (unit const* u = b.large; u != c.large; u = u->next) {
         zeroed_atomic<word_t>* const words = &table_word(u->address);
@@ -132,8 +134,8 @@ inline void unguard_newer_large(batch_record const& b, checkpoint_record const& 
     }
 }
 
-/// The batch is as it was at its newest checkpoint, which is over. Throws what restore_buffers() throws; then it
-/// goes on as it is, without what had an end to run.
+/// Returns the batch to its newest checkpoint, which is then over. Throws what restore_buffers() throws; the batch
+/// then goes on as it is, without what had an end to run.
 inline void go_back(batch_record& b, checkpoint_claim const& claim) {
     checkpoint_record& c = *b.undo;
     note_peak(b);
@@ -165,9 +167,9 @@ inline void go_back(batch_record& b, checkpoint_claim const& claim) {
     mark_dead_in_shares(b, c);
     give_newer_large(b, c);
     for_lanes(b, [&](lane& l) { take_back(b, l, c); });
-    if (b.first_buffer) b.rolled_back.store(true, std::memory_order_release);  // their flags are older ones now
+    if (b.first_buffer) b.rolled_back.store(true, std::memory_order_release);  // the buffers' flags are older now
     restore_bytes(c);
-    for (lane_mark const& m : c.lanes) set_first(m.entries);  // it may be in bytes that are another batch's
+    for (lane_mark const& m : c.lanes) set_first(m.entries);  // the entry may lie in bytes of another batch
     b.books.add(&ledger::freed, now.objects - c.objects, bytes, own);
     b.books.noted.store(0, std::memory_order_relaxed);
     unwatch(c);
@@ -179,7 +181,7 @@ inline void go_back(batch_record& b, checkpoint_claim const& claim) {
     refund_use(b, bytes);
 }
 
-/// The newest checkpoint is over, and what came after it stays.
+/// Ends the newest checkpoint, and keeps what came after it.
 inline void forget_checkpoint(batch_record& b) noexcept {
     checkpoint_record& c = *b.undo;
     unwatch(c);
@@ -203,7 +205,8 @@ inline void drop_checkpoints(batch_record& b) noexcept {
     while (b.undo) forget_checkpoint(b);
 }
 
-/// Throws no_checkpoint, batch_ended, batch_in_use, and what stores say.
+/// Rolls back to the newest checkpoint if `back` is set, else commits it. Throws no_checkpoint, batch_ended,
+/// batch_in_use, and what stores say.
 inline void end_checkpoint(batch_record& b, std::uint64_t id, bool back) {
     auto const fail = [&](errc why) {
         raise(error(why, (back ? "roll back batch " : "commit batch ") + label_of(b)));
@@ -216,7 +219,8 @@ inline void end_checkpoint(batch_record& b, std::uint64_t id, bool back) {
     else forget_checkpoint(b);
 }
 
-/// The guard goes, and perhaps because the stack unwinds: then nothing was committed.
+/// Rolls back to the first checkpoint if the guard goes because the stack unwinds: nothing was committed then. The
+/// batch keeps the error of a store that prevents it.
 TENURE_COLD inline void roll_back_unwound(batch_record& b, std::uint64_t id) noexcept {
     if (std::uncaught_exceptions() <= b.unwound) return;
     auto const note = [&](error const& e) {

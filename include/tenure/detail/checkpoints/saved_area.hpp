@@ -23,17 +23,18 @@
 
 namespace tenure::detail {
 
-/// What slab memory held at a checkpoint. It is made read-only then; who writes to a page faults, and the handler
-/// copies the page before it may be changed. So a checkpoint costs what is changed, and not what is there.
+/// Saves what slab memory held at a checkpoint, which makes it read-only. A thread that writes to a page faults,
+/// and the handler copies the page before it changes. So a checkpoint costs what is changed, not what is there.
 
-/// Bytes of slabs, which checking tools may know as nobody's; both at multiples of 8.
+/// Copies bytes of slabs, even if checking tools regard them as inaccessible. Both addresses and the size are
+/// multiples of 8.
 TENURE_OPTIMISTIC inline void copy_raw(void* to, void const* from, std::size_t bytes) noexcept {
     auto* const                out = static_cast<std::uint64_t*>(to);
     auto const volatile* const in  = static_cast<std::uint64_t const volatile*>(from);
     for (std::size_t i = 0; i < bytes / 8; ++i) out[i] = in[i];
 }
 
-/// Which granules of a unit count.
+/// A set of granules of one unit.
 struct granule_mask {
     std::uint32_t bits[lines_a_unit];
 
@@ -41,10 +42,11 @@ struct granule_mask {
         return bits[(a & (unit_bytes - 1)) >> (granule_shift + 5)] >> (a >> granule_shift & 31) & 1;
     }
 
-    /// Those in [begin, end), which is in one unit, count no more; or only they do.
+    /// Removes the granules in [begin, end), which lies in one unit.
     void drop(std::uintptr_t begin, std::uintptr_t end) noexcept {
         change(begin, end, [](std::uint32_t had, std::uint32_t in) { return had & ~in; });
     }
+    /// Removes all granules but those in [begin, end), which lies in one unit.
     void keep(std::uintptr_t begin, std::uintptr_t end) noexcept {
         change(begin, end, [](std::uint32_t had, std::uint32_t in) { return had & in; });
     }
@@ -73,13 +75,13 @@ TENURE_OPTIMISTIC inline void copy_granules(void* to, void const* from, granule_
 }
 
 enum class page_state : std::uint8_t {
-    clean,   ///< as it was, and read-only
+    clean,   ///< as at the checkpoint, and read-only
     saving,  ///< a thread is copying it
-    saved,   ///< copied; perhaps read-only still
+    saved,   ///< copied; may still be read-only
 };
 
-/// Each change of protection cuts a mapping in up to three, of which a process may have 65,530: the more there are,
-/// the more pages are taken at a time.
+/// Counts the mappings that were cut. Each change of protection cuts one in up to three, and a process may have
+/// 65,530. The more there are, the more pages are saved at a time.
 TENURE_SHARED inline constinit std::atomic<std::size_t> cut_mappings{0};
 
 inline std::size_t pages_at_a_time() noexcept {
@@ -89,14 +91,14 @@ inline std::size_t pages_at_a_time() noexcept {
 
 /// A stretch of one batch's memory at one checkpoint.
 struct saved_area {
-    std::uintptr_t                begin, end;  ///< what is restored: at multiples of 8
+    std::uintptr_t                begin, end;  ///< what is restored; multiples of 8
     zeroed_atomic<page_state>*    pages;       ///< null: all of it was copied at once
-    std::byte*                    copy;        ///< as long as the pages
-    std::unique_ptr<granule_mask> mask;        ///< of a unit that others own parts of
+    std::byte*                    copy;        ///< of the whole pages
+    std::unique_ptr<granule_mask> mask;        ///< the granules to restore; null: all
     std::size_t                   cuts = 0;
 
     std::uintptr_t first() const noexcept { return begin; }  // a unit's begin, so a page's
-    std::uintptr_t last() const noexcept {                   // whole pages
+    std::uintptr_t last() const noexcept {                   // the end, rounded up to whole pages
         return (end + page_bytes() - 1) & ~(page_bytes() - 1);
     }
     std::size_t page_count() const noexcept { return (last() - first()) / page_bytes(); }
@@ -105,7 +107,7 @@ struct saved_area {
     void*       page(std::size_t i) const noexcept { return to_pointer(first() + i * page_bytes()); }
     std::byte*  copy_of(std::size_t i) const noexcept { return copy + i * page_bytes(); }
 
-    /// Called for pages that nobody else can be at.
+    /// Copies page `i`. No other thread may be using it.
     void save_now(std::size_t i) noexcept {
         copy_raw(copy_of(i), page(i), page_bytes());
         pages[i].store(page_state::saved, std::memory_order_release);
@@ -126,10 +128,10 @@ struct saved_area {
     }
 };
 
-/// The handler's part, and so with nothing but loads, stores, mprotect and sched_yield.
+/// Saves pages in the fault handler, so with nothing but loads, stores, mprotect and sched_yield.
 class page_saver {
 public:
-    /// True: the write may be tried again.
+    /// Saves the page at `a` that a thread writes to. Returns true if the write may be tried again.
     static bool on_write(std::uintptr_t a) noexcept {
         int const saved = errno;
         inside.fetch_add(1);
@@ -140,16 +142,16 @@ public:
         return done;
     }
 
-    /// Nobody looks at areas any more that no unit names.
+    /// Waits until no thread looks at areas that no unit names any more.
     static void await_all() noexcept {
         while (inside.load() > 0) ::sched_yield();
     }
 
-    /// In a forked child: threads that were in the handler are gone. True: there were some, and pages that they
-    /// were copying wait for finish().
+    /// Forgets, in a forked child, threads that were in the handler. Returns true if there were any; finish() must
+    /// then save the pages that they were copying.
     static bool forget_others() noexcept { return inside.exchange(0) > 0; }
 
-    /// Pages that were just being copied are as they were, and read-only.
+    /// Saves pages that a lost thread was copying. They are still unchanged and read-only.
     static void finish(saved_area& x) noexcept {
         for (std::size_t i = 0; x.pages && i < x.page_count(); ++i)
             if (x.state(i) == page_state::saving) x.save_now(i);
@@ -169,8 +171,7 @@ private:
 
         std::size_t const i = (a - x.first()) / page_bytes();
         for (page_state now = x.state(i); now != page_state::clean || !claim(x, i); now = x.state(i)) {
-            if (now ==
-                page_state::saved) {  // already noted, and read-only for the sake of a checkpoint that is over
+            if (now == page_state::saved) {  // copied before; read-only for a checkpoint that is over
                 bool const again = std::exchange(last_opened, a) == a;
                 if (again) last_opened = 0;
                 return !again && open(x, i, i + 1);
@@ -186,14 +187,16 @@ private:
         return x.pages[i].compare_exchange_strong(clean, page_state::saving, std::memory_order_acq_rel);
     }
 
-    /// As many as were written to right before it, up to 16: who writes in a row will go on.
+    /// Returns how many pages to save: as many as were written to right before, up to 16, because a thread that
+    /// writes in a row goes on; at least pages_at_a_time().
     static std::size_t wanted(saved_area const& x, std::size_t i) noexcept {
         std::size_t before = 0;
         while (before < 16 && before < i && x.state(i - before - 1) == page_state::saved) ++before;
         return std::max(before, pages_at_a_time());
     }
 
-    /// Page `i` is claimed, or was saved in vain. False: the system could not make it writable.
+    /// Saves up to `n` pages around page `i`, which is claimed or was saved in vain, and makes them writable.
+    /// Returns false if the system refuses.
     static bool save_around(saved_area& x, std::size_t i, std::size_t n) noexcept {
         bool const        aligned = n > 16 || n == pages_at_a_time();
         std::size_t const begin   = aligned ? i / n * n : i;
@@ -203,7 +206,7 @@ private:
         while (lo > begin && (x.state(lo - 1) == page_state::saved || claim(x, lo - 1))) --lo;
         for (std::size_t k = lo; k < hi; ++k)
             if (x.state(k) == page_state::saving) x.save_now(k);
-        if (!open(x, lo, hi)) return false;  // before that, nobody has written to what is not noted as saved
+        if (!open(x, lo, hi)) return false;  // a page could not be written to before this unless it was saved
         std::atomic_ref(x.cuts).fetch_add(1, std::memory_order_relaxed);
         cut_mappings.fetch_add(1, std::memory_order_relaxed);
         return true;

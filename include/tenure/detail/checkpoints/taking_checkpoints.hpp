@@ -16,14 +16,15 @@
 
 namespace tenure::detail {
 
-/// One entry of a list here: nothing to say, a buffer to be copied, or a reason to refuse.
+/// Checks one entry of a list for a checkpoint. It needs nothing, is a buffer to copy, or is a reason to refuse.
+/// Throws batch_in_use, not_restorable.
 class entry_check {
 public:
     explicit entry_check(batch_record& b) : batch_(b) {}
 
     void operator()(entry* e) {
         std::uintptr_t const state = e->state.load(std::memory_order_acquire);
-        if (state & (entry::dead | entry::moved)) return;  // not the batch's any more
+        if (state & (entry::dead | entry::moved)) return;  // no longer the batch's
         if (state & entry::proxied) {
             auto const* const      p = static_cast<proxy const*>(e);
             std::scoped_lock const guard(unit_at(to_address(p->object))->lock);
@@ -53,7 +54,7 @@ private:
     batch_record& batch_;
 };
 
-/// A copy of each buffer, in its store. Throws what the store says, not_restorable, std::bad_alloc.
+/// Copies each buffer within its store. Throws what the store says, not_restorable, std::bad_alloc.
 inline void copy_buffers(checkpoint_record& c, entry_check const& check) {
     for (saved_buffer& s : c.buffers) {
         supply& from = *s.what.from;
@@ -77,8 +78,8 @@ inline void copy_buffers(checkpoint_record& c, entry_check const& check) {
     }
 }
 
-/// Throws batch_ended, batch_in_use, not_restorable, memory_full, std::bad_alloc and what stores say; then nothing
-/// has changed.
+/// Takes a checkpoint of the batch with that id. Throws batch_ended, batch_in_use, not_restorable, memory_full,
+/// std::bad_alloc and what stores say; nothing has changed then.
 inline void take_checkpoint(batch_record& b, std::uint64_t id) {
     auto const fail = [&](errc why) { raise(error(why, "checkpoint of batch " + label_of(b))); };
     if (is_root(b)) fail(errc::batch_in_use);
@@ -91,7 +92,7 @@ inline void take_checkpoint(batch_record& b, std::uint64_t id) {
     c->depth = b.undo ? b.undo->depth + 1 : 1;
     for_lanes(b, [&](lane& l) {
         close_window(l);
-        if (!b.undo) drain_remote(l);  // else what is listed there is perhaps older, and stays
+        if (!b.undo) drain_remote(l);  // else what is listed there may be older, and stays
         std::uintptr_t const at     = l.cursor.load(std::memory_order_relaxed) & cursor_address;
         std::uintptr_t const hole   = l.in_hole && at < l.run_end ? l.run_end : 0;
         bool const           inside = !l.in_hole && l.runs && at - l.runs->address < l.run_end - l.runs->address &&

@@ -17,9 +17,9 @@
 
 namespace tenure::detail {
 
-/// Opening, looking over and closing a registry.
+/// Opens, inspects and closes a registry.
 
-/// `memory` is addressable. Throws std::bad_alloc, memory_full.
+/// Opens a registry. `memory` must be addressable. Throws std::bad_alloc, memory_full.
 inline registry_core* open_registry(any_store memory, any_store buffers, paging_options paging,
                                     std::uint64_t decay_ns, std::source_location where) {
     if (!reserve_tables())
@@ -40,7 +40,7 @@ inline registry_core* open_registry(any_store memory, any_store buffers, paging_
     return core.release();
 }
 
-/// Who uses what a batch that has ended owns, other than those that wait with it in a ring.
+/// Adds to `out` the users of what an ended batch owns, without those that wait with it in a ring.
 inline void add_users(registry_core& r, batch_record& b, std::uint64_t id, std::vector<batch_id>& out) {
     auto const ends = [&] {
         std::uint64_t const s = b.state.load(std::memory_order_acquire);
@@ -58,7 +58,7 @@ inline void sort_ids(std::vector<batch_id>& all) {
     all.erase(std::unique(all.begin(), all.end()), all.end());
 }
 
-/// Whom it waits for if it has ended: its users, and batches below it.
+/// Returns what a batch waits for if it has ended: the users of what it owns, and the batches directly below it.
 inline std::vector<batch_id> waits_for(registry_core& r, batch_record& b, std::uint64_t id) {
     std::vector<batch_id> out;
     std::uint64_t const   s = b.state.load(std::memory_order_acquire);
@@ -75,7 +75,7 @@ inline std::vector<batch_id> waits_for(registry_core& r, batch_record& b, std::u
     return out;
 }
 
-/// One batch as it is now; false if it was over before it was read.
+/// Reads one batch as it is now. Returns false if it was over before it was read, or is another registry's.
 inline bool look_at(batch_record& b, registry_core const& r, batch_info& out) {
     std::uint64_t const id    = b.id.load(std::memory_order_acquire);
     std::uint64_t const state = b.state.load(std::memory_order_acquire);
@@ -139,8 +139,8 @@ inline snapshot census(registry_core& r) {
     s.unordered_ends = r.unordered_ends.load(std::memory_order_relaxed);
     s.background     = {r.background.batches(), r.background.bytes()};
 
-    // A child whose parent ended meanwhile is shown at the top. Sorted vectors and not maps, and one kind of sort:
-    // this header is in every user's build.
+    // A child whose parent ended meanwhile is shown at the top. This uses sorted vectors instead of maps, and one
+    // kind of sort, because every user's build includes this header.
     struct node {
         std::uint64_t            id, parent;
         std::chrono::nanoseconds age;
@@ -150,7 +150,7 @@ inline snapshot census(registry_core& r) {
     constexpr order by_id   = [](node const& a, node const& b) { return a.id < b.id; };
     constexpr order by_tree = [](node const& a, node const& b) {
         if (a.parent != b.parent) return a.parent < b.parent;
-        return a.age != b.age ? a.age < b.age : a.id > b.id;  // newest first, to be put on a stack
+        return a.age != b.age ? a.age < b.age : a.id > b.id;  // newest first, to be pushed onto a stack
     };
     std::vector<node> nodes;
     nodes.reserve(all.size());
@@ -182,8 +182,8 @@ inline snapshot census(registry_core& r) {
     return s;
 }
 
-/// Ends what the root owns, newest first, and goes on with what destructors make there: for them the root is still
-/// active. Nobody else is at the registry.
+/// Ends what the root owns, newest first, and what destructors make there meanwhile: for them the root is still
+/// active. Nobody else uses the registry.
 inline void end_objects_of_root(batch_record& root) noexcept {
     ancestor_is_current const above(root);
     auto const                any = [&] {
@@ -197,31 +197,31 @@ inline void end_objects_of_root(batch_record& root) noexcept {
         run_inbox(root);
         for_lanes(root, [&](lane& l) {
             run_entries(root, l);
-            l.remote.store(nullptr, std::memory_order_relaxed);  // their entries were among these
+            l.remote.store(nullptr, std::memory_order_relaxed);  // these entries have just been run
         });
         run_buffers(root);
         if (root.memberships) leave_commons(root);
     }
 }
 
-/// What is left in the global registry at exit ends, which other static objects may use afterwards. Nothing where
-/// another thread that has used it goes on: it may be at any of that.
+/// Ends, at exit, what is left in the global registry. Other static objects may use the registry afterwards. Does
+/// nothing if another thread that has used it still runs, because that thread may be using any of it.
 TENURE_COLD inline void end_at_exit(registry_core& r) noexcept {
     if (process.threads.load(std::memory_order_acquire) > 0) return;
     r.background.stop();
     for (batch_record* b = r.loose; b;) {
         bool const alive = b != r.root && !(b->state.load(std::memory_order_acquire) & batch_flags::ended);
         if (alive) end_record(*b, b->id.load(std::memory_order_relaxed), true);
-        b = alive ? r.loose : b->older;  // destructors may have opened or ended others
+        b = alive ? r.loose : b->older;  // destructors may have opened or ended other batches
     }
     end_objects_of_root(*r.root);
     free_gathered(*r.root);
 }
 
-/// Frees everything, whatever holds it, and returns the memory; what another thread is just looking at, as soon as
-/// it is through.
+/// Frees everything, whatever holds it, and returns the memory. What another thread is just looking at is returned
+/// as soon as that thread is through.
 inline void close_registry(registry_core* r) noexcept {
-    // What this thread has of it: guards that others destroyed, and the current batch.
+    // First drop this thread's references to the registry: guards that others destroyed, and the current batch.
     thread_context& me = this_thread;
     for (batch_record *b = me.newest, *older; b; b = older) {
         older = b->older;
@@ -236,22 +236,22 @@ inline void close_registry(registry_core* r) noexcept {
     for (batch_record* b = me.newest; b; b = b->older)
         if (b->previous.visited && is_ours(b->previous.where)) b->previous = {};
 
-    // Holds no longer count, for nobody is inside. What guards still refer to, or lanes held, first; then the rest,
-    // newest first, and so the root last.
+    // Holds no longer count, because nobody is inside. Batches that guards still refer to, or lanes held, close
+    // first; then the rest, newest first, and so the root last.
     bool       any_abandoned = false;
     auto const close         = [&](batch_record& b) {
-        if (b.abandoned) {  // what is left of it is nobody's
+        if (b.abandoned) {  // nobody owns what is left of it
             any_abandoned = true;
             return b.id.store(0, std::memory_order_release);
         }
         b.state.fetch_or(batch_flags::ended, std::memory_order_acq_rel);
-        if (&b != r->root) b.parent.store(r->root, std::memory_order_release);  // what was above may be gone
+        if (&b != r->root) b.parent.store(r->root, std::memory_order_release);  // the batch above it may be gone
         if (me.root_lane && me.root_lane->batch == &b) {
             if (me.current == me.root_lane) me.current = nullptr;
             me.root_lane = nullptr;
         }
         release_memory(b);
-        b.children = 0;  // whose guards will find that they are over
+        b.children = 0;  // the children's guards will find that their batches are over
         if (b.guard.load(std::memory_order_relaxed) == &this_thread) leave_chain(b);
         if (b.is_loose) leave_loose(b);
         if (b.state.fetch_or(batch_flags::done, std::memory_order_acq_rel) & batch_flags::released) recycle(&b);
@@ -259,7 +259,7 @@ inline void close_registry(registry_core* r) noexcept {
     for_records([&](batch_record& b) {
         if (!is_in_use(b, *r)) return;
         r->uses.forget(b);
-        drop_deadline(b);  // a guard that outlives this has it no more
+        drop_deadline(b);  // a guard that outlives this has no deadline any more
     });
     r->uses.forget_objects();
     auto const close_others = [&](bool commons) {
@@ -273,9 +273,9 @@ inline void close_registry(registry_core* r) noexcept {
     close_others(false);
     while (batch_record* const b = r->loose) {
         if (b == r->root) end_objects_of_root(*b);
-        if (b == r->loose) close(*b);  // else a destructor has opened one more
+        if (b == r->loose) close(*b);  // else a destructor has opened another batch
     }
-    close_others(true);  // those that were held, for the last member's end is theirs
+    close_others(true);  // commons that are still held; all others ended with their last member
     if (any_abandoned) {
         r->own.slabs.outdate();
         for (supply* s = r->supplies; s; s = s->next) s->slabs.outdate();

@@ -12,9 +12,9 @@
 
 namespace tenure::detail {
 
-/// What is in stores, for a snapshot. Stores are asked for their names with no lock held.
+/// Reports what is in stores, for a snapshot. Stores are asked for their names with no lock held.
 
-/// What one batch has in its stores, the newest first; and adds it to what `all` has of them.
+/// Returns what one batch has in its stores, newest store first, and adds it to the totals in `all`.
 inline std::vector<store_info> stores_of(batch_record& b, std::vector<store_info>& all,
                                          std::vector<supply const*> const& supplies) {
     struct item {
@@ -44,8 +44,8 @@ inline std::vector<store_info> stores_of(batch_record& b, std::vector<store_info
     return out;
 }
 
-/// The stores of a registry, but for what batches have there. `supplies` says which is which, and is not to be
-/// followed: they may be gone.
+/// Returns the stores of a registry, without what batches have there. `supplies` tells which supply each entry is
+/// of. Do not dereference these pointers: the supplies may be gone.
 inline std::vector<store_info> stores_of(registry_core& r, std::vector<supply const*>& supplies) {
     std::vector<store_info> out;
     std::vector<any_store>  stores;

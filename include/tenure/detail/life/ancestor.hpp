@@ -19,8 +19,8 @@ lane*        enter_held(batch_record& b, bool exclusive);
 opened_batch open_batch(registry_core& r, batch_record* parent, batch_options const* options, bool guarded,
                         std::source_location where);
 
-/// The nearest batch above `b` in which something can be made, for a root the root itself; null: its registry
-/// closes. What is above a batch stays there as long as the batch does.
+/// Returns the nearest batch above `b` in which something can be made; for a root, the root itself. Null: the
+/// registry is closing. The batches above a batch stay as long as it does.
 inline batch_record* active_ancestor(batch_record const& b) noexcept {
     batch_record* up =
         is_root(b) ? b.registry.load(std::memory_order_relaxed)->root : b.parent.load(std::memory_order_acquire);
@@ -29,18 +29,18 @@ inline batch_record* active_ancestor(batch_record const& b) noexcept {
     return up;
 }
 
-/// Whether nothing can be made in what is current on this thread.
+/// Whether this thread's current batch is closed, so that nothing can be made in it.
 inline bool current_is_over() noexcept {
     lane const* const l = this_thread.current;
     return l && l->batch->closed();
 }
 
-/// Makes the nearest active ancestor of a batch current on this thread, for as long as the end of that batch calls
-/// the user's code: a destructor is a callee like any other, and may make objects and open scopes.
+/// Makes the nearest active ancestor of a batch current on this thread while the end of that batch calls user
+/// code: a destructor is a callee like any other, and may make objects and open scopes.
 ///
-/// Nothing is looked up before a callee asks: till then no lane is current, and thread_context::ending says which
-/// batch that stands for. The first call that needs a lane there finds it: this thread's own, or one that it
-/// enters, for an end must not allocate.
+/// Looks the lane up when a callee first needs it, because an end must not allocate: this thread's own, or one
+/// that the thread enters. Until then no lane is current, and thread_context::ending tells which batch that stands
+/// for.
 class ancestor_is_current {
 public:
     explicit ancestor_is_current(batch_record& b) noexcept
@@ -63,15 +63,15 @@ public:
     ancestor_is_current(ancestor_is_current const&)            = delete;
     ancestor_is_current& operator=(ancestor_is_current const&) = delete;
 
-    /// The lane that is current from here on, where none is. Throws std::bad_alloc; batch_ended: the registry
-    /// closes.
+    /// Makes a lane of the nearest active ancestor current where none is, and returns it. Throws std::bad_alloc;
+    /// batch_ended if the registry is closing.
     lane& enter() {
         note_what_was_current();
         if (entered_ && !entered_->batch->closed()) return *(this_thread.current = entered_);
         for (;;) {
             batch_record& up = above();
             if (lane* const own = own_lane_of(up)) return *(this_thread.current = own_ = own);
-            if (!is_root(up) && !hold(up, up.id.load(std::memory_order_acquire))) continue;  // the next one, then
+            if (!is_root(up) && !hold(up, up.id.load(std::memory_order_acquire))) continue;  // it ended: the next
             lane* const l = enter_held(up, false);
             if (entered_) leave_lane(entered_);
             entered_            = l;
@@ -80,27 +80,27 @@ public:
         }
     }
 
-    /// Whether what it made current is so, and not what a callee has made current since.
+    /// Whether the ancestor is current, and not a batch that a callee has made current since.
     bool is_current() const noexcept {
         lane const* const l = this_thread.current;
         return !l || l == own_ || l == entered_;
     }
 
-    /// Throws batch_ended: the registry closes.
+    /// Returns the nearest active ancestor. Throws batch_ended if the registry is closing.
     batch_record& above() const {
         batch_record* const up = active_ancestor(*over_);
         if (!up) throw_failure({errc::batch_ended, over_}, "no batch is left above batch ");
         return *up;
     }
 
-    /// Its id; 0: the registry closes.
+    /// Returns the id of the nearest active ancestor; 0 if the registry is closing.
     std::uint64_t id_above() const noexcept {
         batch_record const* const up = active_ancestor(*over_);
         return up ? up->id.load(std::memory_order_acquire) : 0;
     }
 
-    /// A batch below the nearest active ancestor, whichever that is by now: another thread may end or cancel one
-    /// at any time. Throws what open_batch throws for other reasons.
+    /// Opens a batch below the nearest active ancestor. If another thread ends or cancels that meanwhile, tries
+    /// the next. Throws batch_ended if the registry is closing, and what open_batch throws for other reasons.
     opened_batch open(batch_options const* options, bool guarded, std::source_location where) const {
         for (;;) {
             batch_record& up         = above();
@@ -122,14 +122,14 @@ private:
         return ours ? &b.primary : nullptr;
     }
 
-    /// The batch that ends is itself what is current, and is so again afterwards: its record stays till then.
+    /// Whether the ending batch itself is current. It is current again afterwards: its record stays until then.
     static bool is_usual(batch_record const& b) noexcept {
         return this_thread.current == &b.primary && !this_thread.visiting && !is_root(b);
     }
 
     TENURE_SLOW void suspend_another(batch_record const& b) noexcept {
         thread_context& me = this_thread;
-        if (is_common(b) && (me.current || me.ending)) {  // it is below nothing: what is current stays so
+        if (is_common(b) && (me.current || me.ending)) {  // only the root is above it: the current lane stays
             if (!me.current || !me.current->batch->closed() || is_over_record(me.current->batch)) return;
             over_ = me.current->batch;
         }
@@ -145,7 +145,7 @@ private:
         former_current now = suspend_for(nullptr);
         this_thread.ending = outer_;
         resume(before_);
-        leave(now);  // what a destructor made current and left so
+        leave(now);  // a lane that a destructor made current and did not leave
         if (entered_) leave_lane(entered_);
     }
 
@@ -158,14 +158,14 @@ private:
 
     batch_record*        over_;
     ancestor_is_current* outer_;
-    lane*                own_     = nullptr;  ///< of an ancestor whose guard is this thread's,
-    lane*                entered_ = nullptr;  ///< or of another, which leave_lane() is owed for
-    bool                 usual_;              ///< and `before_` is not set yet
+    lane*                own_     = nullptr;  ///< of an ancestor whose guard is this thread's
+    lane*                entered_ = nullptr;  ///< of another ancestor; leave_lane() is due
+    bool                 usual_;              ///< is_usual(), and `before_` is not set yet
     bool                 set_ = false;
     former_current       before_;
 };
 
-/// The id of the batch that is current on this thread; 0 stands for the root of the global registry.
+/// Returns the id of this thread's current batch; 0 stands for the root of the global registry.
 inline std::uint64_t current_id() noexcept {
     thread_context const& me = this_thread;
     if (me.current) [[likely]]

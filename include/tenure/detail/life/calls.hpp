@@ -15,16 +15,16 @@
 
 namespace tenure::detail {
 
-/// What batch_scope, lane and registry are made of: calls on batches and raw handles, with a failure instead of an
-/// exception. Only on_soft callbacks and the user's own destructors run user code here.
+/// Calls on batches and raw handles, of which batch_scope, lane and registry are made. They return a failure
+/// instead of throwing. The only user code they run is on_soft callbacks and destructors.
 
 struct found {
-    batch_record* record = nullptr;  ///< null: not alive
-    bool          known  = false;    ///< the id was given out at some time
+    batch_record* record = nullptr;  ///< null: no live batch of the registry has the id
+    bool          known  = false;    ///< the id was given out; false for a live batch of another registry
 };
 
-/// The batch of this registry with that id. What it says can be over the next moment, unless the caller knows
-/// better.
+/// Returns the batch of this registry with that id. It may be over the next moment, unless the caller prevents
+/// that.
 inline found find_batch(registry_core const& r, std::uint64_t id) noexcept {
     batch_record* const record = record_of(id);
     if (!record) return {};
@@ -36,7 +36,7 @@ inline found find_batch(registry_core const& r, std::uint64_t id) noexcept {
     return {nullptr, generation != 0 && generation <= record->generation.load(std::memory_order_relaxed)};
 }
 
-/// The batch with that id, of whichever registry; null if it is over or never was.
+/// Returns the batch with that id, of any registry; null if it is over or never was.
 inline batch_record* find_anywhere(std::uint64_t id) noexcept {
     batch_record* const b = record_of(id);
     return b && b->id.load(std::memory_order_acquire) == id ? b : nullptr;
@@ -49,7 +49,7 @@ inline batch_status status_of(std::uint64_t state) noexcept {
     return state & batch_flags::stopping ? batch_status::ending : batch_status::active;
 }
 
-/// Of the batch with that id, which had this record.
+/// Returns the status of the batch with that id, whose record `b` is or was.
 inline batch_status status_of(batch_record& b, std::uint64_t id) noexcept {
     std::uint64_t const s     = b.state.load(std::memory_order_acquire);
     errc                cause = b.cause.load(std::memory_order_acquire);
@@ -57,7 +57,7 @@ inline batch_status status_of(batch_record& b, std::uint64_t id) noexcept {
         cause = expiry_of_batch(id);
         if (cause == errc{}) return batch_status::done;
     } else if (std::uint64_t const due = b.deadline.load(std::memory_order_relaxed); due) {
-        if (!(s & batch_flags::closed) && hold(b, id)) {  // so its registry's clock is there
+        if (!(s & batch_flags::closed) && hold(b, id)) {  // held: so its registry's clock is there
             if (b.registry.load(std::memory_order_relaxed)->deadlines.now() >= due) cause = errc::expired;
             release_hold_in_place(&b);
         }
@@ -66,7 +66,7 @@ inline batch_status status_of(batch_record& b, std::uint64_t id) noexcept {
     return cause == errc::cancelled ? batch_status::cancelled : status_of(s);
 }
 
-/// Holds a batch for the time of one call that changes what it owns.
+/// Holds a batch other than the root during one call that changes what it owns. Brings it in if it is paged out.
 class held_batch {
 public:
     held_batch(batch_record& b, std::uint64_t id, std::uint64_t unless) noexcept
@@ -85,12 +85,12 @@ private:
     batch_record* batch_;
 };
 
-/// The usual keep: a small object without a destructor, of a batch that has kept something from this unit before,
-/// no limits, and room in the log. False: anything else, and nothing was done. `just_ask`: nothing is done in any
-/// case. The caller is in a read_section.
+/// Keeps one object in the usual case: a small object without a destructor, in a unit from which the batch has
+/// kept something before, no limits, no uses by other batches, and room in the log. False: another case, and
+/// nothing was done. `just_ask`: only answers, whatever room the log has. The caller is in a read_section.
 inline bool keep_quickly(batch_record& from, raw_handle h, bool just_ask = false) noexcept {
     if (from.state.load(std::memory_order_acquire) & (batch_flags::closed | batch_flags::checkpointed))
-        return false;  // before anything that its reclaimer may be changing
+        return false;  // first: the thread that frees it may be changing the rest
     batch_record* const to  = from.parent.load(std::memory_order_relaxed);
     kept_log* const     log = from.kept_out;
     if (!log || from.limited || to->limited || to->closed()) return false;
@@ -121,14 +121,15 @@ inline bool keep_quickly(batch_record& from, raw_handle h, bool just_ask = false
     return true;
 }
 
-/// As keep_quickly(), for who follows no other handle.
+/// Keeps one object as keep_quickly() does, in a read_section of its own.
 inline bool keep_at_once(batch_record& from, raw_handle h) noexcept {
     read_section const here;
     return keep_quickly(from, h);
 }
 
-/// One keep(): objects of `from`, a batch of this thread, go to its parent, all or none. `for_each(f)` calls f with
-/// each raw handle and stops when f returns false.
+/// Does one keep(): transfers objects of `from`, a batch of this thread, to its parent, all or none. `for_each(f)`
+/// calls f with each raw handle and stops when f returns false. Errors: not_owner, stale_handle, why_closed() of
+/// either batch, and those of prepare().
 template <class ForEach>
 failure keep_all(batch_record& from, ForEach for_each) {
     if (from.closed()) return {from.why_closed(), &from};
@@ -152,7 +153,7 @@ failure keep_all(batch_record& from, ForEach for_each) {
         h = resolve(h);
         if (is_alive(h) && owner_of(extent_of(h)) == &from) {
             why = g.prepare(h);
-            if (why.code == errc::stale_handle && is_alive(h)) why.code = errc::not_owner;  // this very moment
+            if (why.code == errc::stale_handle && is_alive(h)) why.code = errc::not_owner;  // moved just now
             ++moved;
         } else if (auto const [owner, id] = find_owner(h); !owner) {
             why = {errc::stale_handle, &from};
@@ -176,9 +177,9 @@ failure keep_all(batch_record& from, ForEach for_each) {
     return g.lost() ? failure{from.why_closed(), &from} : failure{};
 }
 
-/// Calls f(owner, extent) for the batch that owns the object, which must be `expected` if that is one, and is held
-/// meanwhile; and again for the next one if f says stale_handle although the object is alive: then another thread
-/// has just given it away.
+/// Calls f(owner, extent) while it holds the object's owner, which must be `expected` if that is not null. If f
+/// returns stale_handle for a live object, another thread has just transferred it: f is then called for the next
+/// owner. Errors: stale_because(), not_owner, the owner's why_closed(), and those of f.
 template <class F>
 failure with_owner(registry_core& r, raw_handle h, batch_record const* expected, F f) {
     read_section const here;
@@ -186,10 +187,10 @@ failure with_owner(registry_core& r, raw_handle h, batch_record const* expected,
         if (!is_alive(h)) return {stale_because(h)};
         extent const        x     = extent_of(h);
         batch_record* const owner = owner_of(x);
-        if (!owner) continue;  // it is just ending
+        if (!owner) continue;  // its owner is just ending
         std::uint64_t const id = owner->id.load(std::memory_order_acquire);
         bool const ours = expected ? owner == expected : owner->registry.load(std::memory_order_relaxed) == &r;
-        if (ours) {  // of another registry nothing is held: that does not keep it from closing
+        if (ours) {  // a hold would not keep another registry from closing
             held_batch const held(*owner, id, unless_over);
             if (held) {
                 failure const why = f(*owner, x);
@@ -202,8 +203,8 @@ failure with_owner(registry_core& r, raw_handle h, batch_record const* expected,
     }
 }
 
-/// Whether neither the batch of a live buffer was cancelled nor its time can be up, as far as a look tells: where
-/// nobody watches deadlines, it is for the clock to say.
+/// Whether the batch of a live buffer is neither cancelled nor expired, as far as a look tells: false also if
+/// nobody watches deadlines, for then only the clock tells.
 inline bool is_surely_in_time(registry_core const& r, raw_handle h) noexcept {
     if (!r.deadlines.used.load(std::memory_order_relaxed)) [[likely]]
         return true;
@@ -213,7 +214,7 @@ inline bool is_surely_in_time(registry_core const& r, raw_handle h) noexcept {
     return owner && owner->cause.load(std::memory_order_acquire) == errc{};
 }
 
-/// Why a buffer is not to be used: it is freed, or its batch was cancelled, or its time is up. errc{}: it may be.
+/// Returns why a buffer must not be used: it is freed, or its batch is cancelled or expired; errc{} if it may be.
 inline errc refusal_of(registry_core& r, raw_handle h) {
     if (!is_alive(h)) return stale_because(h);
     if (is_surely_in_time(r, h)) [[likely]]
@@ -226,14 +227,16 @@ inline errc refusal_of(registry_core& r, raw_handle h) {
         .code;
 }
 
-/// In whose list the object's entry is, for a lane_claim. The owner is held.
+/// Returns the lane whose list has the object's entry, for a lane_claim; null if there is none, or `owner`, which
+/// is held, has lost the object.
 inline lane* listing_lane(raw_handle h, extent const& x, batch_record& owner) noexcept {
     if (!x.header) return nullptr;
     object_lock const guard(x);
     return still_owned(h, x, owner) ? lane_of(x, &owner) : nullptr;
 }
 
-/// To any batch of the registry, from any thread; `expected`: only if it is that one's.
+/// Transfers an object to the batch `to_id` of the registry, from any thread. `expected`, if not null, must own
+/// it. Errors: no_such_batch, over_failure(), and those of with_owner() and prepare().
 inline failure transfer_to(registry_core& r, raw_handle h, std::uint64_t to_id,
                            batch_record const* expected = nullptr) {
     found const to = find_batch(r, to_id);
@@ -258,7 +261,8 @@ inline failure transfer_to(registry_core& r, raw_handle h, std::uint64_t to_id,
     return why;
 }
 
-/// As keep_all, of one handle of a batch that is held, from any thread.
+/// Keeps one object of `from`, which is held, in its parent, from any thread. An object that the parent or a batch
+/// above it already owns stays there. Errors: those of transfer_to() and share_transfer.
 inline failure keep_from(batch_record& from, raw_handle h) {
     batch_record&  up  = *from.parent.load(std::memory_order_acquire);
     registry_core& r   = *from.registry.load(std::memory_order_relaxed);
@@ -275,21 +279,23 @@ inline failure keep_from(batch_record& from, raw_handle h) {
     return why;
 }
 
-/// As transfer_to, in the registry of the batch that is current.
+/// Transfers an object to the batch `to_id` in the registry of the current batch. Errors: why_closed() of the
+/// current batch, and those of transfer_to().
 inline failure transfer_from(lane const& current, raw_handle h, std::uint64_t to_id) {
     registry_core* const r = current.batch->registry.load(std::memory_order_relaxed);
     return r && !is_over_record(current.batch) ? transfer_to(*r, h, to_id)
                                                : failure{current.batch->why_closed(), current.batch};
 }
 
-/// The id of the common that has the object; 0: it is not shared, or not alive.
+/// Returns the id of the common that has the object; 0 if the object is not shared or not alive.
 inline std::uint64_t common_of(raw_handle h) noexcept {
     read_section const here;
     owner_seen const   o = find_owner(h);
     return o.record && is_common(*o.record) ? o.id : 0;
 }
 
-/// From any thread; `expected`: only if that batch owns it, and if it has a share in it, just that.
+/// Frees one object, from any thread. `expected`, if not null, must own it; if that batch has a share, gives up
+/// only the share. Errors: those of with_owner(), not_restorable, object_pinned.
 inline failure free_one(registry_core& r, raw_handle h, batch_record* expected = nullptr) {
     h                    = resolve(h);
     std::uint64_t common = 0;
@@ -312,15 +318,15 @@ inline lane* lane_of_root(registry_core& r) {
     return me.root_lane;
 }
 
-/// At the end of a thread: what set_current_batch left current is left.
+/// Leaves every lane that set_current_batch has entered on this thread. Called when the thread ends.
 inline void leave_visited() noexcept {
     former_current f = suspend_for(nullptr);
     leave(f);
     for (batch_record* b = this_thread.newest; b; b = b->older) leave(b->previous);
 }
 
-/// Makes `to` current on this thread instead of what is. `visited`: the caller has entered it, and this is left
-/// with the next call.
+/// Makes `to` current on this thread, and leaves the lane that was if it was visited. `visited`: the caller has
+/// entered `to`, and the next call leaves it.
 inline void switch_to(lane* to, bool visited) noexcept {
     former_current before = suspend_for(to);
     this_thread.visiting  = visited;

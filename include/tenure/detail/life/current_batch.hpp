@@ -12,7 +12,8 @@
 
 namespace tenure::detail {
 
-/// The thread is through with the lane; its objects stay, and the next thread goes on where it stopped.
+/// Ends this thread's use of a lane, and gives back the hold that came with it. The lane's objects stay, and the
+/// next thread goes on where this one stopped.
 inline void leave_lane(lane* l) noexcept {
     batch_record& b = *l->batch;
     {
@@ -29,7 +30,8 @@ inline void leave_lane(lane* l) noexcept {
     if (can_go) relieve(r);
 }
 
-/// Where no guard has the batch, another thread may end it at once, and then the record says nothing of it.
+/// A batch that was just opened. If it has no guard, another thread may end it at once, and its record then says
+/// nothing of it.
 struct opened_batch {
     batch_record* record = nullptr;
     std::uint64_t id     = 0;
@@ -39,7 +41,7 @@ inline void leave(former_current& f) noexcept {
     if (std::exchange(f.visited, false)) leave_lane(f.where);
 }
 
-/// `l` is current instead of what is, which is returned to be so again.
+/// Makes `l` current on this thread. Returns what was current, for resume().
 inline former_current suspend_for(lane* l) noexcept {
     thread_context& me      = this_thread;
     lane* const     up      = std::exchange(me.current, l);
@@ -49,8 +51,8 @@ inline former_current suspend_for(lane* l) noexcept {
     return {up, up ? up->serial.load(std::memory_order_relaxed) : 0, visited};
 }
 
-/// What was current before is so again. If that is over, what was current before that, as long as its record can
-/// tell; else the newest guard that is open.
+/// Makes current again what was current before; if that is over, what was current before it, as long as its record
+/// can tell; else this thread's newest open guard. `leaving`: a lane that the caller is about to leave.
 inline void resume(former_current& f, lane const* leaving = nullptr) noexcept {
     thread_context& me = this_thread;
     for (former_current* at = &f;;) {

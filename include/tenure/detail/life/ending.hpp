@@ -25,14 +25,14 @@ void for_records(F f) {
     }
 }
 
-/// Whether `b` ends when `top` does: it is below it, and nothing between was detached.
+/// Whether `b` ends when `top` does: it is `top` or below it, and no batch from `b` up to `top` was detached.
 inline bool governs(batch_record const& top, batch_record const* b) noexcept {
     while (b && b != &top && !b->detached.load(std::memory_order_relaxed))
         b = b->parent.load(std::memory_order_acquire);
     return b == &top;
 }
 
-/// Whether `b` is below `top`.
+/// Whether `top` is above `b`.
 inline bool is_above(batch_record const& top, batch_record const& b) noexcept {
     batch_record const* up = b.parent.load(std::memory_order_acquire);
     while (up && up != &top) up = up->parent.load(std::memory_order_acquire);
@@ -41,11 +41,14 @@ inline bool is_above(batch_record const& top, batch_record const& b) noexcept {
 
 void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept;
 
-/// The flag that an end sets. Where something holds the batch, and for `always`, so does the caller from here on.
-/// `inside`: something is in it or below it; else nothing holds it but its users.
+/// What claim_end() did. `mine`: it set the flag, so the end is the caller's. `held`: the caller holds the batch.
+/// `inside`: something is in the batch or below it; else nothing holds it but its users.
 struct end_claim {
     bool mine, held, inside;
 };
+
+/// Claims the end of a batch by setting `ended`, or `retained` if `manual`. If something holds the batch, or if
+/// `always`, the caller holds it from here on.
 inline end_claim claim_end(batch_record& b, std::uint64_t id, bool manual, bool always) noexcept {
     std::uint64_t s = b.state.load(std::memory_order_acquire), next = 0;
     bool          held = false;
@@ -57,8 +60,8 @@ inline end_claim claim_end(batch_record& b, std::uint64_t id, bool manual, bool 
     return {true, held, holds_inside(s) != 0};
 }
 
-/// Ends the loose batches that `top` governs, newest first. All are claimed first, in one pass from old to new,
-/// where a batch's parent always comes before it; so this is linear, and needs neither memory nor recursion.
+/// Ends the loose batches that `top` governs, newest first. Claims all of them first, in one pass from old to new,
+/// in which a parent always comes before its children. So the cost is linear, without allocation or recursion.
 inline void end_loose_descendants(batch_record& top) noexcept {
     registry_core& r          = *top.registry.load(std::memory_order_relaxed);
     batch_record*  ends_along = nullptr;
@@ -70,7 +73,7 @@ inline void end_loose_descendants(batch_record& top) noexcept {
                 up = up->parent.load(std::memory_order_relaxed);
             b->ends_along              = up && !b->detached && (up == &top || (up->is_loose && up->ends_along));
             bool const          manual = b->ends_as(end_flags::manual);
-            std::uint64_t const id     = b->id.load(std::memory_order_acquire);  // 0: just being opened, and told
+            std::uint64_t const id     = b->id.load(std::memory_order_acquire);  // 0: being opened, and told then
             if (!b->ends_along || id == 0 || !claim_end(*b, id, manual, true).mine) continue;
             b->next_along = ends_along;
             ends_along    = b;
@@ -85,11 +88,13 @@ inline void end_loose_descendants(batch_record& top) noexcept {
     }
 }
 
-/// The batch is over but held: open guards of this thread below it end, newest first, then batches without a guard;
-/// guards of other threads are asked to stop. Detached batches go on: who holds the id ends them. Costs a pass over
-/// the registry's loose batches, and over all records if other threads are inside, or have its guard: scopes that
-/// these have open below it do not hold it. Until a pass stops nothing more: a thread may have opened one below a
-/// scope of its own just before that was stopped, in a record that the pass was past.
+/// Ends what is below a batch that is over but held: this thread's open guards, newest first, then batches without
+/// a guard. Asks guards of other threads to stop. Detached batches go on, until they are ended by id.
+///
+/// Costs a pass over the registry's loose batches. If other threads are inside, or have the batch's guard, costs
+/// passes over all records, too, because scopes that these threads have open below it do not hold it. The last
+/// pass stops nothing: a thread may have opened a scope below one of its own just before that was stopped, in a
+/// record that the pass had left behind.
 TENURE_COLD inline void end_descendants(batch_record& top) noexcept {
     for (batch_record *c = this_thread.newest, *older; c; c = older) {
         older = c->older;
@@ -99,7 +104,7 @@ TENURE_COLD inline void end_descendants(batch_record& top) noexcept {
     end_loose_descendants(top);
     thread_context const* const guard = top.guard.load(std::memory_order_acquire);
     bool const                  alone = !guard || guard == &this_thread;
-    if (alone && (top.state.load(std::memory_order_acquire) & batch_flags::holds) <= 1) return;  // the caller's own
+    if (alone && (top.state.load(std::memory_order_acquire) & batch_flags::holds) <= 1) return;  // the caller's
     constexpr std::uint64_t closed  = batch_flags::closed & ~batch_flags::undoing;
     bool                    stopped = true;
     while (std::exchange(stopped, false))
@@ -109,7 +114,7 @@ TENURE_COLD inline void end_descendants(batch_record& top) noexcept {
             if (n == 0 || s & closed || !same_batch(s, n) || &b == &top) return;
             if (!b.guard.load(std::memory_order_relaxed) || !governs(top, &b)) return;
             if (!hold(b, n, closed)) return;  // its guard may be closing just now
-            ++this_thread.listed_ends;  // a rollback of it waits for this hold, so what is called waits for none
+            ++this_thread.listed_ends;  // its rollback waits for this hold, so callees here wait for no rollback
             if (set_flag(b, n, batch_flags::stopping, closed).done) {
                 stop_lanes(b);
                 stopped = true;
@@ -119,7 +124,7 @@ TENURE_COLD inline void end_descendants(batch_record& top) noexcept {
         });
 }
 
-/// The guard is no longer among the open ones of its thread, which goes on in what was current before.
+/// Takes a guard out of its thread's chain of open guards. The thread goes on in what was current before.
 inline void leave_chain(batch_record& b) noexcept {
     thread_context& me = this_thread;
     if (!b.in_chain) return;
@@ -137,14 +142,14 @@ inline void leave_chain(batch_record& b) noexcept {
     }
 }
 
-/// Nobody makes in the primary lane of a batch that has left its thread's chain, unless somebody is inside.
+/// Gives up the primary lane of a batch that has left its thread's chain, unless a thread is inside.
 inline void release_primary(batch_record& b) noexcept {
     std::scoped_lock const guard(b.lock);
     if (b.primary.users == 0) b.primary.thread.store(nullptr, std::memory_order_release);
     else take_primary(b);
 }
 
-/// What a child's parent is told when the child no longer counts, or must be waited for.
+/// Takes a child out of its parent's count of open guards. `wait`: the child holds the parent from here on.
 inline void leave_parent_locally(batch_record& b, bool wait) noexcept {
     batch_record* const up = b.parent.load(std::memory_order_relaxed);
     if (b.holds_parent || !up || is_root(*up)) return;
@@ -157,7 +162,7 @@ inline void leave_parent_locally(batch_record& b, bool wait) noexcept {
 
 inline void close_guard(batch_record& b, std::uint64_t id) noexcept;
 
-/// A guard of this thread that another one destroyed is closed where it should have been.
+/// Closes a guard of this thread that another thread destroyed.
 TENURE_COLD inline void close_those_elsewhere(batch_record& b) noexcept {
     b.closed_elsewhere.store(false, std::memory_order_relaxed);
     if (b.state.load(std::memory_order_acquire) & batch_flags::done) {
@@ -167,6 +172,7 @@ TENURE_COLD inline void close_those_elsewhere(batch_record& b) noexcept {
     close_guard(b, b.id.load(std::memory_order_relaxed));
 }
 
+/// Closes this thread's newest guards that another thread destroyed.
 inline void close_those_elsewhere() noexcept {
     while (batch_record* const b = this_thread.newest) {
         if (!b->closed_elsewhere.load(std::memory_order_acquire)) [[likely]]
@@ -175,8 +181,8 @@ inline void close_those_elsewhere() noexcept {
     }
 }
 
-/// Ends the open guards of this thread that are below `b`, newest first. No recursion: they are found along the
-/// thread's chain, where children are always newer than their parents.
+/// Ends this thread's open guards below `b`, newest first. Finds them without recursion, along the thread's chain,
+/// where children are always newer than their parents.
 inline void end_local_children(batch_record& b) noexcept {
     for (batch_record* c = b.newer; c; c = c->newer) {
         batch_record* const up = c->parent.load(std::memory_order_relaxed);
@@ -191,8 +197,8 @@ inline void end_local_children(batch_record& b) noexcept {
     }
 }
 
-/// The end of a batch, from any thread that knows its id: done at once by the thread of its guard, or by any where
-/// it has no guard; a guard of another thread is asked to stop. Idempotent.
+/// Ends a batch, from any thread that knows its id. A guard of another thread is asked to stop; any other batch
+/// ends at once. `destroy`: frees it whatever its cleanup. Idempotent.
 inline void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept {
     thread_context* const guard = b.guard.load(std::memory_order_acquire);
     bool const            ours  = guard == &this_thread;
@@ -204,15 +210,15 @@ inline void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept
         release_hold(&b);
         return;
     }
-    // Once more where a destructor has left a scope open, which it must not; and that is not waited for for ever.
+    // Again if a destructor has left a scope open, which it must not; but not for ever.
     for (int i = 0; ours && b.children && i < 64; ++i) end_local_children(b);
 
-    // What is retained may be destroyed by any thread from that moment on: so it is held till all is done here.
+    // Once the batch is retained, any thread may destroy it: so it is held until all is done here.
     bool const manual               = b.ends_as(end_flags::manual) && !destroy;
     auto const [mine, held, inside] = claim_end(b, id, manual, manual);
     if (!mine) return;
 
-    bool const chained = ours && b.in_chain;  // else that is for its own thread to leave
+    bool const chained = ours && b.in_chain;  // else its own thread leaves the chain
     if (chained) leave_parent_locally(b, held || must_outlast_background(b));
     if (inside || manual) stop_lanes(b);
     else if (held) close_windows(b);
@@ -225,7 +231,7 @@ inline void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept
     if (!chained) return reclaim_upwards(&b);
     if (b.ends_as(end_flags::background))
         if (put_off_end const later(b); later.done) return release_hold(later.parent);
-    release_memory(b);  // the guard still has the record; destructors still find the batch current, and over
+    release_memory(b);  // the guard still has the record, and the batch is still current
     leave_chain(b);
     b.state.fetch_or(batch_flags::done, std::memory_order_acq_rel);
     if (b.holds_parent) release_hold(b.parent.load(std::memory_order_relaxed));
@@ -239,7 +245,8 @@ TENURE_COLD inline void pass_on_stop(opened_batch const& opened, batch_record co
     set_flag(*opened.record, opened.id, batch_flags::stopping, 0);
 }
 
-/// The parent's state is written to, if only with what it was: an end that comes later sees the new batch.
+/// Tells a new batch if its parent is over: see opening.hpp. Writes the parent's state, if only with what it was,
+/// so that an end that comes later sees the new batch.
 TENURE_COLD inline void tell_new_batch(opened_batch const& opened, batch_record& parent, bool guarded) {
     constexpr std::uint64_t over = batch_flags::closed & ~batch_flags::undoing;
     if (!(parent.state.fetch_add(0, std::memory_order_acq_rel) & over)) return;
@@ -251,10 +258,10 @@ TENURE_COLD inline void tell_new_batch(opened_batch const& opened, batch_record&
     }
 }
 
-/// The guard is destroyed on a thread that did not open it. What the batch owns goes now, unless there are children
-/// in the opener's chain; the record stays until the opener comes by, so that its chain is whole.
+/// Closes a guard on a thread that did not open it. Frees what the batch owns now, unless it has children in the
+/// opener's chain. The record stays until the opener comes by, so that the chain is whole.
 TENURE_COLD inline void close_foreign_guard(batch_record& b, std::uint64_t id) noexcept {
-    bool const over = b.state.load(std::memory_order_acquire) & batch_flags::done;  // perhaps with its registry
+    bool const over = b.state.load(std::memory_order_acquire) & batch_flags::done;  // its registry may be gone
     if (!over) b.registry.load(std::memory_order_relaxed)->foreign_ends.fetch_add(1, std::memory_order_relaxed);
     if (!b.in_chain) {  // the opener has ended it, or is gone
         b.guard.store(nullptr, std::memory_order_release);
@@ -268,16 +275,18 @@ TENURE_COLD inline void close_foreign_guard(batch_record& b, std::uint64_t id) n
         b.state.fetch_or(batch_flags::done, std::memory_order_acq_rel);
         if (b.holds_parent) release_hold(b.parent.load(std::memory_order_relaxed));
     } else {
-        end_record(b, id, false);  // asks it to stop
+        end_record(b, id, false);  // asks the guard to stop
     }
     b.closed_elsewhere.store(true, std::memory_order_release);
 }
 
-/// The guard goes, and a checkpoint is open.
+/// Rolls back a batch whose guard closes while a checkpoint is open, if the stack is unwinding and on_exception
+/// asks for it.
 void roll_back_unwound(batch_record& b, std::uint64_t id) noexcept;
 
-/// The guard goes, and others below it that this thread has open go with it: as where one lives across co_await,
-/// and another flow opened its own meanwhile.
+/// Counts a guard that is destroyed before guards below it on this thread, which end with it: as when one lives
+/// across co_await, and another flow of control opens its own meanwhile. Checked builds report the first on
+/// stderr.
 TENURE_COLD TENURE_SHARED inline void note_unordered_end(batch_record& b) noexcept {
     b.registry.load(std::memory_order_relaxed)->unordered_ends.fetch_add(1, std::memory_order_relaxed);
     static std::atomic<bool> said{false};
@@ -290,7 +299,7 @@ TENURE_COLD TENURE_SHARED inline void note_unordered_end(batch_record& b) noexce
                  label.c_str());
 }
 
-/// The guard goes. The common case costs one locked instruction.
+/// Closes a guard, which ends its batch. The common case costs one locked instruction.
 inline void close_guard(batch_record& b, std::uint64_t id) noexcept {
     if (b.guard.load(std::memory_order_relaxed) != &this_thread) [[unlikely]]
         return close_foreign_guard(b, id);
@@ -313,12 +322,12 @@ inline void close_guard(batch_record& b, std::uint64_t id) noexcept {
     if (b.children && !(s & batch_flags::ended)) note_unordered_end(b);
     if (s & batch_flags::checkpointed) roll_back_unwound(b, id);
     end_record(b, id, false);
-    if (b.in_chain) leave_chain(b);  // its registry was closed on another thread, and with it the batch
+    if (b.in_chain) leave_chain(b);  // another thread closed its registry, and the batch with it
     b.guard.store(nullptr, std::memory_order_release);
     if (b.state.fetch_or(batch_flags::released, std::memory_order_acq_rel) & batch_flags::done) recycle(&b);
 }
 
-/// The guard lets go; the batch lives on under its id, and holds its parent.
+/// Detaches a batch from its guard. The batch lives on under its id, and holds its parent.
 inline void detach_guard(batch_record& b) noexcept {
     b.detached.store(true, std::memory_order_release);
     leave_parent_locally(b, true);

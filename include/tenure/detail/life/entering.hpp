@@ -11,19 +11,19 @@
 
 namespace tenure::detail {
 
-/// Stands for the thread that a lane is meant for.
+/// Stands for the thread that a lane waits for: see await_thread().
 TENURE_SHARED inline constinit thread_context whoever_comes{};
 
-/// Who makes something in the lane next finds no window, and so comes to refill(), which notes its thread. Till
-/// then nobody takes the lane's list for its own.
+/// Leaves a lane to the first thread that makes something in it. That thread finds no window, and so comes to
+/// refill(), which notes it. Until then no thread takes the lane's list for its own.
 inline void await_thread(lane& l) noexcept {
     close_window(l);
     l.thread.store(&whoever_comes, std::memory_order_release);
 }
 
-/// The lane through which this thread makes objects in `b`: the batch's own where nobody uses it, else an idle one,
-/// else a new one. `exclusive`: not shared with other uses by this thread. The caller holds `b`. Throws
-/// std::bad_alloc.
+/// Enters a lane of `b`, which is held, to make objects in: the batch's own if no other thread uses it, else
+/// another such lane, else a new one. `exclusive`: an idle or new one that nobody else enters, for the first
+/// thread that makes something in it. Throws std::bad_alloc.
 inline lane* enter_lane(batch_record& b, bool exclusive) {
     thread_context* const me   = &this_thread;
     auto const            fits = [&](lane const& l) {
@@ -59,7 +59,8 @@ inline lane* enter_lane(batch_record& b, bool exclusive) {
     return l;
 }
 
-/// As enter_lane(b, false), for a hold that goes with the lane, or back at once if there is none.
+/// Enters a lane as enter_lane() does. The caller's hold goes with the lane, or back if there is none. Throws
+/// std::bad_alloc.
 inline lane* enter_held(batch_record& b, bool exclusive = false) {
     struct guard {
         batch_record* b;
@@ -72,14 +73,13 @@ inline lane* enter_held(batch_record& b, bool exclusive = false) {
     return l;
 }
 
-/// What `state` is while a batch without a guard is visited through its own lane, and nothing else holds it. To
-/// expect that, rather than load what is there, is twice as fast: a load waits for the locked instruction before
-/// it.
+/// The state of a batch without a guard before and during a visit through its own lane, if nothing else holds it.
+/// Expecting these is twice as fast as loading the state: a load waits for the locked instruction before it.
 inline std::uint64_t unvisited(std::uint64_t id) noexcept { return generation_tag(id) | batch_flags::released; }
 inline std::uint64_t visited(std::uint64_t id) noexcept { return (unvisited(id) + 1) | batch_flags::taken; }
 
-/// The batch's own lane, and a hold, by one locked instruction: of a batch without a guard, in whose lane nobody
-/// is.
+/// Takes the batch's own lane and a hold with one locked instruction. False: the batch is closed or has a guard,
+/// or its lane is taken.
 inline bool visit_primary(batch_record& b, std::uint64_t id) noexcept {
     using namespace batch_flags;
     std::uint64_t s = unvisited(id);
@@ -91,7 +91,8 @@ inline bool visit_primary(batch_record& b, std::uint64_t id) noexcept {
     return true;
 }
 
-/// And back, by one. As leave_lane.
+/// Leaves a lane as leave_lane() does; with one locked instruction if visit_primary() took it, nothing else holds
+/// the batch, and its residency is `memory`.
 inline void leave_visit(lane* l) noexcept {
     batch_record& b    = *l->batch;
     bool const    sole = l == &b.primary && l->users.load(std::memory_order_relaxed) == 1;
@@ -109,7 +110,7 @@ inline void leave_visit(lane* l) noexcept {
     if (can_go) relieve(r);
 }
 
-/// For the time of one call a lane that nobody uses is this thread's, so that its list can be changed.
+/// Claims a lane that nobody uses for this thread during one call, which can then change the lane's list.
 class lane_claim {
 public:
     explicit lane_claim(lane* l) noexcept {
@@ -136,7 +137,8 @@ private:
     lane* lane_ = nullptr;
 };
 
-/// As lane_claim, for all lanes of a batch that nobody uses.
+/// Claims all idle lanes of a batch, but for the primary one, for this thread during one call, which can then
+/// change their lists.
 class idle_lanes_claim {
 public:
     explicit idle_lanes_claim(batch_record& b) noexcept

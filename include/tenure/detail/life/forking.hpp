@@ -27,15 +27,15 @@
 
 namespace tenure::detail {
 
-/// What becomes of batches in a forked child. The one thread that it has goes on with all that it had, and with
-/// batches that nobody was in. What other threads were in, or were just moving, bringing back or freeing, is in
-/// whatever state they left it: it is over there, with `forked` as the reason, is read at most, and never freed.
+/// What becomes of batches in a forked child. Its one thread goes on with all that it had, and with batches that
+/// nobody was in. A batch that another thread was in, or was just moving, bringing back or freeing, may be in any
+/// state. In the child it is over, for the reason `forked`; it is read at most, and never freed.
 
-/// Stands for threads of the parent that are gone.
+/// Stands for threads of the parent process, which the child does not have.
 TENURE_SHARED inline constinit thread_context gone_thread{};
 
-/// The locks of all that is reached from `process`. Under no lock of a unit or batch is any other taken, but the
-/// next unit's of the same run, and a batch's under a unit's.
+/// Takes and returns the locks of everything that is reached from `process`. Outside of fork() no lock is taken
+/// under a unit's or a batch's, but the next unit's of the same run, and a batch's under a unit's.
 struct core_locks {
     template <class F>
     static void for_registries(F f) noexcept {
@@ -98,14 +98,14 @@ struct core_locks {
     }
 };
 
-/// Whether another thread was in the lane.
+/// Whether a lane that is in use is another thread's.
 inline bool is_anothers(lane const& l) noexcept {
     thread_context const* const t = l.thread.load(std::memory_order_relaxed);
     return t != &this_thread && t != &whoever_comes;
 }
 
-/// Whether another thread was at the batch. An end is one of these as long as it is not through, unless it is this
-/// thread's, and a destructor there has forked.
+/// Whether another thread was at the batch. That includes an end that is not through, unless this thread runs it
+/// and has forked in a destructor. `at_end`: the batch that the lost background thread was freeing, or null.
 inline bool was_left(batch_record& b, batch_record const* at_end) noexcept {
     std::uint64_t const         s     = b.state.load(std::memory_order_relaxed);
     thread_context const* const guard = b.guard.load(std::memory_order_relaxed);
@@ -123,7 +123,7 @@ inline bool was_left(batch_record& b, batch_record const* at_end) noexcept {
     return left;
 }
 
-/// It is over in this process, and stays.
+/// Ends a batch in this process, for the reason `forked`, and adds a hold for ever: its memory stays.
 inline void abandon(batch_record& b) noexcept {
     errc none{};
     b.cause.compare_exchange_strong(none, errc::forked, std::memory_order_relaxed);
@@ -139,9 +139,10 @@ inline void abandon(batch_record& b) noexcept {
     b.guard.store(b.guard.load(std::memory_order_relaxed) ? &gone_thread : nullptr, std::memory_order_relaxed);
 }
 
-/// Those above what is over here can end without it, unless something between goes on: that is charged to them, and
-/// ends with them. What the abandoned are charged stays so. Who had ended before stays as it is, too, for to free
-/// it now would be to run destructors in fork().
+/// Gives back the holds of abandoned batches on their parents, which can then end without them. An abandoned batch
+/// keeps its hold if a batch below it goes on, because that is charged to the batches above, and ends with them.
+/// What abandoned batches have charged stays charged. A parent that had ended before stays as it is, because
+/// freeing it now would run destructors in fork().
 inline void let_parents_go(registry_core& r) noexcept {
     for_records([&](batch_record& b) {
         if (!is_in_use(b, r) || b.abandoned || b.state.load(std::memory_order_relaxed) & batch_flags::done) return;
@@ -160,13 +161,13 @@ inline void let_parents_go(registry_core& r) noexcept {
     });
 }
 
-/// What a thread was noting that wrote to memory under a checkpoint.
+/// Finishes the copies of pages that lost threads had begun when they wrote to memory under a checkpoint.
 inline void finish_saving(batch_record& b) noexcept {
     for (checkpoint_record* c = b.undo; c; c = c->below)
         for (saved_area& x : c->areas) page_saver::finish(x);
 }
 
-/// In the child, whose locks are free: nothing waits for threads that are gone.
+/// Mends the core in a forked child, whose locks are free, so that nothing waits for threads that are gone.
 inline void mend_after_fork() noexcept {
     write_fault::forget_others();
     bool const saved = page_saver::forget_others(), in_transit = store_notify::left_some();
@@ -205,7 +206,7 @@ inline void mend_after_fork() noexcept {
     });
 }
 
-/// For the first registry.
+/// Installs the core's part of the fork handlers. Called when a registry is made.
 TENURE_COLD inline void be_ready_for_forks() noexcept {
     std::scoped_lock const guard(forks.mutex);
     install_fork_handlers();

@@ -22,16 +22,17 @@
 
 namespace tenure::detail {
 
-/// What is TENURE_SHARED has default visibility, so that the dynamic linker gives a program and its libraries one
-/// copy of it. It cannot where a program does not export its symbols (-rdynamic), or where the compiler has no
-/// unique symbols and libraries are loaded with RTLD_LOCAL. Two copies would mean that an object is registered in a
-/// batch that nobody ends. So each module says where its copy is, in an ELF note, which can be found whatever the
-/// module exports; and each compares, when it is loaded, with all others that are.
+/// The check that a process has one copy of everything that is TENURE_SHARED. Such objects have default
+/// visibility, so that the dynamic linker gives a program and its libraries one copy. It cannot if a program does
+/// not export its symbols (-rdynamic), or if the compiler has no unique symbols and libraries are loaded with
+/// RTLD_LOCAL. With two copies, an object would be registered in a batch that nobody ends. So each module says
+/// where its copy is, in an ELF note, which can be found whatever the module exports. When a module is loaded, it
+/// compares its copy with those of all modules that are loaded.
 
-/// Where a module has what a process has once.
+/// The addresses in one module of everything that a process has once.
 struct copy_places {
     int version[3];
-    void const* (*made[2])() noexcept;  ///< places that are asked for
+    void const* (*made[2])() noexcept;  ///< functions that return further addresses
     void const* at[26];
 
     static constexpr copy_places of_this_module() noexcept {
@@ -66,7 +67,8 @@ struct copy_places {
                  &stock<pin_record>::common_}};
     }
 
-    /// What it points to is that of a module which is loaded, and so relocated.
+    /// Whether two modules have the same version of tenure and the same addresses. The other must be loaded, and
+    /// so relocated.
     bool is_same_as(copy_places const& other) const noexcept {
         if (!std::ranges::equal(version, other.version)) return false;
         for (std::size_t i = 0; i < std::size(made); ++i)
@@ -76,14 +78,14 @@ struct copy_places {
 };
 
 extern "C" {
-/// Each module has its own, to which its note leads.
+/// This module's addresses. The note of each module leads to its own.
 [[gnu::used]] TENURE_OWN inline constinit copy_places const tenure_copy_places = copy_places::of_this_module();
 
-/// Where the note begins. To use it keeps the linker from dropping the note.
+/// The beginning of this module's note. Using it keeps the linker from dropping the note.
 TENURE_OWN extern char const tenure_copy_note[];
 }
 
-// Of name "tenure" and type 1; it holds the distance from there to tenure_copy_places.
+// The note, of name "tenure" and type 1. Its content is the distance from there to tenure_copy_places.
 asm(".pushsection .note.tenure, \"aG\", %note, tenure_copy_note, comdat\n"
     ".balign 4\n"
     ".weak tenure_copy_note\n"
@@ -95,7 +97,7 @@ asm(".pushsection .note.tenure, \"aG\", %note, tenure_copy_note, comdat\n"
     ".quad tenure_copy_places - .\n"
     ".popsection\n");
 
-/// What a note of ours in that segment leads to, else null.
+/// Returns the addresses that a note of tenure's in this segment leads to; null if there is none.
 inline copy_places const* places_noted_in(char const* at, std::size_t bytes, std::size_t alignment) noexcept {
     constexpr char        name[] = "tenure";
     constexpr std::size_t head   = 3 * sizeof(std::uint32_t);
@@ -136,8 +138,8 @@ inline int look_for_copies(::dl_phdr_info* m, std::size_t, void* search) noexcep
     return 0;
 }
 
-/// Ends the process if another module that is loaded has copies of its own. Called while the module itself is being
-/// loaded, under the dynamic linker's lock, when no other is half loaded. Costs microseconds for each module.
+/// Ends the process if another loaded module has copies of its own. Called while this module is being loaded,
+/// under the dynamic linker's lock, when no other is half loaded. Costs microseconds for each module.
 TENURE_COLD inline bool be_the_only_copy(copy_places const& mine, char const* note) noexcept {
     asm volatile("" : : "r"(note));
     copy_search search{&mine};
@@ -153,7 +155,7 @@ TENURE_COLD inline bool be_the_only_copy(copy_places const& mine, char const* no
     std::abort();
 }
 
-/// One a module, initialised when the module is loaded.
+/// Runs the check: each module has one, which is initialised when the module is loaded.
 TENURE_OWN inline bool const is_only_copy = be_the_only_copy(tenure_copy_places, tenure_copy_note);
 
 }  // namespace tenure::detail

@@ -18,9 +18,11 @@
 
 namespace tenure::detail {
 
-/// The registry's own thread: background.hpp.
+/// Runs the registry's own thread: see background.hpp.
 void run_background(registry_core& r) noexcept;
-/// Throws what a supervisor does.
+
+/// Sets a deadline `timeout` from now, unless `inherited`, the deadline from above (0: none), is no later. Throws
+/// what the registry's deadline_watch throws.
 TENURE_SLOW inline void set_deadline(batch_record& b, std::chrono::nanoseconds timeout, std::uint64_t inherited) {
     deadline_queue&     q    = b.registry.load(std::memory_order_relaxed)->deadlines;
     auto const          left = static_cast<std::uint64_t>(timeout.count() > 0 ? timeout.count() : 0);
@@ -61,7 +63,7 @@ TENURE_SLOW inline void set_options(batch_record& b, batch_options const& o) {
     if (o.timeout != no_timeout) set_deadline(b, o.timeout, due);
 }
 
-/// Into the registry's list of batches without a guard, and out of it.
+/// Puts a batch into the registry's list of batches without a guard.
 TENURE_SLOW inline void become_loose(registry_core& r, batch_record& b) noexcept {
     note_use(b);
     std::scoped_lock const guard(r.loose_lock);
@@ -72,6 +74,7 @@ TENURE_SLOW inline void become_loose(registry_core& r, batch_record& b) noexcept
     b.is_loose = true;
 }
 
+/// Takes a batch out of the registry's list of batches without a guard.
 inline void leave_loose(batch_record& b) noexcept {
     registry_core&         r = *b.registry.load(std::memory_order_relaxed);
     std::scoped_lock const guard(r.loose_lock);
@@ -86,7 +89,7 @@ TENURE_COLD inline void give_unopened(batch_record& b) noexcept {
     give_record(&b);
 }
 
-/// A record with what the options say. Throws std::bad_alloc.
+/// Takes a record and sets it as the options say. Throws std::bad_alloc, and as set_deadline().
 inline batch_record* prepare_record(registry_core& r, batch_record const* parent, batch_options const* options) {
     batch_record* const b = take_record();
     struct guard {
@@ -113,22 +116,24 @@ inline batch_record* prepare_record(registry_core& r, batch_record const* parent
     throw_failure({parent.why_closed(), &parent}, "open a batch below ");
 }
 
-/// Other threads may end or stop the parent at any time, and that may have come by before the new batch was there
-/// to be told. So it is told here. It has a guard on this thread, which keeps its record.
+/// Asks a new batch to stop: another thread may have ended or stopped the parent before the new batch was there to
+/// be told. The new batch has a guard on this thread, which keeps its record.
 void pass_on_stop(opened_batch const& opened, batch_record const& parent) noexcept;
 
-/// As pass_on_stop, below a batch that others have: a new batch without a guard is ended instead, and refused;
-/// others may have ended it by then, and its record be another batch's. Throws error{batch_ended}.
+/// Tells a new batch if its parent, which other threads have, is over. One with a guard is asked to stop. One
+/// without is ended and refused; other threads may have ended it by then, and its record may be another batch's.
+/// Throws error{why_closed()} of the parent.
 void tell_new_batch(opened_batch const& opened, batch_record& parent, bool guarded);
 
-/// As open_batch. `local`: the parent is a batch of a guard on this thread. `holds`: the new batch holds it.
+/// Opens a batch as open_batch() does. `local`: the parent has a guard on this thread. `holds`: the caller holds
+/// the parent, and that hold becomes the new batch's.
 [[gnu::always_inline]] inline opened_batch put_below(registry_core& r, batch_record* parent,
                                                      batch_options const* options, bool guarded, bool local,
                                                      bool holds, std::source_location where) {
     constexpr auto  relaxed = std::memory_order_relaxed;
     thread_context& me      = this_thread;
     if (local && parent->closed()) [[unlikely]]
-        refuse_below(*parent);  // before anything that its reclaimer may be changing
+        refuse_below(*parent);  // first: the thread that frees it may be changing the rest
     batch_record* const b          = prepare_record(r, parent, options);
     std::uint64_t const generation = b->generation.load(relaxed) + 1;
     std::uint64_t const id         = make_id(generation, b->index);
@@ -156,17 +161,18 @@ void tell_new_batch(opened_batch const& opened, batch_record& parent, bool guard
     }
     b->state.store(generation << state_tag_shift | (guarded ? 0 : batch_flags::released),
                    std::memory_order_release);
-    if (!guarded) become_loose(r, *b);  // before it can be found, and so ended by others, and its record given back
+    if (!guarded) become_loose(r, *b);  // before others can find it, end it and return its record
     b->id.store(id, std::memory_order_release);
     if (local) {
-        light_barrier();  // and who stops the parent looks for batches below behind a heavy one
+        light_barrier();  // pairs with the heavy one before a stop looks for batches below
         if (parent->closed()) [[unlikely]]
             pass_on_stop({b, id}, *parent);
     }
     return {b, id};
 }
 
-/// Below a batch that other threads may end at any time: it is held before anything of it is looked at.
+/// Opens a batch below one that other threads may end at any time: holds that before it looks at anything of it.
+/// Throws as open_batch().
 TENURE_SLOW inline opened_batch open_apart(registry_core& r, batch_record& parent, batch_options const* options,
                                            bool guarded, std::source_location where) {
     struct guard {
@@ -182,8 +188,9 @@ TENURE_SLOW inline opened_batch open_apart(registry_core& r, batch_record& paren
     return opened;
 }
 
-/// A new batch below `parent`, whose record the caller keeps from being another batch's meanwhile. `guarded`: it
-/// belongs to a guard on this thread and becomes current. Throws std::bad_alloc, error{batch_ended}.
+/// Opens a batch below `parent`, whose record the caller keeps from becoming another batch's meanwhile. `guarded`:
+/// it belongs to a guard on this thread and becomes current. Throws std::bad_alloc, error{why_closed()} of the
+/// parent, and as set_deadline().
 inline opened_batch open_batch(registry_core& r, batch_record* parent, batch_options const* options, bool guarded,
                                std::source_location where) {
     bool const local = parent && guarded && parent->guard.load(std::memory_order_relaxed) == &this_thread;

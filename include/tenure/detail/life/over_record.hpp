@@ -13,16 +13,17 @@
 
 namespace tenure::detail {
 
-/// They stand where a guard has let go of its batch, or for the batch of a flow of control that went on after its
-/// end, and say how that came: everything is refused there.
+/// Stands in for a batch that a guard has detached, or that has ended while a flow of control goes on in it.
+/// Refuses everything, for the reason in `cause`.
 struct over_record : batch_record {
     explicit over_record(errc why) noexcept { cause.store(why, std::memory_order_relaxed); }
 };
 
 inline constexpr errc over_causes[]{errc::batch_ended, errc::expired, errc::cancelled};
 
-/// Bytes, made records by who first needs one, and never destroyed. As objects they would be made in every program,
-/// and whoever included this would compile all that a batch can do, which a record's virtual functions lead to.
+/// Bytes in which over_record_of() makes the records when one is first needed; they are never destroyed. As
+/// objects they would be made in every program, and each file that includes this header would compile all that a
+/// batch can do, which a record's virtual functions lead to.
 alignas(over_record) TENURE_SHARED
     inline constinit std::byte over_records[std::size(over_causes)][sizeof(over_record)]{};
 

@@ -13,9 +13,9 @@
 
 namespace tenure::detail {
 
-/// Objects that get one more owner.
+/// How an object gets one more owner.
 
-/// Keeps a batch from ending for the time of a call that does not touch its memory: if that is out, it stays there.
+/// Holds a batch other than the root during a call that does not touch its memory, which stays paged out if it is.
 class kept_open {
 public:
     kept_open(batch_record& b, std::uint64_t id, std::uint64_t unless = batch_flags::closed) noexcept
@@ -32,7 +32,7 @@ private:
     batch_record* batch_;
 };
 
-/// Who gets a share: a batch, whose end lets go of it,
+/// A batch that gets a share. Its end gives the share up.
 struct batch_as_owner {
     batch_record& batch;
 
@@ -41,7 +41,7 @@ struct batch_as_owner {
     void    leave(std::uint64_t id) noexcept { leave_common(batch, id); }
 };
 
-/// or what is no batch, and remembers the common to let go of.
+/// An owner that is no batch. It remembers the common in which it must give up its share.
 struct other_owner {
     std::uint64_t common = 0;
 
@@ -89,8 +89,8 @@ failure make_common_or_throw(registry_core& r, batch_record& owner, raw_handle h
     return {};
 }
 
-/// The first share: the object goes from its owner, which is held, into a common of both. stale_handle: another
-/// thread was faster.
+/// Shares an object for the first time: transfers it from its owner, which is held, to a new common of both
+/// owners. Errors: stale_handle if another thread was faster, memory_full, and those of prepare().
 template <class Owner>
 TENURE_COLD failure make_common(registry_core& r, batch_record& owner, raw_handle h, extent const& x,
                                 Owner& other) {
@@ -100,12 +100,13 @@ TENURE_COLD failure make_common(registry_core& r, batch_record& owner, raw_handl
 }
 
 struct share_result {
-    bool    known  = true;  ///< else it is not shared, or just ceases to be, and nothing was done
+    bool    known  = true;  ///< false: it is not shared, or just ceases to be; nothing was done
     bool    joined = false;
     failure why{};
 };
 
-/// The usual share: of what is shared already. Nothing is held, for joining is all there is to do.
+/// Shares an object that is shared already, the usual case. Holds nothing, because there is only a common to join.
+/// Errors: stale_handle, memory_full.
 template <class Owner>
 share_result share_quickly(registry_core const& r, raw_handle h, Owner& to) noexcept {
     read_section const here;
@@ -114,14 +115,15 @@ share_result share_quickly(registry_core const& r, raw_handle h, Owner& to) noex
     if (!is_common(*owner) || owner->registry.load(std::memory_order_relaxed) != &r) return {false};
     joining const how = to.join(*owner, id);
     if (how == joining::over) return {false};
-    if (how == joining::joined && find_owner(h).id != id) {  // it has just left it
+    if (how == joining::joined && find_owner(h).id != id) {  // the object has just left it
         to.leave(id);
         return {false};
     }
     return {true, how == joining::joined, failure_of(how, nullptr)};
 }
 
-/// Any object of the registry, which `to` becomes an owner of. `h` is resolved.
+/// Makes `to` an owner of any object of the registry. `h` is resolved. Errors: those of with_owner() and
+/// make_common(); batch_ended if the last owner just lets the object go.
 template <class Owner>
 share_result share_among(registry_core& r, raw_handle h, Owner& to) {
     share_result done = share_quickly(r, h, to);
@@ -137,14 +139,16 @@ share_result share_among(registry_core& r, raw_handle h, Owner& to) {
         share_result const again = share_quickly(r, h, to);
         done.joined              = again.joined;
         if (again.known) return again.why;
-        if (members_of(owner)) return {errc::stale_handle};  // another thread has just given it away: once more
-        return {errc::batch_ended, &owner};                  // the last that had a share has let it go
+        if (members_of(owner)) return {errc::stale_handle};  // another thread has just transferred it: again
+        return {errc::batch_ended, &owner};                  // the last owner with a share has given it up
     });
     return done;
 }
 
-/// The object belongs to that batch, too. `joined`: set if it did not before. `common`: which it was in a moment
-/// ago, if any, so that it need not be looked at; who has just taken it out of there comes after this call.
+/// Makes the batch `to_id` an owner of an object, too. `*joined`: whether it was not one before. `common`: the one
+/// that had the object a moment ago, or 0; joining it saves a look at the object. A thread that has just taken the
+/// object out of it counts as later than this call. Errors: no_such_batch, over_failure(), and those of
+/// share_among().
 inline failure share_with(registry_core& r, raw_handle h, std::uint64_t to_id, bool* joined = nullptr,
                           std::uint64_t common = 0) {
     found const to = find_batch(r, to_id);
@@ -163,13 +167,15 @@ inline failure share_with(registry_core& r, raw_handle h, std::uint64_t to_id, b
     return done.why;
 }
 
-/// As share_with, for who works in that batch: where that is over, nothing is shared.
+/// Shares an object as share_with() does, for a caller that works in the batch `here`. Shares nothing if that is
+/// closed. Errors: its why_closed(), and those of share_with().
 inline failure share_here(batch_record const& here, raw_handle h, std::uint64_t to_id) {
     if (here.closed()) return {here.why_closed(), &here};
     return share_with(*here.registry.load(std::memory_order_relaxed), h, to_id);
 }
 
-/// As batch_scope::free, for who knows the batch by its id.
+/// Frees an object of the batch `id`, or its share, as batch_scope::free does. Errors: no_such_batch,
+/// over_failure(), and those of free_one().
 inline failure unshare_with(registry_core& r, raw_handle h, std::uint64_t id) {
     found const from = find_batch(r, id);
     if (!from.known) return {errc::no_such_batch};
@@ -179,14 +185,14 @@ inline failure unshare_with(registry_core& r, raw_handle h, std::uint64_t id) {
     return free_one(r, h, from.record);
 }
 
-/// What can be gone through more than once, with ids in it.
+/// A range of batch ids that can be traversed more than once.
 template <class R>
 concept id_range = requires(R const& r) {
     { *std::begin(r) } -> std::convertible_to<batch_id>;
     std::end(r);
 };
 
-/// What joining touches of a batch, from memory to the cache.
+/// Prefetches the parts of a batch that joining a common touches.
 inline void expect(std::uint64_t id) noexcept {
     batch_record const* const b = record_of(id);
     if (!b) return;
@@ -221,14 +227,16 @@ failure broadcast_or_throw(registry_core& r, raw_handle h, Ids const& ids) {
     return {};
 }
 
-/// To all of them, or to none that had it not before.
+/// Makes all these batches owners of an object; on failure, none that was not one before. Errors: those of
+/// share_with(), memory_full.
 template <id_range Ids>
 failure broadcast_to(registry_core& r, raw_handle h, Ids const& ids) {
     return run_or<std::bad_alloc>([&] { return broadcast_or_throw(r, h, ids); },
                                   [](auto const&) { return failure{errc::memory_full}; });
 }
 
-/// As share_here.
+/// Shares an object as broadcast_to() does, for a caller that works in the batch `here`. Shares nothing if that is
+/// closed. Errors: its why_closed(), and those of broadcast_to().
 template <id_range Ids>
 failure broadcast_here(batch_record const& here, raw_handle h, Ids const& ids) {
     if (here.closed()) return {here.why_closed(), &here};

@@ -21,8 +21,8 @@
 
 namespace tenure::detail {
 
-/// The memory of a batch that is over. Everything here runs on one thread, once, when nothing holds the batch any
-/// more; nothing allocates, and user code (destructors) runs with no lock held.
+/// Frees the memory of a batch that is over. Everything here runs once, on one thread, when nothing holds the
+/// batch any more. Nothing allocates. User code (destructors) runs with no lock held.
 
 template <class F>
 void for_lanes(batch_record& b, F f) {
@@ -39,7 +39,8 @@ inline void guard_run(unit const* u) noexcept {
         words[i].store(words[i].load(std::memory_order_relaxed) & ~whole_flag, std::memory_order_release);
 }
 
-/// While destructors run, newest object first, handles to what is already gone must be stale: so every access asks.
+/// Makes every access to the batch's objects ask the object's own state. While destructors run, newest object
+/// first, handles to what is already gone must be stale.
 inline void guard_all(batch_record& b) noexcept {
     for_lanes(b, [](lane& l) {
         for (unit* u = l.runs; u; u = u->next) guard_run(u);
@@ -51,7 +52,7 @@ inline void guard_all(batch_record& b) noexcept {
 
 inline extent extent_of(entry* e) noexcept { return {to_address(e), sizeof(entry), nullptr, e}; }
 
-/// A buffer's end is that its block goes with the others of its store.
+/// Runs an object's finalizer. For a buffer, notes its block instead, to be freed with the others of its store.
 inline void end_object(batch_record& b, finalizer const& f, entry* e) noexcept {
     if (!is_buffer(f)) return f.destroy(e);
     buffer_record const& buffer = buffer_behind(e);
@@ -59,7 +60,8 @@ inline void end_object(batch_record& b, finalizer const& f, entry* e) noexcept {
     if (derivation* const r = buffer.made_by()) drop_derivation(*r);
 }
 
-/// `e` is in no list any more, and nobody else can be at it: a call on one of the batch's objects holds the batch.
+/// Ends the object of an entry that is in no list any more. No other thread can be at it, because a call on one of
+/// the batch's objects holds the batch.
 inline void run_entry(batch_record& b, entry* e) noexcept {
     std::uintptr_t const state = e->state.load(std::memory_order_acquire);
     if (state & entry::proxied) {
@@ -100,8 +102,8 @@ inline void run_buffers(batch_record& b, entry const* until = nullptr) noexcept 
     }
 }
 
-/// Two threads made objects with destructors in one lane at once, and one lost the other's. What is in the list
-/// twice would be destroyed twice, or for ever.
+/// Aborts with a message: two threads made objects with destructors in one lane at once, and one lost the other's
+/// entry. An entry that is in the list twice would be destroyed twice, or for ever.
 [[noreturn]] TENURE_COLD inline void end_corrupt_list(batch_record const& b) noexcept {
     std::string const label = label_of(b);
     std::fprintf(stderr,
@@ -111,8 +113,8 @@ inline void run_buffers(batch_record& b, entry const* until = nullptr) noexcept 
     std::abort();
 }
 
-/// Entries of objects that were given away part with the list here, under their locks: before, and their bytes
-/// could not go; afterwards, and they are gone.
+/// Ends the objects in a lane's list, newest first, up to `until`. Entries of transferred objects leave the list
+/// here, under their objects' locks: before that their bytes cannot go, and afterwards they are gone.
 inline void run_entries(batch_record& b, lane& l, entry const* until = nullptr) noexcept {
     while (l.entries != until) {
         entry* const e = l.entries;
@@ -130,9 +132,11 @@ inline void run_entries(batch_record& b, lane& l, entry const* until = nullptr) 
     }
 }
 
-/// A run in which some units are tracked: those that others have shares in stay, the rest goes back piece by piece.
+/// Frees a run in which some units are tracked. Units in which other batches have shares stay; the rest goes back
+/// piece by piece.
 TENURE_COLD inline void release_guarded(unit* first, std::size_t n) noexcept {
-    // From the last to the first: others find the home of a unit through the head, which must not say null before.
+    // From the last unit to the first, because other threads find a unit's home through its head: the head's home
+    // must not be null while a unit still refers to that head.
     std::uintptr_t const base  = first->address;
     std::size_t          end   = n;
     auto const           flush = [&](std::size_t begin) {
@@ -140,7 +144,7 @@ TENURE_COLD inline void release_guarded(unit* first, std::size_t n) noexcept {
         unit* const u = first + begin;
         u->address    = base + (begin << unit_shift);
         u->length     = static_cast<std::uint32_t>(end - begin);
-        u->home.store(nullptr, std::memory_order_relaxed);  // it may name whose head it was long ago
+        u->home.store(nullptr, std::memory_order_relaxed);  // it may be left from when `u` was a head before
         for (std::size_t i = begin; i < end; ++i) first[i].head.store(u, std::memory_order_release);
         u->guarded.store(0, std::memory_order_relaxed);
         give_part(u, end - begin, generation_of(table_word(u->address).load(std::memory_order_relaxed)) + 1);
@@ -191,7 +195,8 @@ inline void reset(lane& l) noexcept {
     if (l.resource.load(std::memory_order_relaxed)) end_resource(l);
 }
 
-/// A batch with one lane full of objects without destructors, which is the usual one. False: it is another.
+/// Frees the memory of the usual batch: one lane full of objects without destructors. False, and nothing is done:
+/// the batch is another one.
 inline bool release_plainly(batch_record& b) noexcept {
     lane& l = b.primary;
     if (b.books.used.load(std::memory_order_relaxed) || l.entries || b.limited) return false;
@@ -213,8 +218,8 @@ inline bool release_plainly(batch_record& b) noexcept {
     return true;
 }
 
-/// What was `b`'s in this unit went before its end. Where others have something there, it is not told: what is
-/// theirs must not seem to have gone so. Under the unit's lock, or while it is not tracked.
+/// Notes in a unit why what `b` owned there went before its end. Notes nothing if other batches own something
+/// there, for which the reason would be wrong. Called under the unit's lock, or while the unit is not tracked.
 inline void note_expiry(place p, batch_record const& b, errc cause) noexcept {
     batch_record const* const home = p.head()->home.load(std::memory_order_relaxed);
     if (home && home != &b) return;
@@ -226,8 +231,8 @@ inline void note_expiry(place p, batch_record const& b, errc cause) noexcept {
         std::memory_order_release);
 }
 
-/// A unit's lock is taken before its owners': so a share is looked up again, for the unit may have been retired by
-/// whoever freed the last object there.
+/// Closes all shares of a batch. A unit's lock is taken before its owners', so each share is looked up again under
+/// it: a thread that freed the last object there may have retired the unit.
 inline void close_shares(batch_record& b) noexcept {
     errc const lapsed = b.cause.load(std::memory_order_relaxed);
     for (;;) {
@@ -250,10 +255,10 @@ inline void close_shares(batch_record& b) noexcept {
     }
 }
 
-/// What is under a checkpoint can be written to, given away and freed again.
+/// Drops all checkpoints of a batch. What is under them can be written to, transferred and freed again.
 void drop_checkpoints(batch_record& b) noexcept;
 
-/// A batch that goes before its end: its handles will say so.
+/// Notes why a batch goes before its end, if it does, so that its handles can say so.
 TENURE_COLD inline void log_expiry(batch_record& b) noexcept {
     if (b.limited && is_overdue(b)) b.cause.store(errc::expired, std::memory_order_release);
     errc const cause = b.cause.load(std::memory_order_acquire);
@@ -283,7 +288,7 @@ TENURE_COLD inline void log_expiry(batch_record& b) noexcept {
 /// Ends all that the batch owns and returns its memory.
 inline void release_memory(batch_record& b) noexcept {
     bool const reclaim_pending =
-        b.reclaim_pending.load(std::memory_order_relaxed);  // then it was over before, and that is told
+        b.reclaim_pending.load(std::memory_order_relaxed);  // then mark_dead() has logged it
     if (!reclaim_pending && (b.limited || b.books.used.load(std::memory_order_relaxed))) log_expiry(b);
     if (has_checkpoint(b)) [[unlikely]]
         drop_checkpoints(b);
@@ -293,7 +298,7 @@ inline void release_memory(batch_record& b) noexcept {
         ends = ends || l.entries;
     });
     bool const calls = ends || b.memberships;
-    if (calls) b.busy_thread.store(&this_thread, std::memory_order_relaxed);  // who may fork: forking.hpp
+    if (calls) b.busy_thread.store(&this_thread, std::memory_order_relaxed);  // destructors may fork: forking.hpp
     if (ends) {
         end_paging(b);
         guard_all(b);
@@ -322,7 +327,7 @@ inline void release_memory(batch_record& b) noexcept {
         ::operator delete(k);
     }
     while (b.lanes) {
-        b.lock.lock();  // a snapshot may be walking
+        b.lock.lock();  // a snapshot may be walking the list
         lane* const l = b.lanes;
         b.lanes       = l->next;
         b.lock.unlock();

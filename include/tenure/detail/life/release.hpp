@@ -14,9 +14,9 @@
 
 namespace tenure::detail {
 
-/// What becomes of a batch when the last hold goes.
+/// What becomes of a batch when its last hold goes.
 
-/// What only some batches have, and the next one with this record has not.
+/// Resets what only some batches have, for the next batch with this record.
 TENURE_SLOW inline void forget(batch_record& b) noexcept {
     if (b.limited == &b) {
         b.limits.on_soft = nullptr;
@@ -32,9 +32,9 @@ TENURE_SLOW inline void forget(batch_record& b) noexcept {
     b.unwound = no_unwinding;
 }
 
-/// Both guard and memory are gone.
+/// Returns the record of a batch whose guard and memory are both gone.
 inline void recycle(batch_record* b) noexcept {
-    leave(b->previous);  // what nobody came back to
+    leave(b->previous);  // a lane to which no thread came back
     if (b->is_loose) leave_loose(*b);
     b->id.store(0, std::memory_order_release);
     b->primary.serial.store(0, std::memory_order_relaxed);
@@ -43,7 +43,8 @@ inline void recycle(batch_record* b) noexcept {
     give_record(b);
 }
 
-/// Frees what an ended batch without holds owns. Returns the parent if it was holding that.
+/// Frees what an ended batch without holds owns, or leaves that to the registry's thread. Returns the parent, for
+/// the caller to release, if the batch was holding it.
 inline batch_record* reclaim(batch_record* b) noexcept {
     if (b->ends_as(end_flags::background)) [[unlikely]]
         if (put_off_end const later(*b); later.done) return later.parent;
@@ -54,8 +55,8 @@ inline batch_record* reclaim(batch_record* b) noexcept {
     return held;
 }
 
-/// An ended batch with cleanup::manual on which nothing depends is nobody's child any more: the registry has it
-/// until destroy_batch. Returns the parent if it was holding that. The caller has the last hold.
+/// Moves a retained batch on which nothing depends below the registry's root, where it stays until destroy_batch.
+/// The caller has the last hold. Returns the parent, for the caller to release, if the batch was holding it.
 inline batch_record* retain(batch_record& b) noexcept {
     batch_record* const held = b.holds_parent ? b.parent.load(std::memory_order_relaxed) : nullptr;
     if (b.limited && b.limited != &b) {
@@ -69,19 +70,19 @@ inline batch_record* retain(batch_record& b) noexcept {
     return held;
 }
 
-/// How many holds there are besides the one for what others use.
+/// Returns the number of holds in `state`, without the one that stands for all uses of the batch's objects.
 inline std::uint64_t holds_inside(std::uint64_t state) noexcept {
     return (state & batch_flags::holds) - (state & batch_flags::used ? 1 : 0);
 }
 
-/// What a hold was that was given back.
+/// A hold that has been given back.
 struct dropped_hold {
-    bool          last   = false;    ///< of a batch that is over and can be freed
-    batch_record* parent = nullptr;  ///< which the batch held till now, and the caller is to let go
+    bool          last   = false;    ///< the last of a batch that has ended: it can be freed
+    batch_record* parent = nullptr;  ///< held by the batch till now; the caller must release it
 };
 
-/// As drop_hold: with the last one besides that, a batch that is retained leaves its parent, and one that has ended
-/// waits for its users.
+/// Gives back a hold on a batch that is retained or used, and clears `flags`. With the last hold besides that for
+/// its users, a retained batch leaves its parent, and an ended batch waits for its users.
 TENURE_COLD inline dropped_hold drop_special_hold(batch_record* b, std::uint64_t flags) noexcept {
     registry_core& r      = *b->registry.load(std::memory_order_relaxed);
     std::uint64_t  s      = b->state.load(std::memory_order_acquire);
@@ -91,9 +92,9 @@ TENURE_COLD inline dropped_hold drop_special_hold(batch_record* b, std::uint64_t
         bool const last = holds_inside(s) == 1;
         bool const kept = s & batch_flags::retained && !(s & batch_flags::ended);
         if (!last || !kept || left || (s & batch_flags::used && has_waiting_children(r, *b))) continue;
-        // Who frees something of it pays its charge back to whom it is charged to: not while that changes.
+        // A thread that frees something of the batch refunds the batch that was charged: not while that changes.
         if (!b->state.compare_exchange_strong(s, s | batch_flags::undoing, std::memory_order_acq_rel)) {
-            s = ~std::uint64_t{0};  // no state: the exchange below fails, and loads it
+            s = ~std::uint64_t{0};  // not a state: the exchange below fails, and loads it
             continue;
         }
         b->busy_thread.store(&this_thread, std::memory_order_release);
@@ -107,7 +108,7 @@ TENURE_COLD inline dropped_hold drop_special_hold(batch_record* b, std::uint64_t
     return {(s & batch_flags::holds) == 1 && s & batch_flags::ended, parent};
 }
 
-/// Gives a hold back, and `flags`.
+/// Gives a hold back, and clears `flags`.
 inline dropped_hold drop_hold(batch_record* b, std::uint64_t flags = 0) noexcept {
     std::uint64_t s = b->state.load(std::memory_order_acquire);
     do {
@@ -117,7 +118,8 @@ inline dropped_hold drop_hold(batch_record* b, std::uint64_t flags = 0) noexcept
     return {(s & batch_flags::holds) == 1 && s & batch_flags::ended};
 }
 
-/// No recursion: a batch that goes, or is retained, gives back its hold of the next.
+/// Gives a hold back, and clears `flags`. A batch that then goes, or is retained, gives back its own hold on its
+/// parent, in a loop and not by recursion.
 inline void release_hold(batch_record* b, std::uint64_t flags) noexcept {
     while (b) {
         std::uint64_t const id   = b->id.load(std::memory_order_relaxed);
@@ -144,18 +146,19 @@ inline void close_windows(batch_record& b) noexcept {
     for (lane* l = b.lanes; l; l = l->next) l->window_end.store(0, std::memory_order_relaxed);
 }
 
-/// Asks whoever has the batch's stop_token to stop. The batch is held, or its end is the caller's.
+/// Fires the batch's stop_token, if there is one. The caller holds the batch, or its end is the caller's.
 inline void fire_stop(batch_record& b) noexcept {
     std::stop_source* const s = b.stop.load(std::memory_order_seq_cst);
     if (!s) [[likely]]
         return;
-    std::optional<ancestor_is_current> above;  // callbacks are callees, too
+    std::optional<ancestor_is_current> above;  // callbacks are callees, as destructors are
     lane const* const                  l = this_thread.current;
     if (l && l->batch->closed() && !is_over_record(l->batch)) above.emplace(*l->batch);
     s->request_stop();
 }
 
-/// The batch's state says that it is over; from the return of this call on, every make finds out.
+/// Closes the windows of a batch whose state says that it is over, so that every make after this call notices, and
+/// fires its stop_token.
 inline void stop_lanes(batch_record& b) noexcept {
     heavy_barrier();
     close_windows(b);

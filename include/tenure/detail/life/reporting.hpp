@@ -14,9 +14,9 @@
 
 namespace tenure::detail {
 
-/// Ends that tell what they did.
+/// Ends that report what they did.
 
-/// Which guards will be empty after the end. Costs a look at each until the report is full.
+/// Reports which guards of pins will be empty after the end. Costs a look at each pin until the report is full.
 TENURE_COLD inline void report_pins(batch_record const& b, batch_report& r) noexcept {
     std::scoped_lock const graph(b.registry.load(std::memory_order_relaxed)->uses.mutex);
     r.pins_held         = b.uses.taken;
@@ -40,7 +40,7 @@ inline batch_report report_of(batch_record& b) noexcept {
     return r;
 }
 
-/// What only the end shows, once `r.status` says what it came to. False: it is still waited for.
+/// Completes a report whose `status` is set with what only the end shows. False: the batch is not done yet.
 inline bool complete(batch_report& r, flow const& in_stores, bool late) noexcept {
     if (r.status != batch_status::done) {
         r.bytes = 0;
@@ -53,7 +53,7 @@ inline bool complete(batch_report& r, flow const& in_stores, bool late) noexcept
     return true;
 }
 
-/// The end, with its report. The guard is this thread's.
+/// Ends a batch whose guard is this thread's, and reports what the end did.
 inline batch_report end_with_report(batch_record& b, std::uint64_t id) noexcept {
     if (b.state.load(std::memory_order_acquire) & (batch_flags::ended | batch_flags::retained))
         return {.status = status_of(b, id)};
@@ -69,8 +69,8 @@ inline batch_report end_with_report(batch_record& b, std::uint64_t id) noexcept 
     return r;
 }
 
-/// The end from wherever, with its report, exact where no other thread is at the batch. Afterwards the record may
-/// be another batch's already: so what stores could not free is not told.
+/// Ends a batch from any thread, and reports what the end did: exactly, if no other thread is at the batch. Blocks
+/// that stores could not free are not reported, because the record may be another batch's by then.
 inline batch_report end_by_id(batch_record& b, std::uint64_t id) noexcept {
     auto const          status  = [&] { return status_of(b, id); };
     std::uint64_t const is_over = batch_flags::ended | batch_flags::retained;
@@ -86,9 +86,9 @@ inline batch_report end_by_id(batch_record& b, std::uint64_t id) noexcept {
     return r;
 }
 
-/// Frees what keep() gave away from this batch and what is still alive of it, newest first. What is shared by now,
-/// the parent lets go of. object_pinned: another batch uses some of it, and nothing was done. The batch's own pins
-/// do not count, for it ends. What others pin in this very moment stays.
+/// Frees what keep() transferred from this batch and is still alive, newest first; of an object that is shared by
+/// now, the parent's share. The batch's own pins do not count, because it ends. An object that others pin at this
+/// very moment stays. Errors: object_pinned if another batch uses some of the objects; then nothing was done.
 inline failure discard_kept(batch_record& b) noexcept {
     registry_core& r = *b.registry.load(std::memory_order_relaxed);
     if (r.uses.any()) {
@@ -109,8 +109,9 @@ inline failure discard_kept(batch_record& b) noexcept {
     return {};
 }
 
-/// As end_with_report; if discard_kept() fails, the batch goes on. Of one that is over and waits, what it kept is
-/// still freed: it is held meanwhile, for the last thread inside may leave at any moment.
+/// Calls discard_kept(), then ends the batch as end_with_report() does. If discard_kept() fails, sets `why`, and
+/// the batch goes on. A batch that is over and waits is held meanwhile, because the last thread inside may leave
+/// at any moment.
 inline batch_report discard_with_report(batch_record& b, std::uint64_t id, failure& why) noexcept {
     bool const over = b.state.load(std::memory_order_acquire) & (batch_flags::ended | batch_flags::retained);
     if (over && !hold_until_freed(b, id)) return {.status = status_of(b, id)};

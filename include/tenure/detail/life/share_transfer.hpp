@@ -11,8 +11,8 @@
 
 namespace tenure::detail {
 
-/// keep() of what several batches share: the share of `from` goes to its parent, `to`. In two steps, as giving():
-/// `to` joins first, and until commit() that can be taken back.
+/// Transfers shares of `from` to its parent, `to`, for keep() of objects that several batches share. Works in two
+/// steps, as ownership_transfer does: `to` joins first, and that can be taken back until commit().
 class share_transfer {
 public:
     share_transfer(batch_record& from, batch_record& to) noexcept : from_(from), to_(to) {}
@@ -23,7 +23,8 @@ public:
     share_transfer(share_transfer const&)            = delete;
     share_transfer& operator=(share_transfer const&) = delete;
 
-    /// not_owner: neither `from` nor one above it has a share.
+    /// Makes `to` join the common `id`, if `from` is a member; does nothing if a batch above `from` is. Errors:
+    /// not_owner if neither is, stale_handle if the common is over, memory_full.
     failure prepare(std::uint64_t id, raw_handle h) noexcept {
         if (!is_member(from_, id)) {
             batch_record* up = &to_;
@@ -39,7 +40,7 @@ public:
         return {};
     }
 
-    /// Calls log(h) for each that was not the parent's before.
+    /// Gives up the shares of `from`. Calls log(h) for each object in which the parent had no share before.
     template <class F>
     void commit(F log) noexcept {
         for (note const& n : notes_) {

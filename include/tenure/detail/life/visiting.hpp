@@ -10,32 +10,38 @@
 
 namespace tenure::detail {
 
-/// Whether an id was given out, by whichever registry.
+/// Whether any registry has given out this id.
 inline bool is_known(std::uint64_t id) noexcept {
     batch_record* const b = record_of(id);
     std::uint64_t const n = id >> record_bits;
     return b && n != 0 && n <= b->generation.load(std::memory_order_acquire);
 }
 
-/// Where null does not stand for the root of the global registry, as in a destructor. Null: there is none yet.
+/// Returns this thread's lane in the global registry's root, where null does not stand for that, as in a
+/// destructor. Null: there is no global registry yet. Throws std::bad_alloc.
 TENURE_COLD inline lane* global_root_lane() {
     batch_record const* const root = process.global_root.load(std::memory_order_acquire);
     return root ? lane_of_root(*root->registry.load(std::memory_order_relaxed)) : nullptr;
 }
 
-/// The lane to make current for the batch with that id, and whether it was entered for it. Throws std::bad_alloc.
+/// The lane to make current for a visit.
 struct visited_lane {
     lane* where;
-    bool  entered;
+    bool  entered;        ///< the visit entered it, and leaves it
     bool  stays = false;  ///< it is current already
 
     bool          over        = false;  ///< it stands in for a batch that is over
-    std::uint64_t over_before = 0;      ///< thread_context::over till then
+    std::uint64_t over_before = 0;      ///< the former thread_context::over
 };
+
+/// Returns the lane of the over_record that stands in for a batch that is over; notes the id in
+/// thread_context::over.
 TENURE_COLD inline visited_lane stand_in(batch_record const* b, std::uint64_t id) noexcept {
     errc const why = over_because(b, id);
     return {&over_record_of(why).primary, false, false, true, std::exchange(this_thread.over, id)};
 }
+
+/// Returns the lane to make current for the batch with that id, which it enters if need be. Throws std::bad_alloc.
 inline visited_lane lane_to_visit(std::uint64_t id) {
     thread_context const& me = this_thread;
     if (current_id() == id && (id || !me.current) && !me.visiting) return {me.current, false, true};
@@ -50,15 +56,16 @@ inline visited_lane lane_to_visit(std::uint64_t id) {
     return {enter_held(*b), true};
 }
 
-/// While it lives, a batch is current on this thread; afterwards what was before is so again, whatever was left
-/// open or made current in between. For a batch that is over, one stands in where make throws batch_ended: never a
-/// batch that nobody named.
+/// Makes a batch current on this thread while it lives. Afterwards what was current before is so again, whatever
+/// was left open or made current in between. For a batch that is over, an over_record stands in, in which make
+/// throws batch_ended, expired or cancelled: never a batch that nobody named.
 ///
-/// Costs two locked instructions; more where another thread is inside; none where the batch is current already, or
-/// its guard is this thread's.
+/// Costs two locked instructions; more if another thread is inside; none if the batch is current already, or its
+/// guard is this thread's.
 class visit {
 public:
-    /// Throws std::bad_alloc: another thread is in all the lanes there are.
+    /// Makes the batch current. Throws std::bad_alloc if other threads are in all its lanes, and no memory is left
+    /// for one.
     explicit visit(std::uint64_t id) : visit(lane_to_visit(id)) {}
     ~visit() {
         thread_context& me = this_thread;

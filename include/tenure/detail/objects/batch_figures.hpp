@@ -20,8 +20,8 @@
 
 namespace tenure::detail {
 
-/// What a batch has done so far, summed over its lanes. Exact for the batch's own thread; from another thread exact
-/// lane by lane.
+/// What a batch has made so far, summed over its lanes. Exact on the batch's own thread; elsewhere exact lane by
+/// lane.
 struct batch_figures {
     std::uint64_t made_objects, made_bytes, units;
 };
@@ -47,7 +47,7 @@ inline batch_figures figures_of(batch_record& b) noexcept {
 inline std::uint64_t bytes_in_use(batch_record const& b, batch_figures const& f) noexcept {
     std::uint64_t const in  = f.made_bytes + b.books.received.bytes();
     std::uint64_t const out = b.books.given.bytes() + b.books.freed.bytes();
-    return in > out ? in - out : 0;  // from another thread the parts are of different moments
+    return in > out ? in - out : 0;  // another thread reads the parts at different moments
 }
 
 TENURE_SLOW inline void note_new_peak(batch_record& b, std::uint64_t cursor) noexcept {
@@ -58,8 +58,8 @@ TENURE_SLOW inline void note_new_peak(batch_record& b, std::uint64_t cursor) noe
     while (now > old && !b.books.peak.compare_exchange_weak(old, now, std::memory_order_relaxed)) {}
 }
 
-/// Raises the peak if need be. Called before anything leaves, for only then can a maximum be missed; what leaves in
-/// a row with nothing made between needs one look.
+/// Raises the peak if more is in use now. Must be called before anything leaves the batch: only then can a maximum
+/// be missed. If objects leave in a row and nothing is made in between, one call computes the use.
 [[gnu::always_inline]] inline void note_peak(batch_record& b) noexcept {
     std::uint64_t const cursor = b.primary.cursor.load(std::memory_order_relaxed);
     if (cursor == 0 || cursor != b.books.noted.load(std::memory_order_relaxed)) note_new_peak(b, cursor);
@@ -107,7 +107,7 @@ inline std::string label_of(std::string name, std::uint64_t id) {
     return name.insert(0, 1, '\'').append("' (#").append(number).append(1, ')');
 }
 
-/// Of a batch that may be over. It has its name as long as no other has its record.
+/// Returns the label of a batch that may be over: name and id, or the id alone once another batch has its record.
 TENURE_COLD inline std::string label_of(std::uint64_t id) {
     batch_record const* const b    = record_of(id);
     bool const                same = b && b->generation.load(std::memory_order_acquire) == id >> record_bits;
@@ -123,7 +123,7 @@ inline std::string label_of(batch_record const& b) {
 
 std::string largest_holders(registry_core& r);
 
-/// `call` says what was tried, up to the batch's name.
+/// Throws `why`. `call` says what was tried, up to the batch's name.
 [[noreturn]] TENURE_COLD inline void throw_failure(failure const& why, std::string call) {
     if (why.batch) call += label_of(*why.batch);
     else if (why.id) call += label_of(why.id);

@@ -11,7 +11,7 @@
 
 namespace tenure::detail {
 
-/// From here on the object's own state is asked at every access. Under the object's lock.
+/// Makes every later access ask the object's own state. Called under the object's lock.
 inline void guard_extent(extent const& x) noexcept {
     if (x.large) {
         zeroed_atomic<word_t>* const words = &table_word(x.large->address);
@@ -25,13 +25,13 @@ inline void guard_extent(extent const& x) noexcept {
     });
 }
 
-/// An entry whose object ends, and which stays in the list of a lane that is another thread's.
+/// The entry of an object that ends, while it stays in the list of another thread's lane.
 class listed_entry {
 public:
     listed_entry() = default;
 
-    /// Under the object's lock, while the lane's batch has not ended. A rollback of that batch waits for hand_in();
-    /// so until then this thread waits for no rollback.
+    /// Called under the object's lock, while the lane's list exists. A rollback of the lane's batch waits for
+    /// hand_in(), so until then this thread waits for no rollback.
     listed_entry(entry* e, lane* l) noexcept
         : entry_(e),
           lane_(l),
@@ -41,7 +41,8 @@ public:
 
     explicit operator bool() const noexcept { return lane_; }
 
-    /// Tells the lane that the entry may leave. Where its batch is just ending, that sees to it.
+    /// Tells the lane that the entry may leave its list. Does nothing if the lane's batch is just ending, which
+    /// drops the list.
     void hand_in() const noexcept {
         if (!held_) return;
         --this_thread.listed_ends;
@@ -59,19 +60,21 @@ private:
     bool   held_  = false;
 };
 
-/// An entry whose object was given away belongs to the object's owner; from here on, to the batch in whose list it
-/// stands: its bytes must not be filled again before it leaves that. Under the object's lock.
+/// Gives the entry's bytes to `to`, the batch in whose list it stands. They belonged to the owner of the object,
+/// which was transferred, and must not be filled again before the entry leaves the list. Called under the object's
+/// lock.
 inline void return_entry(entry* e, batch_record* to) noexcept {
     std::uintptr_t const at = to_address(e);
     for_units(at, at + sizeof(entry), [&](place p, std::uintptr_t begin, std::uintptr_t end) {
         for (share* s = p.u->shares.load(std::memory_order_relaxed); s; s = s->next_here)
             if (test(s->objects, begin)) clear(*s, begin, end);
         if (p.head()->home.load(std::memory_order_relaxed) == to) return;
-        if (share* const s = find_share(p.u, to)) set(*s, begin, end);  // it has one, from when the object was its
+        if (share* const s = find_share(p.u, to)) set(*s, begin, end);  // `to` got it when it owned the object
     });
 }
 
-/// The end of an object that has a proxy, under the object's lock. The caller has taken the proxy from its inbox.
+/// Marks an object with a proxy as dead. Returns its entry if that still stands in a list. The caller has the
+/// object's lock and has taken the proxy from its inbox.
 inline listed_entry end_proxied(proxy const& p) noexcept {
     p.object->state.store(entry::dead, std::memory_order_release);
     if (!p.listed) return {};
@@ -79,14 +82,15 @@ inline listed_entry end_proxied(proxy const& p) noexcept {
     return {p.object, p.listed};
 }
 
-/// An object's way out: what its end needs once its lock is gone.
+/// What the end of an object still needs once the object's lock is released.
 struct departure {
     finalizer const* end  = nullptr;
     proxy*           gone = nullptr;
     listed_entry     listed;
 };
 
-/// Takes an entry out of whatever knows of it. Under the object's lock.
+/// Marks an entry as dead and takes it out of its list, unless that is another thread's. Called under the object's
+/// lock.
 inline departure depart(batch_record& owner, extent const& x) noexcept {
     entry* const         e     = x.header;
     std::uintptr_t const state = e->state.load(std::memory_order_relaxed);
@@ -104,8 +108,9 @@ inline departure depart(batch_record& owner, extent const& x) noexcept {
     return {&finalizer_of(state), nullptr, {}};
 }
 
-/// Ends an object and gives its bytes back to its owner, which is held; any thread. stale_handle: the object is not
-/// that batch's or not alive, somebody else was first; object_pinned. The destructor runs here, with no lock held.
+/// Destroys an object and gives its bytes back to its owner, which is held. The destructor runs with no lock held.
+/// Any thread may call this. Errors: stale_handle if the object is not alive or not that batch's (another thread
+/// was first); object_pinned.
 inline errc free_object(batch_record& owner, raw_handle h) noexcept {
     extent const  x = extent_of(h);
     departure     way;

@@ -18,19 +18,19 @@
 
 namespace tenure::detail {
 
-/// Where lane_resources come from. No two batches ever have one at the same address, for a container may outlive
-/// its batch and come back to it: then it is told that the batch is over, and never reaches the next one that has
-/// the same record.
+/// Memory for lane_resources. No two batches ever have a resource at the same address, because a container may
+/// outlive its batch and use the resource again: it is then told that the batch is over, and never reaches the
+/// next batch with that record.
 ///
-/// They are cut from chunks, by each thread from its own. A chunk in which all are over stays for a while as it is,
-/// and then gives its memory back and keeps its addresses: whoever comes back after that gets a SIGSEGV. That is
-/// after `stay` chunks: some 130,000 batches, or 64 threads that ended.
+/// Each thread cuts resources from a chunk of its own. A chunk whose resources are all over stays until `stay`
+/// more such chunks have come: some 130,000 batches, or 64 threads that ended. Then it gives its memory back and
+/// keeps its addresses, so a later use gets a SIGSEGV.
 struct resource_chunk {
     static constexpr std::size_t   bytes = std::size_t{1} << 16;
     static constexpr std::size_t   stay  = 64;
     static constexpr std::uint32_t room  = static_cast<std::uint32_t>((bytes - 64) / sizeof(lane_resource<lane>));
 
-    std::atomic<std::uint32_t> left{room};  ///< that are not over, those that are yet to come included
+    std::atomic<std::uint32_t> left{room};  ///< resources that are not over, or not yet made
     resource_chunk*            next = nullptr;
 
     void* at(std::uint32_t i) noexcept {
@@ -42,10 +42,11 @@ struct resource_chunk {
 };
 static_assert(sizeof(resource_chunk) <= 64);
 
-/// Chunks from one reservation after the other, so that those that are over lie side by side and are one mapping.
+/// Cuts chunks from one reservation after another, so that those that are over lie side by side and form one
+/// mapping.
 class resource_chunks {
 public:
-    /// Null: no memory.
+    /// Returns a new chunk, or null if there is no memory.
     resource_chunk* take() noexcept {
         constexpr std::size_t  many = 1024 * resource_chunk::bytes;
         std::scoped_lock const guard(mutex_);
@@ -60,7 +61,8 @@ public:
         return ::new (at) resource_chunk;
     }
 
-    /// All in it are over.
+    /// Takes a chunk whose resources are all over. If there are more than `stay`, the oldest gives its memory
+    /// back.
     void put(resource_chunk* c) noexcept {
         std::scoped_lock const guard(mutex_);
         c->next                        = nullptr;
@@ -72,7 +74,7 @@ public:
         --count_;
         [[maybe_unused]] void* const same =
             ::mmap(gone, resource_chunk::bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
-                   -1, 0);  // where the system refuses, it stays as it is
+                   -1, 0);  // if the system refuses, the chunk stays as it is
     }
 
     void lock_for_fork() noexcept { mutex_.lock(); }
@@ -82,7 +84,7 @@ private:
     std::mutex      mutex_;
     std::byte*      next_  = nullptr;
     std::byte*      end_   = nullptr;
-    resource_chunk* first_ = nullptr;  ///< in which all are over, the oldest first
+    resource_chunk* first_ = nullptr;  ///< chunks whose resources are all over, oldest first
     resource_chunk* last_  = nullptr;
     std::size_t     count_ = 0;
 };
@@ -92,7 +94,7 @@ inline void leave_resources(resource_chunk* c, std::uint32_t n) noexcept {
     if (c->left.fetch_sub(n, std::memory_order_acq_rel) == n) all_resources.put(c);
 }
 
-/// At the end of a thread: nobody goes on in its chunk.
+/// Gives up this thread's chunk, from which nothing more is cut: it is full, or the thread ends.
 inline void leave_own_resources() noexcept {
     thread_context& me = this_thread;
     if (!me.resources) return;
@@ -110,7 +112,7 @@ TENURE_COLD inline void begin_resources() {
     me.resources_taken                   = 0;
 }
 
-/// Throws batch_ended, std::bad_alloc.
+/// Makes the resource of a lane that has none. Throws batch_ended, std::bad_alloc.
 TENURE_SLOW inline lane_resource<lane>* make_resource(lane& l) {
     batch_record& b = *l.batch;
     if (b.closed()) throw_failure({b.why_closed(), &b}, "resource() of batch ");
@@ -123,14 +125,15 @@ TENURE_SLOW inline lane_resource<lane>* make_resource(lane& l) {
     return made;
 }
 
-/// What containers in the lane take. The same for as long as the batch lives.
+/// Returns the resource for containers in the lane, the same one while the batch lives. Throws batch_ended,
+/// std::bad_alloc.
 inline std::pmr::memory_resource* resource_of(lane& l) {
     if (auto* const made = l.resource.load(std::memory_order_relaxed)) [[likely]]
         return made;
     return make_resource(l);
 }
 
-/// The lane's batch is over.
+/// Ends the resource of a lane whose batch is over.
 TENURE_SLOW inline void end_resource(lane& l) noexcept {
     resource_chunk* const c = resource_chunk::of(l.resource.load(std::memory_order_relaxed));
     l.resource.store(nullptr, std::memory_order_relaxed);

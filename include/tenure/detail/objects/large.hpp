@@ -22,7 +22,7 @@ inline void own_run(unit* u, batch_record& b, lane& l) noexcept {
     run_taken(to_pointer(u->address), std::size_t{u->length} << unit_shift);
 }
 
-/// Charges a batch's limits, and takes it back unless told to keep it.
+/// Charges a batch's limits, and refunds the charge unless keep() is called.
 class charge_guard {
 public:
     explicit charge_guard(batch_record& b) noexcept : batch_(b) {}
@@ -38,8 +38,8 @@ public:
         batch_.own_charge.fetch_add(bytes, std::memory_order_relaxed);
         tell_soft_limits(batch_.limited);
         std::uint64_t const s = batch_.state.load(std::memory_order_acquire);
-        if (s & batch_flags::closed) [[unlikely]] {  // by a callback
-            if (s & batch_flags::done) bytes_ = 0;   // which gave back all
+        if (s & batch_flags::closed) [[unlikely]] {  // a callback closed it
+            if (s & batch_flags::done) bytes_ = 0;   // its end refunded all
             return {batch_.why_closed(), &batch_};
         }
         return {};
@@ -51,7 +51,8 @@ private:
     std::size_t   bytes_ = 0;
 };
 
-/// A run of its own for one large object, or for a large piece of resource(). Null: refused, see `why`.
+/// Takes a run of its own for one large object, or for a large piece of resource(). Returns null if refused, with
+/// the reason in `why`.
 TENURE_COLD inline unit* take_large(batch_record& b, lane& l, std::size_t before, std::size_t bytes,
                                     std::size_t alignment, std::uint64_t objects, failure& why) {
     std::size_t const slack = alignment > 8 ? alignment + before : 0;

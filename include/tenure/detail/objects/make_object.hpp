@@ -19,7 +19,7 @@
 
 namespace tenure::detail {
 
-/// How a T lies in a slab: behind an entry if it has an end to run.
+/// The layout of a T in a slab: behind an entry if it has a destructor to run.
 template <class T, bool Entry = !std::is_trivially_destructible_v<T>>
 struct layout {
     static constexpr bool        has_entry = Entry;
@@ -56,10 +56,10 @@ inline constexpr finalizer object_finalizer{&destroy_object<T>, &identity_of<T>(
 template <class T>
 inline constexpr finalizer array_finalizer{&destroy_array<T>, &identity_of<T[]>(), restorable<T>};
 
-/// A place for an object: a small one in a slab, or a run of its own.
+/// Memory for an object: in a slab if it is small, else a run of its own.
 struct space {
     bytes_at at;
-    void*    pointer = nullptr;  ///< behind the entry; null: refused
+    void*    pointer = nullptr;  ///< behind the entry; null if refused
     word_t   word    = 0;
     unit*    large   = nullptr;
 
@@ -93,7 +93,7 @@ inline space allocate_large(lane& l, std::size_t before, std::size_t bytes, std:
     return {{begin, bytes}, to_pointer(begin + before), whole_word(generation) | (before ? header_flag : 0), u};
 }
 
-/// Takes back an object whose constructor threw.
+/// Takes back the memory of an object whose constructor threw.
 TENURE_COLD inline void forget(lane& l, space const& s) noexcept {
     batch_record& b = *l.batch;
     if (s.large) {
@@ -109,7 +109,7 @@ TENURE_COLD inline void forget(lane& l, space const& s) noexcept {
         l.cursor.store(cursor - s.at.bytes - one_object, std::memory_order_relaxed);
         return;
     }
-    // The constructor made other objects.
+    // The constructor made other objects behind this one.
     extent const  x{s.at.begin, s.at.bytes, nullptr, nullptr};
     retired_units empty;
     {
@@ -134,7 +134,7 @@ inline space allocate_large(lane& l, std::size_t before, std::size_t bytes, std:
     return s;
 }
 
-/// Whether that is a lane's, of whatever batch.
+/// Returns whether `r` is a lane's resource, of whatever batch.
 inline bool is_lane_resource(std::pmr::memory_resource const& r) noexcept {
 #ifdef __cpp_rtti
     return typeid(r) == typeid(lane_resource<lane>);
@@ -151,21 +151,22 @@ TENURE_SLOW inline bool is_resource_of_batch(batch_record const& b, std::pmr::me
     return static_cast<lane_resource<lane> const*>(r)->is_of(b);
 }
 
-/// Whether that is memory of the lane's batch, whichever lane gave it.
+/// Returns whether `r` gives memory of the lane's batch, from whichever of its lanes.
 inline bool is_resource_of(lane const& l, std::pmr::memory_resource const* r) noexcept {
     return r == l.resource.load(std::memory_order_relaxed) ? r != nullptr : is_resource_of_batch(*l.batch, r);
 }
 
-/// What a pmr container says of itself.
+/// A type that tells its memory resource, as pmr containers do.
 template <class T>
 concept knows_resource = requires(T const& t) {
     { t.get_allocator().resource() } -> std::same_as<std::pmr::memory_resource*>;
 };
 
-/// What a constructor may take memory from.
+/// Whether an argument is a pointer to a memory resource.
 template <class Arg>
 inline constexpr bool is_resource_pointer =
     std::is_pointer_v<std::remove_cvref_t<Arg>> && std::is_convertible_v<Arg, std::pmr::memory_resource*>;
+/// An argument that a constructor may take memory from.
 template <class Arg>
 concept names_resource = is_resource_pointer<Arg> || requires(std::remove_cvref_t<Arg> const& a) {
     { a.resource() } noexcept -> std::same_as<std::pmr::memory_resource*>;
@@ -178,8 +179,9 @@ bool names_resource_of(lane const& l, Arg const& arg) noexcept {
     else return false;
 }
 
-/// Makes one U at a place of layout L. Null pointer: refused and reported. What the constructor throws passes, and
-/// nothing is registered. `Bound`: it is known to refer to memory of its batch.
+/// Makes one U in memory of layout L. Returns a null pointer if refused; `refusal` has the failure then. Passes on
+/// what the constructor throws, with nothing registered. `Bound` says that the object refers to memory of its
+/// batch.
 template <class U, class L, bool Bound, class Refusal, class... Args>
 [[gnu::always_inline]] inline std::pair<U*, word_t> make_laid_out(lane& l, Refusal refusal, Args&&... args) {
     space s;
@@ -190,9 +192,9 @@ template <class U, class L, bool Bound, class Refusal, class... Args>
     }
     if (!s.pointer) [[unlikely]]
         return {};
-    [[maybe_unused]] bool bound = Bound;  // to memory of its batch, as far as it or what it is made from says so
+    [[maybe_unused]] bool bound = Bound;  // refers to memory of its batch, as far as it or an argument tells
     if constexpr (!Bound && !knows_resource<U> && (names_resource<Args> || ...))
-        bound = (names_resource_of(l, args) || ...);  // asked before it moves from them
+        bound = (names_resource_of(l, args) || ...);  // before the constructor moves from them
     U* object = nullptr;
     if constexpr (std::is_nothrow_constructible_v<U, Args...>) {
         object = ::new (s.pointer) U(std::forward<Args>(args)...);
@@ -214,7 +216,7 @@ template <class U, class L, bool Bound, class Refusal, class... Args>
     return {object, s.word};
 }
 
-/// Whether the last argument is the lane's own resource, or an allocator of it.
+/// Returns whether the last argument is the lane's own resource, or an allocator of it.
 template <class... Args>
 bool takes_resource_of(lane const& l, Args const&... args) noexcept {
     if constexpr (sizeof...(Args) > 0) {
@@ -226,7 +228,8 @@ bool takes_resource_of(lane const& l, Args const&... args) noexcept {
     return false;
 }
 
-/// As make_laid_out, in the layout that T needs.
+/// Makes one T in the layout that it needs: without an entry if its destructor only frees memory and that is the
+/// lane's. Otherwise as make_laid_out().
 template <class T, class Refusal, class... Args>
 [[gnu::always_inline]] inline std::pair<T*, word_t> make_object(lane& l, Refusal refusal, Args&&... args) {
     using U = std::remove_cv_t<T>;
@@ -237,7 +240,7 @@ template <class T, class Refusal, class... Args>
     return make_laid_out<U, layout<U>, false>(l, refusal, std::forward<Args>(args)...);
 }
 
-/// Makes `n` value-initialised elements. As make_object.
+/// Makes `n` value-initialised elements; otherwise as make_object().
 template <class T, class Refusal>
 std::pair<T*, word_t> make_array(lane& l, Refusal refusal, std::size_t n) {
     using U                         = std::remove_cv_t<T>;
@@ -265,7 +268,7 @@ std::pair<T*, word_t> make_array(lane& l, Refusal refusal, std::size_t n) {
     return {first, s.word};
 }
 
-/// Stands in the slab for something made elsewhere, and for a deferred call.
+/// Stands in the slab for an object made elsewhere, which the deleter ends.
 template <class T, class Deleter>
 struct adopted {
     T*                            pointer;
@@ -278,6 +281,7 @@ struct adopted {
     }
 };
 
+/// Stands in the slab for a deferred call.
 template <class F>
 struct deferred {
     [[no_unique_address]] F call;

@@ -17,7 +17,8 @@
 
 namespace tenure::detail {
 
-/// What is asked about: for what was adopted, the record in the slab that stands for it.
+/// Returns the handle of the slab record that stands for an adopted object, or an empty one if that is not alive;
+/// any other handle unchanged.
 inline raw_handle resolve(raw_handle h) noexcept {
     if (!(h.word & cell_flag)) return h;
     cell* const c = cells.find(h.word);
@@ -25,9 +26,9 @@ inline raw_handle resolve(raw_handle h) noexcept {
     return {c->record.load(std::memory_order_relaxed), c->record_word.load(std::memory_order_relaxed)};
 }
 
-/// Objects that change owner from one batch to another, in two steps: prepare() all, which may fail and then leaves
-/// everything as it was, then commit() all, which cannot, but for what another thread took meanwhile. So a list is
-/// given whole or not at all.
+/// Transfers objects between batches in two steps: prepare() all, which may fail and then leaves everything as it
+/// was, then commit() all, which fails only for objects that another thread took meanwhile. So a list is
+/// transferred whole or not at all.
 class ownership_transfer {
 public:
     ownership_transfer(batch_record& from, batch_record& to, store_notify& stores) noexcept
@@ -54,7 +55,10 @@ public:
     ownership_transfer(ownership_transfer const&)            = delete;
     ownership_transfer& operator=(ownership_transfer const&) = delete;
 
-    /// What commit() will need. stale_handle: the object is not alive, or not `from`'s any more.
+    /// Reserves what commit() will need. Errors: stale_handle if the object is not alive or not `from`'s any more;
+    /// not_restorable under a checkpoint; not_self_contained; the cause if `from` was cancelled or expired and its
+    /// buffer lost its bytes; wrong_thread for a large object in another thread's list; memory_full;
+    /// limit_exceeded.
     failure prepare(raw_handle h) noexcept {
         extent const  x           = extent_of(h);
         bool          wants_proxy = false;
@@ -74,7 +78,7 @@ public:
         }
         if (buffer.from && !promise_buffer(*buffer.from)) return {errc::memory_full, &to_, sizeof(block)};
         if (wants_proxy) {
-            if (x.large) return {errc::wrong_thread, &from_};  // its run could not outlive that thread's list
+            if (x.large) return {errc::wrong_thread, &from_};  // the run could not outlive that thread's list
             auto* const p = new (std::nothrow) proxy;
             if (!p) return {errc::memory_full, &to_, sizeof(proxy)};
             p->next = spare_;
@@ -89,7 +93,8 @@ public:
         return {};
     }
 
-    /// For keep(): room to remember `n` of them in `from`. Not in its slabs: what it keeps is no use of its own.
+    /// Reserves room in `from` to log `n` kept objects. The log lies outside the slabs: it is no use of the
+    /// batch's own. Errors: memory_full.
     failure reserve_log(std::size_t n) noexcept {
         kept_log const* const newest = from_.kept_out;
         if (newest && newest->room - newest->count >= n) return {};
@@ -103,8 +108,8 @@ public:
 
     void log(raw_handle h) noexcept { from_.kept_out->add(h); }
 
-    /// False: nothing was done, for the object is not as it was prepared: another thread was first, or it is named
-    /// twice in one list.
+    /// Moves a prepared object. Returns false, with nothing done, if it is not as it was prepared: another thread
+    /// was first, the list names it twice, or its buffer lost its bytes or changed its store.
     bool commit(raw_handle h) noexcept {
         extent const  x     = extent_of(h);
         std::size_t   bytes = x.bytes;
@@ -145,18 +150,19 @@ public:
         return true;
     }
 
-    /// Something that was prepared had lost its bytes when it came to it, for its batch was cancelled.
+    /// Returns whether commit() found a buffer that lost its bytes after prepare(), because its batch was
+    /// cancelled or expired.
     bool lost() const noexcept { return lost_; }
 
 private:
-    /// Buffers that commit() will move, by store.
+    /// Counts buffers in one store that commit() will move.
     struct promised {
         promised*   next;
         supply*     from;
         std::size_t count;
     };
 
-    /// It has lost its bytes because its batch was cancelled, or its time was up.
+    /// Returns whether the buffer lost its bytes because its batch was cancelled or its time was up.
     bool was_dropped(buffer_record const& b) const noexcept {
         return b.evicted() && !b.made_by() && from_.cause.load(std::memory_order_acquire) != errc{};
     }
@@ -174,8 +180,8 @@ private:
         return true;
     }
 
-    /// False: it has changed its store since it was prepared. What is lent is nobody's, but the promise made sure
-    /// that `to` uses the supply.
+    /// Moves a buffer from the books of `from` to those of `to`. Returns false if it changed its store after
+    /// prepare(). A lent block is in neither books; its promise only made sure that `to` uses the supply.
     bool move_buffer(buffer_record const& b) noexcept {
         promised* p = promised_;
         while (p && p->from != b.from) p = p->next;
@@ -194,7 +200,8 @@ private:
         return all;
     }
 
-    /// Another thread may be working on the list that the entry is in: there it stays.
+    /// Returns whether the entry has to stay in its list, because that is another thread's, which may be changing
+    /// it.
     bool stays_listed(extent const& x) const noexcept {
         constexpr std::uintptr_t elsewhere = entry::moved | entry::inbox;
         return !(x.header->state.load(std::memory_order_acquire) & elsewhere) && !is_mine(lane_of(x, &from_));
@@ -246,11 +253,11 @@ private:
     batch_record& from_;
     batch_record& to_;
     store_notify& stores_;
-    batch_record* common_   = nullptr;  ///< the nearest batch with limits that has both below it
+    batch_record* common_   = nullptr;  ///< the nearest batch with limits at or above both
     promised*     promised_ = nullptr;
-    entry*        spare_    = nullptr;  ///< proxies not yet used
+    entry*        spare_    = nullptr;  ///< proxies that are not used yet
     bool          lost_     = false;
-    std::uint64_t pending_  = 0;  ///< charged to `to_` for what is not committed yet
+    std::uint64_t pending_  = 0;  ///< bytes charged to `to_` for objects not committed yet
 };
 
 }  // namespace tenure::detail

@@ -13,10 +13,10 @@
 
 namespace tenure::detail {
 
-/// Holes between kept objects are filled again, whole lines at a time (cf. Blackburn and McKinley, Immix, PLDI
-/// 2008), by one lane a unit.
+/// Recycling: a lane fills the holes between kept objects, whole lines at a time (cf. Blackburn and McKinley,
+/// Immix, PLDI 2008). One lane at a time fills a unit.
 
-/// What is left of a hole when the lane goes elsewhere is a hole again.
+/// Leaves the lane's hole. The part not used is a hole again.
 inline void leave_hole(lane& l) noexcept {
     if (!l.in_hole) return;
     l.in_hole                = false;
@@ -29,7 +29,7 @@ inline void leave_hole(lane& l) noexcept {
         clear(*mine, at, l.run_end);
         p.u->live -= static_cast<std::uint32_t>((l.run_end - at) >> granule_shift);
     }
-    l.run_end = at;  // it is not the lane's any more
+    l.run_end = at;  // the rest is no longer the lane's
 }
 
 inline void finish_filling(lane& l) noexcept {
@@ -48,7 +48,7 @@ inline void finish_filling(lane& l) noexcept {
     if (retired) give_part(p.u, 1, fresh);
 }
 
-/// All of a unit's objects are dead: its passes can start over, in a new generation.
+/// Starts a unit's passes over in a new generation, if all its objects are dead and a generation is left.
 inline void start_over(place p) noexcept {
     tracking& t = p.track();
     if (!all_dead(t)) return;
@@ -84,7 +84,8 @@ inline bool next_unit_with_holes(lane& l) noexcept {
     return false;
 }
 
-/// Entries in this lane's list whose objects other threads ended: they leave it only now, and their lines are free.
+/// Takes entries of objects that other threads ended out of the lane's list, and frees their bytes, or the run of
+/// a large object.
 inline void drain_remote(lane& l) noexcept {
     entry* e = l.remote.exchange(nullptr, std::memory_order_acquire);
     while (e) {
@@ -109,7 +110,8 @@ inline void drain_remote(lane& l) noexcept {
 
 inline constexpr std::size_t line_bytes = granules_a_line << granule_shift;
 
-/// Points the lane at these lines of the unit that it fills: one more pass of it. Under the unit's lock.
+/// Points the lane at lines [from, to) of the unit that it fills: one more pass of the unit. Called under the
+/// unit's lock.
 inline void open_hole(lane& l, place p, std::size_t from, std::size_t to) noexcept {
     tracking& t = p.track();
     ++p.u->passes;
@@ -130,10 +132,10 @@ inline void open_hole(lane& l, place p, std::size_t from, std::size_t to) noexce
     l.in_hole = true;
 }
 
-/// Points the lane at a hole of at least `needed` bytes in a unit of its batch. Larger objects are not worth the
-/// search.
+/// Points the lane at a hole of at least `needed` bytes in a unit of its batch. Returns false if there is none, if
+/// the batch has a checkpoint, or if `needed` is above an eighth of a unit, which is not worth the search.
 TENURE_SLOW inline bool aim_at_hole(lane& l, std::size_t needed) noexcept {
-    if (has_checkpoint(*l.batch)) return false;  // what is made since has memory of its own
+    if (has_checkpoint(*l.batch)) return false;  // objects made since then have memory of their own
     if (l.remote.load(std::memory_order_relaxed)) drain_remote(l);
     if (needed > unit_bytes / 8) return false;
     leave_hole(l);

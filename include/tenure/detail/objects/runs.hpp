@@ -11,7 +11,7 @@
 
 namespace tenure::detail {
 
-/// Runs of units, from the thread's stock or the depot, and back.
+/// Runs of units, taken from the thread's cache or the depot, and given back.
 
 inline run_cache* find_or_make_cache(supply& s) {
     thread_context& me   = this_thread;
@@ -39,15 +39,15 @@ inline run_cache* find_or_make_cache(supply& s) {
 TENURE_COLD inline run_cache* find_cache(supply& s) noexcept {
     if (this_thread.exiting || s.uid == 0) return nullptr;
     return run_or<std::bad_alloc>([&] { return find_or_make_cache(s); },
-                                  [](auto const&) { return nullptr; });  // the depot serves without a cache
+                                  [](auto const&) { return nullptr; });  // without a cache, the depot serves
 }
 
 inline run_cache* cache_of(supply& s) noexcept {
     return this_thread.cache_uid == s.uid ? this_thread.cache : find_cache(s);
 }
 
-/// A run of `n` units, or if need be of down to `least`, or null. Its memory is poisoned, its contents are
-/// unspecified.
+/// Returns a run of `n` units or, if need be, of down to `least`; null if there is none. Its memory is poisoned,
+/// its contents are unspecified.
 inline unit* take_run(supply& s, std::size_t n, std::size_t least) noexcept {
     run_cache* const c = cache_of(s);
     if (c && run_cache::fits(n)) [[likely]] {
@@ -62,8 +62,8 @@ inline unit* take_run(supply& s, std::size_t n, std::size_t least) noexcept {
     return s.slabs.take(n, least);
 }
 
-/// All handles into a run become stale, and its memory is free. `fresh` is its next generation. True: that was the
-/// last.
+/// Makes all handles into a run stale and marks its memory as free. `fresh` is its next generation. Returns true
+/// if that is the last one: the run is then retired.
 inline bool outdate(supply& s, unit* u, std::size_t n, word_t fresh) noexcept {
     zeroed_atomic<word_t>* const words = &table_word(u->address);
     for (std::size_t i = 0; i < n; ++i) words[i].store(whole_word(fresh), std::memory_order_release);
@@ -74,7 +74,7 @@ inline bool outdate(supply& s, unit* u, std::size_t n, word_t fresh) noexcept {
     return true;
 }
 
-/// Where a supply may go with its last run, it goes here; otherwise it is put to use again.
+/// Puts a run back into the depot of a store that batches name. Ends the supply if nothing uses it any more.
 TENURE_COLD inline void put_last(supply& s, unit* u, std::size_t n) noexcept {
     registry_core& r = s.registry;
     {
@@ -91,7 +91,7 @@ inline void put_run(supply& s, unit* u, std::size_t n) noexcept {
     else s.slabs.put(u, n);
 }
 
-/// A run comes back as it was taken.
+/// Gives back a run as it was taken: to the cache it came from, to this thread's, or to the depot.
 inline void give_run(supply& s, unit* u, std::size_t n, word_t fresh) noexcept {
     if (outdate(s, u, n, fresh)) return;
     run_cache* const c = cache_of(s);
@@ -109,8 +109,7 @@ inline void give_run(supply& s, unit* u, std::size_t n, word_t fresh) noexcept {
     put_run(s, u, n);
 }
 
-/// Part of a run comes back: it joins its neighbours in the depot, for in a thread's stock it would keep them
-/// apart.
+/// Gives back a part of a run. It joins its neighbours in the depot; a thread's cache would keep them apart.
 inline void give_part(unit* u, std::size_t n, word_t fresh) noexcept {
     supply& s = *region_of(u->address)->from;
     if (!outdate(s, u, n, fresh)) put_run(s, u, n);

@@ -19,16 +19,16 @@
 
 namespace tenure::detail {
 
-/// A lane's next run: half of what it has, so that a batch's memory is at most 1.5 times its objects while it is
-/// small and 1 % more once it is large (runs stop growing at 16 MiB).
+/// Returns the units of a lane's next run: half of what the lane has. So a batch's memory is at most 1.5 times its
+/// objects while it is small, and 1 % more once it is large (runs stop growing at 16 MiB).
 inline std::size_t next_run_units(lane const& l, std::size_t needed) noexcept {
     auto const        have   = static_cast<std::size_t>(l.units.load(std::memory_order_relaxed));
     std::size_t const grown  = have < 4 ? 1 : std::min<std::size_t>(std::bit_floor(have / 2), 256);
-    std::size_t const at_all = needed > unit_bytes / 4 ? 4 : 1;  // else a run's end is often too short for them
+    std::size_t const at_all = needed > unit_bytes / 4 ? 4 : 1;  // else the end of a run is often too short
     return std::max(grown, at_all);
 }
 
-/// What is left at the end of the lane's run is nobody's, and free to use again once objects around it end.
+/// Leaves the lane's run. The unused end of the run has no owner, and can be recycled once objects around it end.
 inline void leave_run(lane& l) noexcept {
     if (l.in_hole) return leave_hole(l);
     std::uintptr_t const at = l.cursor.load(std::memory_order_relaxed) & cursor_address;
@@ -50,7 +50,7 @@ inline bool aim_at_new_run(lane& l, std::size_t needed) noexcept {
     if (!u) return false;
     n = u->length;
     own_run(u, *l.batch, l);
-    close_window(l);  // making room may have ended a batch, and its destructors may have made something here
+    close_window(l);  // making room may have ended a batch, whose destructors may have made objects here
     leave_run(l);
     u->next = l.runs;
     l.runs  = u;
@@ -59,8 +59,9 @@ inline bool aim_at_new_run(lane& l, std::size_t needed) noexcept {
     return true;
 }
 
-/// Opens a window for the maker, unless another thread asked it to stop meanwhile: stop_lanes() stores what is
-/// looked at here before it stores what is stored here.
+/// Opens a window for the maker, unless another thread meanwhile asked the batch to stop. This stores the window,
+/// then reads the state; that thread changes the state, then clears the window in stop_lanes(), whose heavy
+/// barrier pairs with the light one here. So one of the two sees the other.
 inline void open_window(lane& l, std::uint64_t top) noexcept {
     l.window_top = top;
     l.window_end.store(top, std::memory_order_relaxed);
@@ -69,11 +70,11 @@ inline void open_window(lane& l, std::uint64_t top) noexcept {
         l.window_end.store(0, std::memory_order_relaxed);
 }
 
-/// The first run of a lane, from this thread's stock: what most batches need, and all that small ones do. False:
-/// the lane has a run, the stock is empty, or there is more to consider.
+/// Gives a lane its first run, from this thread's cache: what most batches need, and all that small ones do.
+/// Returns false if the lane has a run, the cache is empty, or refill() has more to consider.
 inline bool aim_at_first_run(lane& l, std::size_t needed) noexcept {
     batch_record& b = *l.batch;
-    if (b.closed()) return false;  // before anything that its reclaimer may be changing
+    if (b.closed()) return false;  // asked before anything that its reclaimer may be changing
     if (l.run_end != 0 || l.queue.load(std::memory_order_relaxed) || b.limited) return false;
     if (needed > unit_bytes / 4 || !may_make_in(l)) return false;
     run_cache* const c = cache_of(*b.slabs);
@@ -97,12 +98,12 @@ inline bool aim_at_first_run(lane& l, std::size_t needed) noexcept {
     return true;
 }
 
-/// Makes room for `needed` bytes at the lane's cursor; the lane's own thread. Errors: batch_ended, memory_full,
-/// limit_exceeded. May call on_soft, whose exceptions pass.
+/// Makes room for `needed` bytes at the lane's cursor. Called by the lane's own thread. May call on_soft, whose
+/// exceptions pass. Errors: batch_ended, wrong_thread, memory_full or what the store says, limit_exceeded.
 TENURE_SLOW inline failure refill(lane& l, std::size_t needed) {
     batch_record& b = *l.batch;
     if (b.closed()) [[unlikely]]
-        return {b.why_closed(), &b};  // before anything that its reclaimer may be changing
+        return {b.why_closed(), &b};  // asked before anything that its reclaimer may be changing
     if (!may_make_in(l)) [[unlikely]]
         return {errc::wrong_thread, &b};
     if (b.limited && notice_deadline(b)) return {b.why_closed(), &b};
@@ -134,8 +135,7 @@ TENURE_SLOW inline failure refill(lane& l, std::size_t needed) {
     return {};
 }
 
-/// Where an object's bytes begin, its entry included, and how many they are, the padding before the object
-/// included.
+/// The bytes of an object, with its entry and the padding before it.
 struct bytes_at {
     std::uintptr_t begin = 0;  ///< 0: there is no room
     std::size_t    bytes = 0;
@@ -145,13 +145,13 @@ constexpr std::uintptr_t align_up(std::uintptr_t a, std::size_t alignment) noexc
     return (a + alignment - 1) & ~std::uintptr_t{alignment - 1};
 }
 
-/// The object in what bump() gave.
+/// Returns the address of the object in the bytes that bump() gave.
 constexpr std::uintptr_t object_at(std::uintptr_t begin, std::size_t before, std::size_t alignment) noexcept {
     return alignment <= 8 ? begin + before : align_up(begin + before, alignment);
 }
 
-/// `bytes` from the window, a rounded extent, of which `before` lie before an address that is a multiple of
-/// `alignment`. `Count` is one_object or 0.
+/// Takes `bytes`, a rounded extent, from the window; `before` of them lie before an address that is a multiple of
+/// `alignment`. `Count` is one_object or 0. Returns `begin` 0 if there is no room.
 template <std::uint64_t Count>
 [[gnu::always_inline]] inline bytes_at bump(lane& l, std::size_t before, std::size_t bytes,
                                             std::size_t alignment) noexcept {
@@ -164,13 +164,14 @@ template <std::uint64_t Count>
     return {at, bytes};
 }
 
-/// What becomes of a refusal: a caller's failure to fill, or an exception.
+/// Reports a refusal in the caller's failure.
 struct report_to {
     failure& why;
 
     bool refill(lane& l, std::size_t needed) const { return !(why = detail::refill(l, needed)); }
     void refuse(failure const& f) const noexcept { why = f; }
 };
+/// Reports a refusal by an exception.
 struct throw_it {
     bool refill(lane& l, std::size_t needed) const {
         if (failure const why = detail::refill(l, needed)) throw_failure(why, "make in batch ");
@@ -192,7 +193,8 @@ TENURE_SLOW bytes_at bump_after_refill(lane& l, std::size_t before, std::size_t 
     return {};
 }
 
-/// As bump, refilling the window. Nothing: refused and reported.
+/// Takes bytes as bump() does, and refills the window if need be. Returns `begin` 0 if refused; `refusal` has the
+/// failure then.
 template <std::uint64_t Count, class Refusal>
 [[gnu::always_inline]] inline bytes_at bump_or(lane& l, std::size_t before, std::size_t bytes,
                                                std::size_t alignment, Refusal refusal) {
@@ -201,17 +203,18 @@ template <std::uint64_t Count, class Refusal>
     return bump_after_refill<Count>(l, before, bytes, alignment, refusal);
 }
 
-/// A piece of resource(), in whole granules: at least one, for a window of none would do for nothing.
+/// Rounds a piece of resource() up to whole granules, at least one: none would fit into a closed window.
 constexpr std::size_t round_piece(std::size_t bytes) noexcept {
     return (bytes + (bytes == 0) + 7) & ~std::size_t{7};
 }
 
-/// Whether a piece of resource() has a run of its own: as it is given out, and as it comes back.
+/// Returns whether a piece of resource() has a run of its own: the same when it is allocated and when it comes
+/// back.
 constexpr bool is_large_piece(std::size_t rounded, std::size_t alignment) noexcept {
     return rounded + alignment > largest_small;
 }
 
-/// Bytes without a handle. Null: refused, see `why`.
+/// Allocates bytes without a handle. Returns null if refused, with the reason in `why`.
 inline void* allocate_bytes(lane& l, std::size_t bytes, std::size_t alignment, failure& why) {
     if (!is_alignment(alignment) || bytes > largest_object) {
         why = {is_alignment(alignment) ? errc::memory_full : errc::bad_alignment, l.batch, bytes};
@@ -238,14 +241,14 @@ TENURE_SLOW inline void* allocate_or_throw(lane& l, std::size_t bytes, std::size
 }
 
 TENURE_COLD inline void refuse_over(std::uint64_t serial) {
-    std::uint64_t const id = serial >> 63 ? 0 : serial;  // a lane's own is no batch's id
+    std::uint64_t const id = serial >> 63 ? 0 : serial;  // a lane's own number is no batch's id
     raise(error(errc::batch_ended,
                 "allocate from resource() of batch " + (id ? '#' + std::to_string(id) : "that is over")));
 }
 
-/// What lane_resource does.
+/// Allocates for lane_resource. Throws what allocate_bytes() reports.
 [[gnu::always_inline]] inline void* allocate_from(lane& l, std::size_t bytes, std::size_t alignment) {
-    if (bytes - 1 < largest_small - 64 && is_alignment(alignment, 64)) [[likely]] {  // none are rounded up below
+    if (bytes - 1 < largest_small - 64 && is_alignment(alignment, 64)) [[likely]] {  // 0 bytes: slow path
         std::size_t const rounded = (bytes + 7) & ~std::size_t{7};
         if (bytes_at const b = bump<0>(l, 0, rounded, alignment); b.begin) [[likely]] {
             void* const p = to_pointer(object_at(b.begin, 0, alignment));
@@ -256,7 +259,7 @@ TENURE_COLD inline void refuse_over(std::uint64_t serial) {
     return allocate_or_throw(l, bytes, alignment);
 }
 
-/// A large piece of resource() goes back.
+/// Frees a large piece of resource() with its run.
 inline void free_large_piece(batch_record& b, unit* u) noexcept {
     std::size_t const bytes = u->large_bytes.load(std::memory_order_relaxed);
     note_peak(b);
@@ -266,7 +269,8 @@ inline void free_large_piece(batch_record& b, unit* u) noexcept {
     give_large(u);
 }
 
-/// By whichever thread runs a destructor. Where the batch is just going, the piece goes along.
+/// Frees a large piece of resource(), on any thread that runs a destructor. Leaves it to the end of the batch if
+/// that goes on elsewhere. Only marks a piece that a checkpoint covers as given up.
 TENURE_SLOW inline void deallocate_large(std::uint64_t id, std::uintptr_t at) {
     batch_record&      b    = *record_of(id);
     bool const         ours = b.is_here() || b.busy_thread.load(std::memory_order_acquire) == &this_thread;
@@ -282,16 +286,17 @@ TENURE_SLOW inline void deallocate_large(std::uint64_t id, std::uintptr_t at) {
     if (held) release_hold(&b);
 }
 
-/// What the lane's thread allocated last, and large pieces, go back at once; the rest with the batch.
+/// Frees a large piece of resource(), or what the lane's thread allocated last. The rest goes with the batch.
 inline void deallocate_to(lane& l, std::uint64_t id, void* p, std::size_t bytes, std::size_t alignment) {
     std::size_t const    rounded = round_piece(bytes);
     std::uintptr_t const at      = to_address(p);
     if (is_large_piece(rounded, alignment)) [[unlikely]]
         return deallocate_large(id, at);
-    if (TENURE_ASAN && !l.batch->closed() && !is_under_checkpoint(*l.batch, at)) poison(p, bytes);  // else not its
+    // A closed batch's bytes may be another's; a rollback needs those under a checkpoint.
+    if (TENURE_ASAN && !l.batch->closed() && !is_under_checkpoint(*l.batch, at)) poison(p, bytes);
     std::uint64_t const cursor = l.cursor.load(std::memory_order_relaxed);
     if ((cursor & cursor_address) != at + rounded || l.window_begin.load(std::memory_order_relaxed) > at) return;
-    if (l.thread.load(std::memory_order_relaxed) != &this_thread) return;  // who may be making there just now
+    if (l.thread.load(std::memory_order_relaxed) != &this_thread) return;  // that thread may be making objects
     note_peak(*l.batch);
     l.cursor.store(cursor - rounded, std::memory_order_relaxed);
 }

@@ -23,7 +23,7 @@ struct flow {
     }
 };
 
-/// What a batch has in one store. Under the batch's lock.
+/// What a batch has in one store. Protected by the batch's lock.
 struct stored {
     explicit stored(supply& s) noexcept : from(&s) { hold_supply(s); }
     ~stored() { leave_supply(*from); }
@@ -31,11 +31,11 @@ struct stored {
     stored& operator=(stored const&) = delete;
 
     supply* const    from;
-    stored*          next = nullptr;  ///< of the batch
+    stored*          next = nullptr;  ///< of the same batch
     flow             made, received, given, freed;
     std::size_t      promised = 0;    ///< buffers that are just being made or received
-    owned_block_list to_free;         ///< has room for all these
-    bool             untold = false;  ///< the store may know some of them by another batch: store_notify.hpp
+    owned_block_list to_free;         ///< has room for all of these
+    bool             untold = false;  ///< the store may know some blocks by another batch: store_notify.hpp
 
     flow live() const noexcept {
         if (made.buffers + received.buffers < given.buffers + freed.buffers) return {};  // one is just being made
@@ -44,7 +44,7 @@ struct stored {
     }
     bool has_room() const noexcept { return live().buffers + promised < to_free->room; }
 
-    /// Takes the larger list, and leaves the other to be deleted.
+    /// Takes over `larger` if it has more room, and leaves the old list in it to be deleted.
     void grow(owned_block_list& larger) noexcept {
         if (larger->room <= to_free->room) return;
         for (block const& b : to_free->blocks()) larger->add(b);
@@ -58,8 +58,8 @@ inline stored* find_stored(batch_record const& b, supply const& s) noexcept {
     return at;
 }
 
-/// The batch will own one more buffer there: sets aside what its end will need. False: memory is full, and nothing
-/// was done. Any thread that holds the batch.
+/// Reserves what the batch's end will need for one more buffer there. Returns false, with nothing done, if memory
+/// is full. Any thread that holds the batch may call this.
 inline bool promise(batch_record& b, supply& s) noexcept {
     for (;;) {
         std::size_t room = 16;
@@ -72,7 +72,7 @@ inline bool promise(batch_record& b, supply& s) noexcept {
             }
             if (in) room = in->to_free->room * 2;
         }
-        owned_block_list list = make_block_list(room);  // not under a lock, and what is not used goes after it
+        owned_block_list        list = make_block_list(room);  // outside the lock; freed after it if not used
         std::unique_ptr<stored> more(list ? new (std::nothrow) stored(s) : nullptr);
         if (!more) return false;
         std::scoped_lock const guard(b.lock);
@@ -87,7 +87,7 @@ inline bool promise(batch_record& b, supply& s) noexcept {
     }
 }
 
-/// What was promised came.
+/// Turns a promise into a buffer of `bytes`, counted in `how`.
 inline void redeem(batch_record& b, supply const& s, std::size_t bytes, flow stored::* how) noexcept {
     std::scoped_lock const guard(b.lock);
     stored&                in = *find_stored(b, s);
@@ -95,19 +95,19 @@ inline void redeem(batch_record& b, supply const& s, std::size_t bytes, flow sto
     in.*how += bytes;
 }
 
-/// And will not come.
+/// Gives up `n` promises whose buffers will not come.
 inline void release_promise(batch_record& b, supply const& s, std::size_t n = 1) noexcept {
     std::scoped_lock const guard(b.lock);
     find_stored(b, s)->promised -= n;
 }
 
-/// One buffer less.
+/// Counts a buffer that leaves the batch, in `how`.
 inline void remove_stored(batch_record& b, supply const& s, std::size_t bytes, flow stored::* how) noexcept {
     std::scoped_lock const guard(b.lock);
     find_stored(b, s)->*how += bytes;
 }
 
-/// Frees one block of a batch before its end; if the store cannot, the end will try again.
+/// Frees one block of a batch before its end. If the store cannot, the end tries again.
 inline void free_stored(batch_record& b, supply& s, block where) noexcept {
     auto const             done = s.store.deallocate({&where, 1});
     bool const             gone = done || done.error() == errc::no_such_block;
@@ -117,12 +117,13 @@ inline void free_stored(batch_record& b, supply& s, block where) noexcept {
     else in.to_free->add(where);
 }
 
-/// At the end of the batch, when nobody else is at it: the block goes with the others of its store.
+/// Adds a block to the list of its store that the batch's end frees. Called when no other thread is at the batch.
 inline void gather(batch_record& b, supply const& s, block where) noexcept {
     find_stored(b, s)->to_free->add(where);
 }
 
-/// One call a store, with no lock held. What a store cannot free stays with its supply, to be tried again.
+/// Frees an ending batch's gathered blocks, in one call to each store, with no lock held. Blocks that a store
+/// cannot free stay with its supply, to be tried again.
 inline void free_gathered(batch_record& b) noexcept {
     std::uint64_t const id = b.id.load(std::memory_order_relaxed);
     while (b.stores.load(std::memory_order_relaxed)) {
@@ -133,7 +134,7 @@ inline void free_gathered(batch_record& b) noexcept {
             b.stores.store(in->next, std::memory_order_relaxed);
         }
         supply& s = *in->from;
-        // One that knows batches hears of the end even of an empty one.
+        // A store that knows batches is told of the end even of an empty one.
         bool const batched = s.store.capabilities().batched && !in->untold;
         auto const many    = in->to_free->blocks();
         if (many.empty() && !batched) continue;
@@ -147,7 +148,8 @@ inline void free_gathered(batch_record& b) noexcept {
     }
 }
 
-/// As free_gathered, of a batch that goes on. What cannot be freed is tried again at its end. Returns the bytes.
+/// Frees the gathered blocks of a batch that goes on. Blocks that cannot be freed are tried again at its end.
+/// Returns the bytes freed.
 inline std::size_t free_gathered_so_far(batch_record& b) noexcept {
     std::size_t sum = 0;
     for (stored* in = b.stores.load(std::memory_order_relaxed); in; in = in->next) {
@@ -165,7 +167,7 @@ inline std::size_t free_gathered_so_far(batch_record& b) noexcept {
     return sum;
 }
 
-/// What a batch has in stores, all told.
+/// Returns what a batch has in all stores.
 inline flow stored_in(batch_record& b) noexcept {
     flow sum;
     if (!b.stores.load(std::memory_order_acquire)) return sum;

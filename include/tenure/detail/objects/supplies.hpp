@@ -13,23 +13,25 @@
 
 namespace tenure::detail {
 
-/// Room for `bytes` more under the registry's memory limit, if need be by what idle batches give up.
+/// Makes room for `bytes` more under the registry's memory limit, if need be with what idle batches give up.
+/// Returns false if there is too little.
 bool make_room(registry_core& r, std::size_t bytes) noexcept;
 
-/// What is over the limit goes out, as far as it can: after something that can go now was left.
+/// Pages out what is over the memory limit, as far as it can. Called after a batch was left that can go out now.
 inline void relieve(registry_core& r) noexcept {
     if (r.pages.limited()) make_room(r, 0);
 }
 
-/// As make_room, for a batch; only what is in the registry's own store counts.
+/// As make_room(), for a batch. Only what is in the registry's own store counts.
 inline bool has_room(batch_record const& b, std::size_t bytes) noexcept {
     registry_core& r = *b.registry.load(std::memory_order_relaxed);
     return !r.pages.limited() || b.slabs != &r.own || make_room(r, bytes);
 }
 
-/// The supplies of stores that batches name: made by the first batch, gone with the last.
+/// Supplies of stores that batches name: made for the first batch, gone with the last.
 
-/// True: nobody uses it, and it is the caller's to delete. Under the registry's lock of supplies.
+/// Unlinks a supply that nothing uses. Returns true if it did, and the supply is the caller's to delete. Called
+/// under `supplies_mutex`.
 inline bool unlink_idle(registry_core& r, supply& s) noexcept {
     if (s.users > 0 || s.slabs.usage().held > 0 || !s.refused.empty()) return false;
     supply** at = &r.supplies;
@@ -38,8 +40,9 @@ inline bool unlink_idle(registry_core& r, supply& s) noexcept {
     return true;
 }
 
-/// Unmaps a supply that nobody looks at. Where the store cannot take all of it back, the registry has it again, to
-/// try later. The registry's own supply goes with the registry, once the last of the others is gone.
+/// Deletes a supply that no read section may look at. If the store cannot take everything back, the registry keeps
+/// the supply, to try later, unless it closes. The registry's own supply goes with the registry, after the last of
+/// the others.
 inline void end_supply(supply* s) noexcept {
     registry_core& r = s->registry;
     s->slabs.unmap(s->refused);
@@ -59,8 +62,8 @@ inline void depart(supply* first, supply* last) noexcept {
     while (!departing.compare_exchange_weak(last->next, first)) {}
 }
 
-/// Whoever finds a section open puts back what is departing, and looks once more: a section that ended in between
-/// did not see it.
+/// Ends all departing supplies. If a section is open, puts them back and looks once more: a section that ended in
+/// between did not see them.
 TENURE_COLD inline void end_departing() noexcept {
     do {
         supply* all = departing.exchange(nullptr);
@@ -78,7 +81,7 @@ TENURE_COLD inline void end_departing() noexcept {
     } while (!is_read());
 }
 
-/// Unmaps a supply that is unlinked from its registry as soon as nobody looks at it. No lock is held.
+/// Unmaps a supply that is unlinked from its registry, once no read section may look at it. No lock is held.
 inline void let_depart(supply& s) noexcept {
     s.registry.departures.fetch_add(1, std::memory_order_relaxed);
     s.slabs.mark_leaving();
@@ -86,7 +89,7 @@ inline void let_depart(supply& s) noexcept {
     end_departing();
 }
 
-/// Frees a registry whose batches are all over, and what it has of stores, as soon as nobody looks at it.
+/// Frees a registry whose batches are all over, with its supplies, once no read section may look at them.
 inline void let_depart(registry_core& r) noexcept {
     supply* last = nullptr;
     {
@@ -102,7 +105,7 @@ inline void let_depart(registry_core& r) noexcept {
     end_departing();
 }
 
-/// For one more user. Null: memory is full.
+/// Returns the supply for a store, with one more user. Returns null if memory is full.
 TENURE_COLD inline supply* join_supply(registry_core& r, any_store const& store) noexcept {
     if (store == r.own.store) return &r.own;
     std::scoped_lock const guard(r.supplies_mutex);
@@ -124,7 +127,7 @@ inline void hold_supply(supply& s) noexcept {
     ++s.users;
 }
 
-/// True: it is gone.
+/// Gives up one use of a supply. Returns true if the supply is gone.
 TENURE_COLD inline bool leave_supply(supply& s) noexcept {
     if (&s == &s.registry.own) return false;
     {
@@ -136,7 +139,7 @@ TENURE_COLD inline bool leave_supply(supply& s) noexcept {
     return true;
 }
 
-/// Where a batch's buffers live.
+/// Returns the supply in which a batch's buffers live.
 inline supply& buffers_of(batch_record const& b) noexcept { return *(b.joined ? b.buffers : b.slabs); }
 
 TENURE_COLD inline void join_named(batch_record& b, batch_record const* parent, registry_core& r,
@@ -153,8 +156,8 @@ TENURE_COLD inline void join_named(batch_record& b, batch_record const* parent, 
     b.joined = b.slabs != &r.own || b.buffers != &r.own;
 }
 
-/// A batch uses what the one above it uses, or what it names: slabs only where that is addressable. Throws
-/// std::bad_alloc.
+/// Gives a batch the supplies of the one above it, or the one it names: for slabs only if that is addressable.
+/// Throws std::bad_alloc.
 inline void join_supplies(batch_record& b, batch_record const* parent, registry_core& r, any_store const* named) {
     b.slabs = parent ? parent->slabs : &r.own;
     if (named || (parent && parent->joined)) [[unlikely]]
@@ -169,14 +172,14 @@ TENURE_COLD inline void leave_named(batch_record& b) noexcept {
     if (slabs != buffers) leave_supply(*slabs);
 }
 
-/// Nothing is left of the batch in any of them.
+/// Gives up a batch's supplies, in which nothing of it is left.
 inline void leave_supplies(batch_record& b) noexcept {
     if (std::exchange(b.joined, false)) [[unlikely]]
         leave_named(b);
 }
 
-/// Asks all stores again to free what they could not, and gives the free memory of those that batches name back to
-/// the system. Returns the bytes given.
+/// Asks all stores again to free what they could not, and returns free memory of stores that batches name to the
+/// system. Returns the bytes given back.
 inline std::size_t tidy_supplies(registry_core& r) noexcept {
     std::size_t given = 0;
     if (!r.own.refused.empty()) r.own.refused.retry(r.own.store);

@@ -12,10 +12,10 @@
 
 namespace tenure::detail {
 
-/// Units whose objects no longer live and die together: who owns what in them, granule by granule. All of it under
+/// Which batch owns what, granule by granule, in units whose objects no longer live and die together. Protected by
 /// the unit's lock.
 
-/// Calls f(bits index, mask) for the granules of [begin, end), which lie in one unit; mostly they are in one word.
+/// Calls f(index, mask) for each word of bits that covers granules of [g, last).
 template <class F>
 TENURE_SLOW void for_many_words(std::uint32_t g, std::uint32_t last, F f) {
     while (g < last) {
@@ -25,6 +25,8 @@ TENURE_SLOW void for_many_words(std::uint32_t g, std::uint32_t last, F f) {
     }
 }
 
+/// Calls f(index, mask) for each word of bits that covers granules of [begin, end), which lies in one unit. Mostly
+/// that is one word.
 template <class F>
 [[gnu::always_inline]] inline void for_words(std::uintptr_t begin, std::uintptr_t end, F f) {
     auto const g    = static_cast<std::uint32_t>((begin & (unit_bytes - 1)) >> granule_shift);
@@ -72,7 +74,7 @@ inline void begin_tracking(place p) noexcept {
     p.head()->guarded.fetch_add(1, std::memory_order_relaxed);
 }
 
-/// From now on every access to the unit asks the unit.
+/// Makes every later access ask the unit whether the object lives.
 inline void guard_word(place p) noexcept {
     if (p.word().load(std::memory_order_relaxed) & whole_flag)
         p.word().fetch_and(~whole_flag, std::memory_order_release);
@@ -84,7 +86,8 @@ inline share* find_share(unit const* u, batch_record const* owner) noexcept {
     return s;
 }
 
-/// Of many owners the one just asked for is likely asked for again.
+/// Finds the owner among the shares after `before`, and moves its share to the front: the owner just asked for is
+/// likely asked for again.
 TENURE_SLOW inline batch_record* owner_of_many(unit* u, share* before, std::uintptr_t probe) noexcept {
     for (; share* const s = before->next_here; before = s) {
         if (!test(s->objects, probe)) continue;
@@ -96,7 +99,7 @@ TENURE_SLOW inline batch_record* owner_of_many(unit* u, share* before, std::uint
     return nullptr;
 }
 
-/// Whose the object with this granule is, under the unit's lock.
+/// Returns the owner of the object with this granule. Called under the unit's lock.
 inline batch_record* owner_under_lock(place p, std::uintptr_t probe) noexcept {
     if (p.u->tracked.load(std::memory_order_relaxed)) {
         share* const s = p.u->shares.load(std::memory_order_relaxed);
@@ -107,8 +110,8 @@ inline batch_record* owner_under_lock(place p, std::uintptr_t probe) noexcept {
     return p.head()->home.load(std::memory_order_acquire);
 }
 
-/// Whose it was a moment ago; null where it has ended meanwhile. Takes the unit's lock where there is more than one
-/// possibility.
+/// Returns the batch that owned the object a moment ago; null if the object has ended meanwhile. Takes the unit's
+/// lock if the unit may have several owners.
 inline batch_record* owner_of(extent const& x) noexcept {
     if (x.large) return x.large->home.load(std::memory_order_acquire);
     place const p = place_at(x.probe());
@@ -117,26 +120,28 @@ inline batch_record* owner_of(extent const& x) noexcept {
     return owner_under_lock(p, x.probe());
 }
 
-/// Which batch owns an object, as long as the object is alive: a record that was read a moment ago may be another
-/// batch's by now, and its id with it.
+/// The batch that owns an object while that is alive. The id belongs to the record: a record read a moment ago may
+/// be another batch's by now, with another id.
 struct owner_seen {
     batch_record* record = nullptr;  ///< null: the object is not alive
     std::uint64_t id     = 0;
 };
-/// The object was alive and the batch's at one moment during the call. In the caller's read_section.
+/// Returns the batch that owned the live object at one moment during the call; a null record if the object is not
+/// alive. Called in a read_section.
 inline owner_seen find_owner(raw_handle h) noexcept {
     while (is_alive(h)) {
         extent const        x = extent_of(h);
         batch_record* const b = owner_of(x);
-        if (!b) continue;  // it is just ending
+        if (!b) continue;  // the batch is just ending
         std::uint64_t const id = b->id.load(std::memory_order_acquire);
         if (is_alive(h) && owner_of(x) == b && b->id.load(std::memory_order_acquire) == id) return {b, id};
     }
     return {};
 }
 
-/// As long as one of its owners is not reclaim_pending, it is alive. Where nobody in the unit is reclaim_pending
-/// any more, that is noted; unless somebody came to be meanwhile, whose number it then is.
+/// Returns whether all owners of the object are reclaim_pending, not counting the batch that this thread reclaims.
+/// Until then the object is alive. If no owner in the unit is reclaim_pending any more, sets `unit::over` to 0,
+/// unless another batch has stored its number there meanwhile. `locked`: the caller has the object's lock.
 TENURE_COLD inline bool is_reclaim_pending(raw_handle h, bool locked) noexcept {
     extent const  x      = extent_of(h);
     place const   p      = place_at(x.large ? to_address(h.pointer) : x.probe());
@@ -159,8 +164,8 @@ TENURE_COLD inline bool is_reclaim_pending(raw_handle h, bool locked) noexcept {
     return !alive;
 }
 
-/// The locks of the units that an object lies in, of which there are two at most, the lower first. Who has them
-/// alone says whose the object is, whether it lives, and in which list its entry stands.
+/// Locks the units that an object lies in: two at most, the lower first. Only a thread that has these locks
+/// decides who owns the object, whether it lives, and in which list its entry stands.
 class object_lock {
 public:
     explicit object_lock(extent const& x) noexcept : first_(x.large ? x.large : unit_at(x.begin)), last_(first_) {
@@ -186,7 +191,7 @@ private:
     unit* last_;
 };
 
-/// The same, of an object that lies in slabs with others, if nobody has them.
+/// Locks the units of an object in a slab, if no other thread has them. Converts to true if it locked them.
 class object_lock_if_free {
 public:
     explicit object_lock_if_free(extent const& x) noexcept
@@ -211,8 +216,8 @@ private:
     bool  locked_ = false;
 };
 
-/// Under the object's lock, and with `owner` held: it is alive and that batch's, and stays so until one of these
-/// ends.
+/// Returns whether the object is alive and `owner`'s. Called under the object's lock, with `owner` held; true
+/// until one of these ends.
 inline bool still_owned(raw_handle h, extent const& x, batch_record const& owner) noexcept {
     if (!is_alive(h, true)) return false;
     if (!x.large) return owner_under_lock(place_at(x.probe()), x.probe()) == &owner;
@@ -220,8 +225,8 @@ inline bool still_owned(raw_handle h, extent const& x, batch_record const& owner
     return x.large->home.load(std::memory_order_relaxed) == &owner && (x.header || whole);
 }
 
-/// Under the object's lock: in whose list the entry stands, or would if it came to `owner` now; unless it is in an
-/// inbox, or moved.
+/// Returns the lane in whose list the object's entry stands, or would stand if the object came to `owner` now. Not
+/// for entries that are in an inbox, or moved. Called under the object's lock.
 inline lane* lane_of(extent const& x, batch_record* owner) noexcept {
     unit const* const head = x.large ? x.large : place_at(x.begin).head();
     return head->home.load(std::memory_order_relaxed) == owner ? head->maker.load(std::memory_order_relaxed)

@@ -11,20 +11,22 @@
 
 namespace tenure::detail {
 
-/// What comes in from the page file is copied page by page, by a fault for each that is written to. In a batch of
-/// which most changed each time, that is dearer than all the rest: there all comes in at once, in huge pages where
-/// they fit. What changed is then known by a look at the file (for_changed_pages).
+/// Brings in, at once and in huge pages where they fit, the memory of batches of which most changes each time.
+/// Page by page, each write to a page would cost a fault and a copy, more than all the rest. A comparison with the
+/// file (for_changed_pages) then tells what changed.
 
-/// As memcpy, of memory that checking tools may know as nobody's.
+/// Copies memory as memcpy does, even if checking tools regard it as inaccessible.
 TENURE_OPTIMISTIC inline void copy_unchecked(void* to, void const* from, std::size_t bytes) noexcept {
     auto*       out = static_cast<std::uint64_t volatile*>(to);
     auto const* in  = static_cast<std::uint64_t const volatile*>(from);
     for (std::size_t i = 0; i < bytes / sizeof *in; ++i) out[i] = in[i];
 }
 
-/// A copy in huge pages takes the range's place. False: the system refused, and it is as it was.
+/// Replaces the range by a copy of itself in huge pages. Returns false, and changes nothing, if the system
+/// refuses.
 inline bool move_to_huge_pages(paged_range const& r) noexcept {
-    std::size_t const skip = r.begin % region_grain;  // so that huge pages can move whole
+    // Keeps the range's offset in a huge page, so that huge pages move whole.
+    std::size_t const skip = r.begin % region_grain;
     auto* const       base = static_cast<std::byte*>(reserve_aligned(skip + r.bytes, region_grain));
     if (!base) return false;
     if (skip) give_back(base, skip);
@@ -49,7 +51,7 @@ inline bool move_to_huge_pages(paged_range const& r) noexcept {
     return true;
 }
 
-/// Some at a time, lest it all be there twice.
+/// Moves the range to huge pages in parts, so that never all of it exists twice. Returns false if a part fails.
 inline bool move_in_parts(paged_range const& r) noexcept {
     constexpr std::size_t most = 16 * region_grain;
     for (std::uintptr_t from = r.begin, to = from; from < r.end(); from = to) {
@@ -59,7 +61,8 @@ inline bool move_in_parts(paged_range const& r) noexcept {
     return true;
 }
 
-/// What still is as that batch left it, all at once. Where the system refuses, pages come as they are touched.
+/// Brings in each range whose units are all still as the batch left them. Where the system refuses, pages come in
+/// as they are touched.
 inline void bring_in(paged_batch& p, std::uint64_t id) noexcept {
     for (paged_range& r : p.ranges) {
         bool here = !r.copied;

@@ -19,14 +19,15 @@
 
 namespace tenure::detail {
 
-/// The mappings that the system allows this process (vm.max_map_count), of which each stretch of memory that goes
-/// out takes some. Threads need them, too, as do allocators and libraries: so a part is left to them.
+/// Counts the mappings that the system still allows this process (vm.max_map_count). Stretches of memory that go
+/// out take some. A part is left to threads, allocators and libraries, which need mappings too.
 ///
-/// To count what there is takes 10 to 30 ms where there are 65,530, and next to nothing where there are few. So it
-/// is done again only when half of what there was room for then may be used up.
+/// Counting takes 10 to 30 ms if there are 65,530 mappings, and next to nothing if there are few. So it is
+/// repeated only when half of the room found last may be used up.
 class mapping_budget {
 public:
-    /// Whether that many more leave the reserve alone. `asked`: else a refusal stands for a tenth of a second.
+    /// Admits `more` mappings. Returns false if they would touch the reserve. Unless `asked` is set, a refusal
+    /// stands for a tenth of a second.
     bool admit(std::size_t more, bool asked) noexcept {
         if (since_.fetch_add(more, std::memory_order_relaxed) + more <= allowed_.load(std::memory_order_relaxed))
             return true;
@@ -42,7 +43,7 @@ private:
         std::uint64_t const now = coarse_now();
         if (!asked && now - refused_at_.load(std::memory_order_relaxed) < a_while) return false;
         std::size_t const limit = most(), there = count();
-        if (limit == 0 || there == 0) {  // the system does not say
+        if (limit == 0 || there == 0) {  // the system does not tell
             allowed_.store(std::numeric_limits<std::size_t>::max() / 2, std::memory_order_relaxed);
             return true;
         }
@@ -65,7 +66,7 @@ private:
         return std::strtoul(text.data(), nullptr, 10);
     }
 
-    /// The lines of maps.
+    /// Returns the number of lines in /proc/self/maps, 0 if it cannot be opened.
     static std::size_t count() noexcept {
         unique_fd const fd(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
         if (!fd) return 0;
@@ -77,7 +78,7 @@ private:
     }
 
     std::atomic<std::size_t>   since_{0};    ///< admitted since the last count
-    std::atomic<std::size_t>   allowed_{0};  ///< of these, without another
+    std::atomic<std::size_t>   allowed_{0};  ///< how many may be admitted before the next count
     std::atomic<std::uint64_t> refused_at_{0};
 };
 TENURE_SHARED inline constinit mapping_budget mappings{};

@@ -15,10 +15,10 @@
 
 namespace tenure::detail {
 
-/// Pages from memory to the page file and back, a range at a time.
+/// Moves pages between memory and the page file, a range at a time.
 
-/// What pagemap says of a page (Linux, Documentation/admin-guide/mm/pagemap.rst). A page of a private file mapping
-/// that was written to is anonymous, and no longer the file's: so what changed is known without a fault for it.
+/// Flags of a page in pagemap (Linux, Documentation/admin-guide/mm/pagemap.rst). A page of a private file mapping
+/// that was written to is anonymous, no longer the file's. So no fault is needed to know the changed pages.
 inline constexpr std::uint64_t page_present = std::uint64_t{1} << 63, page_swapped = std::uint64_t{1} << 62,
                                page_of_file = std::uint64_t{1} << 61;
 
@@ -26,12 +26,12 @@ inline bool is_private(std::uint64_t entry) noexcept {
     return entry & (page_present | page_swapped) && !(entry & page_of_file);
 }
 
-/// Calls f(begin, end) for stretches of pages that hold what the file does not; for all, where the system does not
-/// tell. False as soon as f is.
+/// Calls f(begin, end) for each stretch of pages that hold what the file does not; for all the rest if the system
+/// does not tell. Stops and returns false once f returns false.
 template <class F>
 bool for_private_pages(int pagemap, std::uintptr_t begin, std::uintptr_t end, F f) {
     std::size_t const page    = page_bytes();
-    std::uintptr_t    pending = 0;  // the begin of a stretch whose end is not known yet
+    std::uintptr_t    pending = 0;  // the begin of a stretch whose end is not known yet; 0: none
     for (std::uintptr_t at = begin; at < end;) {
         std::array<std::uint64_t, 2048> entries;
         std::size_t const               n = std::min(entries.size(), (end - at) / page);
@@ -49,7 +49,7 @@ bool for_private_pages(int pagemap, std::uintptr_t begin, std::uintptr_t end, F 
     return !pending || f(pending, end);
 }
 
-/// Calls f(range, is) for each stretch of units that `is` says the same of.
+/// Calls f(part, here) for each stretch of units of `r` for which is(place) returns the same value, `here`.
 template <class Is, class F>
 void for_stretches(paged_range const& r, Is is, F f) {
     for (std::uintptr_t from = r.begin, to = from; from < r.end(); from = to) {
@@ -59,7 +59,7 @@ void for_stretches(paged_range const& r, Is is, F f) {
     }
 }
 
-/// A unit's mapping is what the batch with that id made of it when it last went out.
+/// Returns whether the unit is still mapped as the batch with that id left it when it last went out.
 inline bool is_filed_by(std::uint64_t id, place p) noexcept {
     return p.u->filed.load(std::memory_order_relaxed) == id;
 }
@@ -69,7 +69,7 @@ inline void set_filed(paged_range const& r, std::uint64_t id) noexcept {
         place_at(a).u->filed.store(id, std::memory_order_relaxed);
 }
 
-/// Of memory that checking tools may know as nobody's.
+/// Returns whether two pages are equal, even if checking tools regard them as inaccessible.
 TENURE_OPTIMISTIC inline bool same_page(std::uintptr_t a, std::uintptr_t b) noexcept {
     auto const* x = static_cast<std::uint64_t const*>(to_pointer(a));
     auto const* y = static_cast<std::uint64_t const*>(to_pointer(b));
@@ -78,11 +78,11 @@ TENURE_OPTIMISTIC inline bool same_page(std::uintptr_t a, std::uintptr_t b) noex
     return true;
 }
 
-/// Calls f(begin, end) for stretches of pages that are not as they are in the file; for all, where that cannot be
-/// read. False as soon as f is.
+/// Calls f(begin, end) for each stretch of pages that differ from the file; for a whole part of the range if the
+/// file cannot be read there. Stops and returns false once f returns false.
 template <class F>
 bool for_changed_pages(int fd, paged_range const& r, F f) {
-    constexpr std::size_t most = std::size_t{32} << 20;  // of the file seen at a time, for it counts as resident
+    constexpr std::size_t most = std::size_t{32} << 20;  // mapped at a time, because that counts as resident
     for (std::uintptr_t begin = r.begin, end = begin; begin < r.end(); begin = end) {
         end = std::min(begin + most, r.end());
         mapped_part const was(fd, r.where.offset + (begin - r.begin), end - begin);
@@ -97,10 +97,10 @@ bool for_changed_pages(int fd, paged_range const& r, F f) {
     return true;
 }
 
-/// Which pages of a range may be other than in the file.
+/// Says which pages of a range may differ from the file.
 enum class suspects { all, those_written, those_changed };
 
-/// Writes these, and adds their bytes to `bytes`.
+/// Writes those pages to the file, and adds their size to `bytes`. Errors: what the system says.
 inline std::error_code write_pages(page_space& space, paged_range const& r, suspects which, std::size_t& bytes) {
     int const  fd    = space.opened()->fd();
     auto const write = [&](std::uintptr_t begin, std::uintptr_t end) {
@@ -119,8 +119,8 @@ inline std::error_code write_pages(page_space& space, paged_range const& r, susp
     return done ? std::error_code() : io_code(errno);
 }
 
-/// What is in the range is gone, and it is ordinary memory again. Where the system refuses that, it is memory all
-/// the same.
+/// Drops the contents of the range and makes it ordinary memory again. If the system refuses, the range keeps its
+/// mapping and can be used all the same.
 inline void make_anonymous(paged_range const& r) noexcept {
     if (!map_anonymous_at(to_pointer(r.begin), r.bytes)) return unprotect(to_pointer(r.begin), r.bytes);
     set_filed(r, 0);
@@ -130,7 +130,7 @@ inline void make_anonymous(paged_range const& r) noexcept {
     });
 }
 
-/// Writes to each page what is there: by an exchange, which compilers leave alone.
+/// Writes to each page what it holds, by an exchange, which compilers leave alone.
 TENURE_OPTIMISTIC inline void touch_pages(std::uintptr_t begin, std::uintptr_t end) noexcept {
     for (std::uintptr_t a = begin; a < end; a += page_bytes()) {
         auto* const   byte  = static_cast<unsigned char*>(to_pointer(a));
@@ -139,8 +139,9 @@ TENURE_OPTIMISTIC inline void touch_pages(std::uintptr_t begin, std::uintptr_t e
     }
 }
 
-/// What the batch with that id had mapped from the file, and is another's now, no longer needs the file. Whoever
-/// has it may use it meanwhile, and even map it anew. False: it could not all be read, and the file must keep it.
+/// Copies what the batch with that id mapped from the file and another batch owns now, so that the file is no
+/// longer needed. The owner may use the memory meanwhile, and even map it anew. Returns false if something could
+/// not be read; the file must then keep it.
 inline bool part_from_file(paged_range const& r, std::uint64_t id) noexcept {
     bool       all = true;
     auto const is  = [&](place p) { return is_filed_by(id, p); };

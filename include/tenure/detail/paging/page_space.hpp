@@ -29,26 +29,26 @@ struct paging_options {
     paged_access        access   = paged_access::brings_back;
 };
 
-/// Slab memory of a batch that is mapped from the page file, be its pages there or not.
+/// A range of a batch's slab memory that is mapped from the page file, whether its pages are in memory or not.
 struct paged_range {
     std::uintptr_t begin;
     std::size_t    bytes;
     extent_in_file where;
-    bool           copied = false;  ///< all its pages are the process's own, whether they changed or not
+    bool           copied = false;  ///< all its pages are the process's own, changed or not
 
     std::uintptr_t end() const noexcept { return begin + bytes; }
 };
 
-/// What paging a batch came to: made by its first page-out, and gone with the batch.
+/// The paging data of a batch. The first page-out makes it; it goes with the batch.
 struct paged_batch {
-    std::vector<paged_range> ranges;             ///< by address
-    std::size_t              bytes     = 0;      ///< in them
-    bool                     changes   = false;  ///< when it last went out, most of it was not as it had come
-    std::uint64_t            failed_at = 0;      ///< page_space::changes when the last try failed
-    std::uint64_t            free_then = 0;      ///< bytes free on the disk then
+    std::vector<paged_range> ranges;             ///< ordered by address
+    std::size_t              bytes     = 0;      ///< in all ranges
+    bool                     changes   = false;  ///< most of it had changed when it last went out
+    std::uint64_t            failed_at = 0;      ///< page_space::changes at the last failure
+    std::uint64_t            free_then = 0;      ///< bytes free on the disk at the last failure
 };
 
-/// One registry's page file, opened by the first page-out, and how much memory it has relieved.
+/// The page file of one registry, opened by the first page-out, and the counters of paging.
 class page_space {
 public:
     explicit page_space(paging_options o) : options(std::move(o)) {
@@ -62,16 +62,16 @@ public:
     paging_options options;
 
     std::atomic<std::uint64_t> out{0};       ///< bytes that are out now
-    std::atomic<std::uint64_t> relieved{0};  ///< of these, of the registry's own store
-    std::atomic<std::uint64_t> written{0};   ///< bytes, ever
+    std::atomic<std::uint64_t> relieved{0};  ///< the part of `out` in the registry's own store
+    std::atomic<std::uint64_t> written{0};   ///< bytes written, ever
     std::atomic<std::uint64_t> failures{0};  ///< page-outs that failed
-    std::atomic<std::uint64_t> changes{1};   ///< how often a page-out that failed may fare better since
-    std::atomic<std::uint64_t> entries{0};   ///< how often a batch was entered: the clock of evictions
+    std::atomic<std::uint64_t> changes{1};   ///< events after which a page-out that failed may succeed
+    std::atomic<std::uint64_t> entries{0};   ///< entries into batches: the clock of evictions
 
     bool limited() const noexcept { return options.limit.high != no_limit; }
 
-    /// The file. Throws what its opening throws, for as long as that fails; not_pageable in a forked child, whose
-    /// parent goes on writing to the file.
+    /// Returns the page file; the first call opens it. Throws what opening it throws, until that succeeds;
+    /// not_pageable in a forked child, because its parent goes on writing to the file.
     scratch_file& file() {
         if (scratch_file* const f = file_.load(std::memory_order_acquire)) {
             if (opener_ != ::getpid()) raise(error(errc::not_pageable, "the page file is the parent process's"));
@@ -87,31 +87,33 @@ public:
         return *owner_;
     }
 
-    /// Null before anything went out.
+    /// Returns the page file, null before anything went out.
     scratch_file* opened() const noexcept { return file_.load(std::memory_order_acquire); }
 
-    /// Which pages are where; -1 where the system does not tell. Of this process only: see proc(5).
+    /// Returns a descriptor of this process's page map (see proc(5)), -1 if the system provides none.
     int pagemap() const noexcept { return pagemap_.get(); }
 
-    /// Of what went out; settle() when all that goes at one time is named.
+    /// Frees an extent of memory that went out. Call settle() after the last of a group.
     void release(extent_in_file e) noexcept { opened()->release_later(e); }
+    /// Punches freed extents out of the file, and counts a change.
     void settle() noexcept {
         opened()->settle();
         changes.fetch_add(1, std::memory_order_relaxed);
     }
 
-    /// Bytes that the disk has for others.
+    /// Returns the bytes free on the disk for unprivileged users, 0 if the system does not tell.
     std::uint64_t bytes_free() const noexcept {
         struct ::statvfs about{};
         return ::statvfs(options.directory.c_str(), &about) == 0 ? std::uint64_t{about.f_bavail} * about.f_frsize
                                                                  : 0;
     }
 
-    /// See fork_list.hpp.
+    /// Takes the locks before a fork(), see fork_list.hpp.
     void lock_for_fork() noexcept {
         mutex_.lock();
         if (owner_) owner_->lock_for_fork();
     }
+    /// Gives back the locks that lock_for_fork() took.
     void unlock_after_fork() noexcept {
         if (owner_) owner_->unlock_after_fork();
         mutex_.unlock();

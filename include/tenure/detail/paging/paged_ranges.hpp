@@ -13,14 +13,14 @@
 
 namespace tenure::detail {
 
-/// Which memory goes out with a batch: every unit of its own store in which nobody else owns anything. That store
-/// stays as long as the batch; another one may go with the last object that the batch was given there.
+/// Finds the memory that goes out with a batch: every unit of its own store in which no other batch owns anything.
+/// That store stays as long as the batch; another may go with the last object that the batch received there.
 
 inline bool is_all_of(batch_record const& b, place p) noexcept {
     std::scoped_lock const    guard(p.u->lock);
     batch_record const* const home = p.head()->home.load(std::memory_order_relaxed);
     bool                      any  = home == &b;
-    if (home ? !any : p.u->counted_by != &b) return false;  // what another batch retains is not this one's to send
+    if (home ? !any : p.u->counted_by != &b) return false;  // another batch retains it, so it does not go out
     if (!p.u->tracked.load(std::memory_order_relaxed)) return any;
     for (share const* s = p.u->shares.load(std::memory_order_relaxed); s; s = s->next_here) {
         if (s->granules > 0 && s->owner != &b) return false;
@@ -29,7 +29,8 @@ inline bool is_all_of(batch_record const& b, place p) noexcept {
     return any;
 }
 
-/// The runs of a batch that nobody is in, and units of others in which it owns something: by address.
+/// Returns, by address, the batch's runs and the units of other batches in which it owns something. Nobody may be
+/// inside the batch.
 inline std::vector<paged_range> runs_of(batch_record& b) {
     std::vector<paged_range> out;
     for (std::size_t n = 64; n > out.capacity();) {
@@ -50,12 +51,12 @@ inline std::vector<paged_range> runs_of(batch_record& b) {
     return out;
 }
 
-/// What of it is the batch's alone, neighbours joined; and in joined ranges is not yet in `known`, which is
-/// ordered.
+/// Returns the memory that only this batch owns parts of, neighbours joined, without what lies in `known`, which
+/// is ordered.
 inline std::vector<paged_range> ranges_of(batch_record& b, std::vector<paged_range> const& known) {
     std::vector<paged_range> out;
     auto                     next = known.begin();
-    std::uintptr_t           done = 0;  // a unit may be named twice: as part of a run, and for a share in it
+    std::uintptr_t           done = 0;  // a unit may come twice: as part of a run, and for a share in it
     for (paged_range const& run : runs_of(b)) {
         for (std::uintptr_t a = std::max(run.begin, done); a < run.end(); a += unit_bytes) {
             done = a + unit_bytes;
@@ -63,7 +64,7 @@ inline std::vector<paged_range> ranges_of(batch_record& b, std::vector<paged_ran
             if (next != known.end() && next->begin <= a) continue;
             place const p = place_at(a);
             if (p.where->from != b.slabs || !is_all_of(b, p)) continue;
-            constexpr std::size_t most = std::size_t{1} << 30;  // one call of the system, one piece of the file
+            constexpr std::size_t most = std::size_t{1} << 30;  // each is one system call, one piece of the file
             if (!out.empty() && out.back().end() == a && out.back().bytes < most) out.back().bytes += unit_bytes;
             else out.push_back({a, unit_bytes, {}});
         }

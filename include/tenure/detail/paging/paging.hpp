@@ -18,10 +18,9 @@
 
 namespace tenure::detail {
 
-/// One batch's memory on its way out, in three steps: prepare, write, and give up what was written. Each may fail;
-/// then everything is in memory as before. What went out earlier, and came back since, is written only where it
-/// changed. Who does this has made the batch's paging state `moving`, and holds it: so what is the batch's alone
-/// stays so meanwhile.
+/// Moves one batch's memory out: prepares, writes, and gives up what was written. Each step may fail; everything
+/// is then in memory as before. Memory that went out earlier and came back is written only where it changed. The
+/// caller has made the paging state `moving` and holds the batch, so what only this batch owns stays so.
 class page_out_of {
 public:
     page_out_of(page_space& space, batch_record& b, paged_batch& p, bool asked)
@@ -33,7 +32,8 @@ public:
             space_.release(r.where);
             any = true;
         }
-        if (any) space_.opened()->trim(0);  // who failed keeps nothing; and no other may fare better for that
+        // A failed page-out keeps no space. This helps no other page-out, so `changes` stays.
+        if (any) space_.opened()->trim(0);
     }
     page_out_of(page_out_of const&)            = delete;
     page_out_of& operator=(page_out_of const&) = delete;
@@ -67,7 +67,7 @@ private:
         return give_up();
     }
 
-    /// Each is cut out of a mapping, of which two parts are left.
+    /// Returns how many stretches will be mapped. Each is cut out of a mapping, of which two parts are left.
     std::size_t stretches_to_map() const noexcept {
         auto const copied = [](paged_range const& r) { return r.copied; };
         return fresh_.size() +
@@ -78,7 +78,8 @@ private:
         return (is_filed_by(id_, p) || (copied && is_filed_by(0, p))) && is_all_of(batch_, p);
     }
 
-    /// Memory that went out with this batch and is another's by now, or nobody's: its place in the file is free.
+    /// Drops memory that went out with this batch and is no longer its own, and frees its place in the file.
+    /// Throws std::bad_alloc.
     void drop_strangers() {
         std::vector<paged_range> ours, others;
         for (paged_range const& r : paged_.ranges) {
@@ -131,7 +132,7 @@ private:
         return why;
     }
 
-    /// All is in the file.
+    /// Gives up the memory, of which everything is in the file. Errors: memory_full.
     std::error_code give_up() noexcept {
         std::error_code why;
         for (paged_range& r : paged_.ranges) {
@@ -157,7 +158,7 @@ private:
         std::sort(paged_.ranges.begin(), paged_.ranges.end(), by_address);
         for (paged_range const& r : paged_.ranges) paged_.bytes += r.bytes;
         if (!why && space_.options.access == paged_access::faults && !protect_all(paged_.ranges, PROT_NONE))
-            why = make_error_code(errc::memory_full);  // then its touch would go unnoticed: rather not out
+            why = make_error_code(errc::memory_full);  // a touch would go unnoticed, so the batch must not be out
         if (why && space_.options.access == paged_access::faults) unprotect_all(paged_.ranges);
         return why;
     }
@@ -173,12 +174,12 @@ private:
     batch_record&            batch_;
     paged_batch&             paged_;
     std::uint64_t const      id_;
-    bool const               asked_;  ///< by the user
-    std::vector<paged_range> fresh_;  ///< not in the file yet
+    bool const               asked_;  ///< by the user, for this page-out
+    std::vector<paged_range> fresh_;  ///< ranges that are not in the file yet
 };
 
-/// At the end of the batch: what is its alone is dropped without being read, and what others have a share in is
-/// theirs now. Allocates nothing.
+/// Ends the paging of a batch that ends. Memory that only it owns is dropped unread; memory in which others have a
+/// share is theirs now. Allocates nothing.
 inline void forget_pages(page_space& space, batch_record& b) noexcept {
     std::unique_ptr<paged_batch> const paged(std::exchange(b.paged, nullptr));
     std::uint64_t const                id    = b.id.load(std::memory_order_relaxed);

@@ -16,9 +16,9 @@
 
 namespace tenure::detail {
 
-/// What happens at registry_options::memory_limit. Comes to nothing where there is none.
+/// Keeps a registry within registry_options::memory_limit. Does nothing if there is no limit.
 
-/// Bytes of slab memory that batches have, without what is out.
+/// Returns how many bytes of slab memory batches have, without what is out.
 inline std::size_t memory_in_use(registry_core& r) noexcept {
     std::size_t const held = r.own.slabs.usage().held;
     std::size_t const out  = r.pages.relieved.load(std::memory_order_relaxed);
@@ -30,8 +30,8 @@ struct eviction {
     eviction_candidate what;
 };
 
-/// The batches that may go out, or are just doing so, in the order of the policy. They are not held: two threads
-/// that look at one would each be in the other's way.
+/// Returns the batches that may go out, or just do, in the order of the policy. They are not held, because threads
+/// that hold one batch keep each other from moving it.
 inline std::vector<eviction> evictions(registry_core& r) {
     std::vector<eviction> out;
     for_records([&](batch_record& b) {
@@ -60,32 +60,33 @@ inline bool make_room_or_throw(registry_core& r, std::size_t bytes) {
     memory_limits const& limit = r.pages.options.limit;
     auto const           fits = [&](std::size_t most) { return bytes <= most && memory_in_use(r) <= most - bytes; };
     if (fits(limit.high)) return true;
-    if (bytes > limit.high) return false;  // whatever goes out
+    if (bytes > limit.high) return false;  // too much, whatever goes out
     if (run_cache* const c = cache_of(r.own)) give_back_runs(r.own.slabs, *c);
     for (run_cache* c = r.own.caches.load(std::memory_order_acquire); c; c = c->next)
         give_back_returned(r.own.slabs, *c);
     if (fits(limit.high)) return true;
     std::size_t const enough = bytes <= limit.low ? limit.low : limit.high;
-    // While this thread goes through its list, others come in, end and go out: what became of the list says nothing
-    // then of what there is by now.
+    // Batches come in, end and go out while this thread works through its list. A list that was overtaken says
+    // nothing about what there is by now, so a new one is made.
     bool overtaken = true;
     for (int list = 0; list < 16 && overtaken && !fits(limit.high); ++list) {
         overtaken = false;
         for (eviction const& e : evictions(r)) {
             std::error_code const why = page_out_batch(*e.batch, e.what.id.value, false);
-            overtaken |= !why || why == errc::batch_ended || why == errc::batch_in_use;  // else it stays: the next
+            // After any other error the batch stays in memory.
+            overtaken |= !why || why == errc::batch_ended || why == errc::batch_in_use;
             if (fits(enough)) break;
         }
     }
     return fits(limit.high);
 }
 
-/// Room for `bytes` more, if need be by what idle batches give up. False: there is none.
+/// Makes room for `bytes` more, if need be by paging out idle batches. Returns false if there is no room.
 TENURE_COLD inline bool make_room(registry_core& r, std::size_t bytes) noexcept {
     return run_or<std::bad_alloc>([&] { return make_room_or_throw(r, bytes); }, [](auto const&) { return false; });
 }
 
-/// Who has the memory, for who is refused some.
+/// Returns a text for the message of a refused make: the memory in use, the limit, and the three largest holders.
 inline std::string largest_holders(registry_core& r) {
     struct holder {
         std::size_t bytes = 0;

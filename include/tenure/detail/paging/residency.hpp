@@ -16,15 +16,15 @@
 
 namespace tenure::detail {
 
-/// Whether a batch's memory is in or out, and who may move it: one thread at a time, while nobody is inside. Who
-/// enters meanwhile waits; no lock is held.
+/// Tracks whether a batch's memory is in or out, and who may move it: one thread at a time, while nobody is
+/// inside. A thread that enters meanwhile waits; no lock is held.
 ///
-/// Who moves it makes the state `moving` first, and then looks whether somebody has entered or holds it; who comes
-/// holds it first, and then looks at the state. So one of them sees the other.
+/// A thread that moves the memory first makes the state `moving`, then looks whether a thread has entered or holds
+/// the batch. A thread that comes first holds the batch, then looks at the state. So one of them sees the other.
 
 inline bool is_pageable(batch_record const& b) noexcept { return b.slabs->store.capabilities().anonymous; }
 
-/// Nobody has entered it and its guard is not open. Under the batch's lock.
+/// Returns whether no thread has entered the batch and its guard is not open. Call it under the batch's lock.
 inline bool is_empty(batch_record const& b) noexcept {
     if (b.in_chain.load(std::memory_order_relaxed) || b.primary.users.load(std::memory_order_relaxed)) return false;
     for (lane const* l = b.lanes; l; l = l->next)
@@ -32,8 +32,9 @@ inline bool is_empty(batch_record const& b) noexcept {
     return true;
 }
 
-/// Now nobody else moves it. Waits for who does. Returns what it was. The batch need not be held, nor even be: then
-/// its state must be as it was a moment later.
+/// Claims the batch's paging, so that no other thread moves its memory, and returns the state before. Waits for a
+/// thread that has the claim. If the caller does not hold the batch, or it may be gone, the state must be restored
+/// at once.
 inline paging_state claim_paging(batch_record& b) noexcept {
     for (;;) {
         paging_state now = b.paging.load(std::memory_order_acquire);
@@ -57,8 +58,8 @@ inline void set_paging(batch_record& b, paging_state now) noexcept {
     end_claim_of_paging(b, now);
 }
 
-/// Its memory may be touched again, as far as the batch is asked; pages come as they are touched. For who holds it.
-/// `entered`: to be used, and perhaps changed.
+/// Makes the memory of a batch accessible; pages come in as they are touched. `entered`: a thread will use and may
+/// change it, so all comes in at once if most had changed when it last went out. The caller holds the batch.
 TENURE_COLD inline void come_back(batch_record& b, bool entered = false) noexcept {
     paging_state const before = claim_paging(b);
     bool const faults = b.registry.load(std::memory_order_relaxed)->pages.options.access == paged_access::faults;
@@ -69,7 +70,8 @@ TENURE_COLD inline void come_back(batch_record& b, bool entered = false) noexcep
     set_paging(b, paging_state::in);
 }
 
-/// For a call that changes what a batch owns, and holds it: it is in, and does not move meanwhile.
+/// Brings the batch in for a call that changes what it owns. The caller holds the batch, so it does not move
+/// meanwhile.
 inline void be_in(batch_record& b) noexcept {
     if (b.paging.load(std::memory_order_acquire) != paging_state::in) [[unlikely]]
         come_back(b);
@@ -81,8 +83,8 @@ inline void note_use(batch_record& b) noexcept {
     b.entered_at.store(pages.entries.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
 }
 
-/// A thread has entered. Where there is a limit, others go out for what comes in; if that cannot be, it comes in
-/// all the same, and who makes something is refused.
+/// Records that a thread has entered. If memory is limited, other batches go out for what comes in. If they
+/// cannot, it comes in all the same, and makes are refused.
 inline void note_entry(batch_record& b) noexcept {
     note_use(b);
     if (b.paging.load(std::memory_order_acquire) == paging_state::in) [[likely]]
@@ -91,8 +93,8 @@ inline void note_entry(batch_record& b) noexcept {
     come_back(b, true);
 }
 
-/// Whether a try makes sense that nobody asked for: after one that failed, only when something has changed. That a
-/// disk has a little more room is not much of a change.
+/// Returns whether a page-out that nobody asked for is worth a try: after a failure, only once something has
+/// changed. Less than 1 MiB more room on the disk does not count.
 inline bool worth_trying(page_space& pages, batch_record const& b) noexcept {
     constexpr std::uint64_t little = std::uint64_t{1} << 20;
     return !b.page_error.load(std::memory_order_relaxed) ||
@@ -100,7 +102,7 @@ inline bool worth_trying(page_space& pages, batch_record const& b) noexcept {
            b.paged->free_then + little <= pages.bytes_free();
 }
 
-/// What page_out_batch does once it has made sure of the batch.
+/// Does the work of page_out_batch(), which has claimed the paging and holds the batch.
 inline std::error_code page_out_claimed(batch_record& b, bool asked) noexcept {
     page_space& pages = b.registry.load(std::memory_order_relaxed)->pages;
     if (!is_pageable(b)) return make_error_code(errc::not_pageable);
@@ -108,7 +110,7 @@ inline std::error_code page_out_claimed(batch_record& b, bool asked) noexcept {
         return make_error_code(errc::batch_in_use);
     {
         std::scoped_lock const guard(b.lock);
-        // By an exchange, so that it comes before or after any hold, and not beside it.
+        // Reads by a read-modify-write, so that the read comes before or after any hold.
         if (!is_empty(b) || (b.state.fetch_add(0, std::memory_order_acq_rel) & batch_flags::holds) != 1)
             return make_error_code(errc::batch_in_use);
     }
@@ -126,13 +128,13 @@ inline std::error_code page_out_claimed(batch_record& b, bool asked) noexcept {
     return why;
 }
 
-/// The batch with that id goes out. in_use: somebody is inside, or something holds it; batch_ended; not_pageable;
-/// store_full and what else the system says: then it stays in memory, whole. `asked`: by the user, so it is tried
-/// in any case.
+/// Pages out the batch with that id. `asked`: by the user, so it is tried in any case. Errors: batch_in_use if a
+/// thread is inside or something holds it; batch_ended; not_pageable; store_full, memory_full, mappings_full, and
+/// what else the system says. The batch then stays in memory, whole.
 TENURE_COLD inline std::error_code page_out_batch(batch_record& b, std::uint64_t id, bool asked) noexcept {
     paging_state const before = claim_paging(b);
-    // Whoever undoes had the claim before: so that is known here, and not waited for. It may need the claim once
-    // more.
+    // A thread that takes or ends a checkpoint had this claim before, so its flag is visible here. Do not wait for
+    // that thread: it may need the claim once more.
     bool const undoing = b.state.load(std::memory_order_acquire) & batch_flags::undoing;
     if (undoing || !hold(b, id, unless_over)) {
         end_claim_of_paging(b, before);
@@ -149,7 +151,8 @@ TENURE_COLD inline std::error_code page_out_batch(batch_record& b, std::uint64_t
     return why;
 }
 
-/// Reads in what is out, now rather than when it is touched. The batch is held by the caller.
+/// Reads in all pages now, not when they are touched. The caller holds the batch. Returns false if a page cannot
+/// be read.
 TENURE_COLD inline bool page_in_batch(batch_record& b) noexcept {
     note_entry(b);
     claim_paging(b);
@@ -160,22 +163,22 @@ TENURE_COLD inline bool page_in_batch(batch_record& b) noexcept {
     return all;
 }
 
-/// What goes out whenever it is left has perhaps just been left, by whoever held it last.
+/// Pages out a paged_when_left batch if nothing holds it after a thread has let go of it.
 TENURE_COLD inline void note_leaving(batch_record& b, std::uint64_t id) noexcept {
     constexpr std::uint64_t busy = batch_flags::holds | unless_over;
     if (b.in_chain.load(std::memory_order_relaxed) || b.state.load(std::memory_order_acquire) & busy) return;
-    [[maybe_unused]] auto const why = page_out_batch(b, id, false);  // it is kept in the batch
+    [[maybe_unused]] auto const why = page_out_batch(b, id, false);  // the batch keeps the error
 }
 
-/// The end of a batch, in release_memory(): before destructors run,
+/// Brings a batch in at its end, before its destructors run. Called by release_memory().
 inline void end_paging(batch_record& b) noexcept { be_in(b); }
 
-/// then its memory is nobody's,
+/// Drops the paged memory of a batch at its end, once nobody uses it. Called by release_memory().
 inline void drop_pages_of(batch_record& b) noexcept {
     forget_pages(b.registry.load(std::memory_order_relaxed)->pages, b);
 }
 
-/// and has gone back: till then it counted as out.
+/// Stops counting the memory of an ended batch as out, once it has gone back. Called by release_memory().
 inline void settle_paging(batch_record& b) noexcept {
     if (b.paging.load(std::memory_order_acquire) == paging_state::in) return;
     claim_paging(b);

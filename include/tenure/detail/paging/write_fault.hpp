@@ -19,10 +19,10 @@ namespace tenure::detail {
 
 struct write_fault_slot {
     std::atomic<std::uintptr_t> begin{~std::uintptr_t{0}}, end{0};  ///< end 0: free
-    std::atomic<void const*>    mover{nullptr};                     ///< the thread that is at it
+    std::atomic<void const*>    mover{nullptr};                     ///< the thread that moves the memory
 };
 
-/// Whoever handled a signal before us, in one word, for it is read in the handler.
+/// The handler that a signal had before ours, in one word because our handler reads it.
 class signal_action {
 public:
     constexpr signal_action() noexcept = default;
@@ -41,18 +41,20 @@ public:
     }
 
 private:
-    static constexpr std::uintptr_t with_info = std::uintptr_t{1} << 63;  // no code lies there
+    static constexpr std::uintptr_t with_info = std::uintptr_t{1} << 63;  // no code address has this bit
 
     std::uintptr_t word_ = 0;
 };
 
-/// Memory that is just being replaced by a copy of itself elsewhere, and read-only meanwhile, lest a write be lost.
-/// Who writes there is made to wait, in a handler of SIGSEGV, until that is over, and then writes; all other faults
-/// go where they went before. (A write by the system on the program's behalf, as read(2) into such memory, has no
-/// such luck and fails with EFAULT.) The handler is one for all that makes slabs read-only. The thread that has one
-/// must take no lock and write to no slab meanwhile: who waits for it may hold locks. So no signal from outside
-/// interrupts that thread: the program's handlers may write to objects, and run once it is over. Where the thread
-/// does write there, it says so, and the fault goes where all others go.
+/// Holds up threads that write to memory while this thread replaces it by a copy elsewhere. The memory is
+/// read-only meanwhile, so that no write is lost. A thread that writes there waits in a handler of SIGSEGV, and
+/// writes when the move is over. All other faults go where they went before. A write by the system for the
+/// program, as by read(2) into it, fails with EFAULT. One handler serves all that makes slabs read-only.
+///
+/// A thread that has a write_fault must take no lock and write to no slab, because threads that wait for it may
+/// hold locks. So no signal from outside interrupts it: the program's handlers may write to objects, and run once
+/// the move is over. If the thread itself writes there, the handler says so, and the fault goes where all others
+/// go.
 class write_fault {
 public:
     write_fault(std::uintptr_t begin, std::uintptr_t end) noexcept {
@@ -77,17 +79,18 @@ public:
     write_fault(write_fault const&)            = delete;
     write_fault& operator=(write_fault const&) = delete;
 
-    /// Whoever makes slabs read-only for another reason is asked first, in the handler: true, and the write is
-    /// tried again.
+    /// Registers a function that the handler asks first, for code that makes slabs read-only for another reason.
+    /// If it returns true, the write is tried again.
     static void ask_first(bool (*f)(std::uintptr_t) noexcept) noexcept {
         asked.store(f, std::memory_order_release);
         install();
     }
 
-    /// Something that was read-only is not any more: who finds nothing to wait for tries once more.
+    /// Notes that some memory is no longer read-only. A thread that faulted there and finds nothing to wait for
+    /// tries once more.
     static void note_end() noexcept { completed.fetch_add(1, std::memory_order_acq_rel); }
 
-    /// In a forked child: threads that moved something are gone.
+    /// Forgets, in a forked child, the moves of threads that are gone.
     static void forget_others() noexcept {
         for (write_fault_slot& s : slots) {
             if (s.mover.load(std::memory_order_relaxed) == &this_one) continue;
@@ -103,7 +106,7 @@ private:
 
     TENURE_SHARED inline static constinit std::atomic<bool (*)(std::uintptr_t) noexcept> asked{nullptr};
 
-    /// That on_fault() which was installed first. Libraries may have others.
+    /// The on_fault() that was installed first. Libraries may have other copies.
     TENURE_SHARED inline static constinit std::atomic<fault_handler> handler{nullptr};
 
     TENURE_SHARED inline static constinit write_fault_slot           slots[16];
@@ -111,7 +114,7 @@ private:
     TENURE_SHARED inline static constinit std::atomic<signal_action> before{}, first{};
     TENURE_SHARED inline static constinit std::atomic<bool>          installed{false};
 
-    TENURE_SHARED inline static constinit thread_local char this_one = 0;  ///< its address names a thread
+    TENURE_SHARED inline static constinit thread_local char this_one = 0;  ///< its address identifies a thread
 
     enum class motion { none, by_another, by_this_thread };
     static motion motion_of(std::uintptr_t a) noexcept {
@@ -122,8 +125,8 @@ private:
         return motion::none;
     }
 
-    /// Each time, for the program may have put a handler of its own over ours, and test frameworks take away what
-    /// they find at the end of each test.
+    /// Installs the handler unless it is in place. Called each time, because the program may have put a handler
+    /// over ours, and test frameworks remove handlers after each test.
     static void install() noexcept {
         fault_handler mine = nullptr;
         if (handler.compare_exchange_strong(mine, &on_fault, std::memory_order_acq_rel)) mine = &on_fault;
@@ -135,12 +138,13 @@ private:
         struct ::sigaction ours{};
         ours.sa_sigaction = mine;
         ours.sa_flags     = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-        ours.sa_mask      = signals_from_outside();  // who is asked must not be interrupted by who asks again
+        // No other handler may interrupt the function that ask_first() registered, fault, and call it again.
+        ours.sa_mask = signals_from_outside();
         ::sigaction(SIGSEGV, &ours, nullptr);
     }
 
-    /// Only what a signal handler may do: loads, stores, sched_yield, poll, sigaction, pthread_sigmask, write and
-    /// raise.
+    /// Handles SIGSEGV, with nothing but what a signal handler may do: loads, stores, sched_yield, poll,
+    /// sigaction, pthread_sigmask, write and raise.
     static void on_fault(int number, ::siginfo_t* info, void* context) noexcept {
         static thread_local constinit std::uintptr_t last_address   = 0;
         static thread_local constinit std::uint64_t  last_completed = 0;
@@ -154,7 +158,7 @@ private:
                 complain();
                 return pass_on(number, info, context);
             }
-            // One that was just over when the handler came to look is tried again, too, but once only.
+            // A write whose move has just ended when the handler looks is tried again too, but only once.
             std::uint64_t const now = completed.load(std::memory_order_acquire);
             if (how != motion::none || a != last_address || now != last_completed) {
                 last_address   = a;
@@ -167,7 +171,7 @@ private:
         pass_on(number, info, context);
     }
 
-    /// Signals are blocked as they were where it faulted.
+    /// Restores the signal mask of the code that faulted.
     static void unblock(void* context) noexcept {
         ::pthread_sigmask(SIG_SETMASK, &static_cast<::ucontext_t*>(context)->uc_sigmask, nullptr);
     }
@@ -189,14 +193,14 @@ private:
         errno = saved;
     }
 
-    /// To who had the signal before. A handler that was put over ours and passes on what it does not want passes it
-    /// to us: then it goes to who had it first.
+    /// Passes a fault to the previous handler. If a handler that was put over ours passes a fault on to us, it
+    /// goes to the first handler.
     static void pass_on(int number, ::siginfo_t* info, void* context) noexcept {
         static thread_local constinit void* passing = nullptr;
         static thread_local constinit char* frame   = nullptr;
 
         auto* const here  = static_cast<char*>(__builtin_frame_address(0));
-        bool const  again = passing == context && here < frame;  // and not one that left by longjmp
+        bool const  again = passing == context && here < frame;  // and the earlier call did not leave by longjmp
         auto const  next  = (again ? first : before).load(std::memory_order_relaxed);
         if (!next.is_default() && !next.is_ignore()) {
             passing = context;
@@ -205,7 +209,7 @@ private:
             passing = nullptr;
             return;
         }
-        bool const sent = info->si_code <= 0;  // by kill(2) and such: nothing faults again
+        bool const sent = info->si_code <= 0;  // sent by kill(2) and the like: no instruction faults again
         if (sent && next.is_ignore()) return;
         struct ::sigaction usual{};
         usual.sa_handler = SIG_DFL;

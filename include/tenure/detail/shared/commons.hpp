@@ -13,12 +13,12 @@
 
 namespace tenure::detail {
 
-/// How commons begin, who joins and leaves them, and how they end.
+/// Begins commons, lets batches join and leave them, and ends them.
 
-/// Commons that are over, until this thread comes to end them: one after the other, for the end of one may be what
-/// lets go of the next, and a long chain of these must not be a deep recursion.
+/// Commons that are over, until this thread ends them: one after another, because the end of one may release the
+/// next, and a long chain must not be a deep recursion.
 struct commons_to_end {
-    batch_record* first = nullptr;  ///< through next_along, which otherwise only loose batches use
+    batch_record* first = nullptr;  ///< linked by next_along, which otherwise only loose batches use
     batch_record* last  = nullptr;
     bool          busy  = false;
 };
@@ -37,7 +37,7 @@ inline void end_common(batch_record& c) noexcept {
     all.busy = false;
 }
 
-/// One member more. False: it is over.
+/// Adds a member to the common with that id. Returns false if the common is over.
 inline bool add_member(batch_record& c, std::uint64_t id) noexcept {
     std::uint64_t n = c.members.load(std::memory_order_relaxed);
     do {
@@ -46,7 +46,8 @@ inline bool add_member(batch_record& c, std::uint64_t id) noexcept {
     return true;
 }
 
-/// One member less, or with `all` none any more; with the last one it ends. By its id alone: it may be over.
+/// Removes one member, or with `all` every member, from the common with that id. The common ends with its last
+/// member. Does nothing if it is over.
 inline void drop_member(std::uint64_t id, bool all = false) noexcept {
     batch_record& c = *record_of(id);
     std::uint64_t n = c.members.load(std::memory_order_relaxed), next = 0;
@@ -63,7 +64,8 @@ inline bool is_over(std::uint64_t id) noexcept {
     return !same_batch(n, id) || !(n & members_mask);
 }
 
-/// Takes the larger list, without what is over, and leaves the other to be deleted. Under the batch's lock.
+/// Takes over `larger`, adding the commons that are not over, and leaves the old list in it to be deleted. Called
+/// under the batch's lock.
 inline void grow(batch_record& b, membership_list::owned& larger) noexcept {
     membership_list::owned old(b.memberships);
     if (old)
@@ -74,8 +76,10 @@ inline void grow(batch_record& b, membership_list::owned& larger) noexcept {
     larger        = std::move(old);
 }
 
-/// The list has no room, or there is none, or what came of it. Under the batch's lock.
+/// The outcome of joining a common. `full`: the batch has no list, or one without room.
 enum class joining { full, joined, was_member, over, memory_full };
+
+/// Joins a common if the batch's list has room. Called under the batch's lock.
 inline joining join_listed(batch_record& b, batch_record& c, std::uint64_t id) noexcept {
     membership_list* const l = b.memberships;
     if (l && l->has(id)) return joining::was_member;
@@ -85,8 +89,8 @@ inline joining join_listed(batch_record& b, batch_record& c, std::uint64_t id) n
     return joining::joined;
 }
 
-/// `b`, which is held, has a share in the common from now on. Cost: a lock, an increment, and an allocation when
-/// its list is full.
+/// Gives `b`, which is held, a share in the common. Cost: a lock, an increment, and an allocation if its list is
+/// full.
 inline joining join_common(batch_record& b, batch_record& c, std::uint64_t id) noexcept {
     for (;;) {
         std::size_t room = 0;
@@ -95,7 +99,7 @@ inline joining join_common(batch_record& b, batch_record& c, std::uint64_t id) n
             if (joining const how = join_listed(b, c, id); how != joining::full) return how;
             if (b.memberships) room = b.memberships->live() * 2;
         }
-        membership_list::owned more = membership_list::make(room);  // not under a lock, and the old goes after it
+        membership_list::owned more = membership_list::make(room);  // outside the lock, as is the old one's end
         if (!more) return joining::memory_full;
         std::scoped_lock const guard(b.lock);
         b.books.touch();
@@ -110,7 +114,7 @@ inline bool is_member(batch_record& b, std::uint64_t id) noexcept {
     return b.memberships && b.memberships->has(id);
 }
 
-/// False: it had no share.
+/// Gives up the batch's share in the common. Returns false if it had none.
 inline bool leave_common(batch_record& b, std::uint64_t id) noexcept {
     {
         std::scoped_lock const guard(b.lock);
@@ -125,23 +129,23 @@ inline void leave_commons(batch_record& b) noexcept {
     while (std::uint64_t const id = all->pop()) drop_member(id);
 }
 
-/// What it was made for was freed or given away: its members have nothing there any more.
+/// Ends a common whose object was freed or transferred, and in which nothing is left.
 inline void end_if_empty(std::uint64_t id) noexcept {
     if (usage_of(*record_of(id)).objects == 0) drop_member(id, true);
 }
 
-/// A common that has nothing yet and one member, which is this.
+/// Makes a common that has no objects yet and one member: this guard.
 class fresh_common {
 public:
-    /// For what `owner` has. It is found under that batch's name and place, and goes out like it, but never just
-    /// because somebody has left it. Throws std::bad_alloc.
+    /// Opens a common for an object of `owner`, with that batch's name and place. It goes out as that batch does,
+    /// but never just because a thread left it. Throws std::bad_alloc.
     explicit fresh_common(registry_core& r, batch_record const& owner) {
         std::string const name = name_of(owner);
         batch_options     options{.name = name};
         if (owner.residency != tenure::residency::memory) options.residency = tenure::residency::automatic;
         options.priority = owner.priority.load(std::memory_order_relaxed);
         common_          = open_batch(r, r.root, &options, false, owner.where.load(std::memory_order_relaxed));
-        leave_loose(*common_.record);  // it is not in the way of those that end with another one
+        leave_loose(*common_.record);  // ends of other batches need not look at it
         common_.record->members.store(generation_tag(common_.id) | 1, std::memory_order_release);
     }
     ~fresh_common() { drop_member(common_.id); }

@@ -12,7 +12,7 @@
 
 namespace tenure::detail {
 
-/// Units with several owners, and what becomes of the unit when one of them goes. All of it under the unit's lock.
+/// Units with several owners, and what becomes of one when an owner goes. Protected by the unit's lock.
 
 inline void enqueue(unit* u, lane* l) noexcept {
     std::scoped_lock const guard(l->batch->lock);
@@ -36,7 +36,7 @@ inline void dequeue(unit* u) noexcept {
     u->queue.store(nullptr, std::memory_order_relaxed);
 }
 
-/// The only batch that owns anything here, or null.
+/// Returns the only batch that owns anything in the unit, or null.
 inline batch_record* sole_owner(unit const* u) noexcept {
     batch_record* only = u->head.load(std::memory_order_relaxed)->home.load(std::memory_order_relaxed);
     for (share const* s = u->shares.load(std::memory_order_relaxed); s; s = s->next_here) {
@@ -47,8 +47,8 @@ inline batch_record* sole_owner(unit const* u) noexcept {
     return only;
 }
 
-/// Whose list has the entries of objects made here by `owner`, which is the sole owner; only that lane may fill
-/// holes.
+/// Returns the lane whose list has the entries of objects that `owner`, the sole owner, makes here. Only that lane
+/// may fill holes.
 inline lane* filler(unit const* u, batch_record* owner) noexcept {
     unit const* const head = u->head.load(std::memory_order_relaxed);
     return head->home.load(std::memory_order_relaxed) == owner ? head->maker.load(std::memory_order_relaxed)
@@ -61,12 +61,12 @@ inline bool all_dead(tracking const& t) noexcept {
     return true;
 }
 
-inline constexpr std::uint16_t last_pass = 255;  ///< of a generation; the next takes a unit that is all dead
+inline constexpr std::uint16_t last_pass = 255;  ///< of a generation; the next one needs a unit that is all dead
 
 inline void offer_holes(place p) noexcept {
     if (p.u->filling || (p.u->passes >= last_pass && !all_dead(p.track()))) return;
     batch_record* const owner = sole_owner(p.u);
-    if (!owner || p.where->from != owner->slabs) return;  // what it makes belongs in its own store
+    if (!owner || p.where->from != owner->slabs) return;  // new objects of the owner belong in its own store
     enqueue(p.u, filler(p.u, owner));
 }
 
@@ -77,7 +77,7 @@ inline void count_for(place p, batch_record* b) noexcept {
     p.u->counted_by = b;
 }
 
-/// The owner's share of this unit, new if need be; null when the heap is full.
+/// Returns the owner's share of the unit, new if need be; null if memory is full.
 inline share* share_for(place p, batch_record* owner) noexcept {
     begin_tracking(p);
     if (share* const s = find_share(p.u, owner)) return s;
@@ -86,7 +86,7 @@ inline share* share_for(place p, batch_record* owner) noexcept {
     bool const embedded = s != nullptr;
     if (!s) s = new (std::nothrow) share;
     if (!s) return nullptr;
-    dequeue(p.u);  // no longer one owner's alone
+    dequeue(p.u);  // the unit has one more owner
     s->owner    = owner;
     s->where    = p.u;
     s->base     = p.base;
@@ -104,12 +104,13 @@ inline share* share_for(place p, batch_record* owner) noexcept {
     return s;
 }
 
-/// Whether the granules are the share's, or not any more; all of them were the other before.
+/// Gives the share the granules of [begin, end), none of which it had before.
 inline void set(share& s, std::uintptr_t begin, std::uintptr_t end) noexcept {
     set(s.objects, begin, end);
     s.granules += static_cast<std::uint32_t>((end - begin) >> granule_shift);
 }
 
+/// Takes the granules of [begin, end) from the share, which had all of them.
 inline void clear(share& s, std::uintptr_t begin, std::uintptr_t end) noexcept {
     clear(s.objects, begin, end);
     s.granules -= static_cast<std::uint32_t>((end - begin) >> granule_shift);
@@ -135,12 +136,12 @@ inline void drop_share(place p, share* s) noexcept {
     if (!s->embedded) delete s;
 }
 
-/// Nothing lives in the unit. Shares without objects end only here: until then one may be reserved for an object
-/// that is just being given. Makes the unit a free run of its own; the caller gives it to give_run() once the lock
-/// is dropped.
+/// Retires a unit in which nothing lives: drops its shares, makes it a free run of its own, and returns its next
+/// generation. The caller passes it to give_part() once the lock is released. While its batch lives, a share
+/// without objects is not dropped earlier: it may be reserved for an object in transfer.
 inline word_t retire_unit(place p) noexcept {
     word_t const fresh = generation_of(p.word().load(std::memory_order_relaxed)) + p.u->passes + 1;
-    p.word().store(whole_word(fresh), std::memory_order_release);  // before tracked and shares: see alive_guarded()
+    p.word().store(whole_word(fresh), std::memory_order_release);  // before tracked, shares: see alive_in_unit()
     while (share* const s = p.u->shares.load(std::memory_order_relaxed)) drop_share(p, s);
     dequeue(p.u);
     count_for(p, nullptr);
@@ -159,7 +160,8 @@ inline void poison_dead(std::uintptr_t line, std::uint32_t dead) noexcept {
         run_given_back(to_pointer(line + (static_cast<std::size_t>(std::countr_zero(dead)) << granule_shift)), 8);
 }
 
-/// The home of this unit is gone. True: nobody has a share, the unit is retired. Else it is a run of its own now.
+/// Takes a unit from its home, which is gone. Returns true if no share has objects: it is then retired, with
+/// `fresh` as next generation. Else it is a run of its own now.
 inline bool orphan(place p, word_t& fresh) noexcept {
     tracking&     t     = p.track();
     share* const  first = p.u->shares.load(std::memory_order_relaxed);
@@ -178,7 +180,7 @@ inline bool orphan(place p, word_t& fresh) noexcept {
         poison_dead(p.base + (i * granules_a_line << granule_shift), ~mine);
     }
     p.u->live    = live;
-    p.u->filling = nullptr;  // that was one of the home's lanes
+    p.u->filling = nullptr;  // it was one of the home's lanes
     p.u->address = p.base;
     p.u->length  = 1;
     p.u->home.store(nullptr, std::memory_order_relaxed);
@@ -189,7 +191,8 @@ inline bool orphan(place p, word_t& fresh) noexcept {
     return false;
 }
 
-/// These granules are nobody's any more. True: that was the last, the unit is retired.
+/// Marks granules as dead, and takes them from `s`. Returns true if they were the last: the unit is then retired,
+/// with `fresh` as next generation.
 inline bool mark_dead(place p, share* s, std::uintptr_t begin, std::uintptr_t end, word_t& fresh) noexcept {
     auto const granules = static_cast<std::uint32_t>((end - begin) >> granule_shift);
     guard_word(p);
@@ -207,7 +210,7 @@ inline bool mark_dead(place p, share* s, std::uintptr_t begin, std::uintptr_t en
     return false;
 }
 
-/// Units that turned out to be empty under a lock, to be given back without it.
+/// Units that were found empty under a lock, to be given back once it is released.
 class retired_units {
 public:
     void add(unit* u, word_t fresh) noexcept {
@@ -227,7 +230,8 @@ private:
     std::size_t count_ = 0;
 };
 
-/// As mark_dead, for granules of `owner` in one unit or two, whose locks the caller has.
+/// Marks granules of `owner` as dead, in one unit or two whose locks the caller has. Adds units retired by that to
+/// `empty`.
 inline void mark_range_dead(batch_record& owner, std::uintptr_t from, std::uintptr_t to,
                             retired_units& empty) noexcept {
     run_given_back(to_pointer(from), to - from);
@@ -238,7 +242,8 @@ inline void mark_range_dead(batch_record& owner, std::uintptr_t from, std::uintp
     });
 }
 
-/// The batch that had this share is over. True: that was the last, the unit is retired.
+/// Closes a share whose batch is over. Returns true if it was the last with objects: the unit is then retired,
+/// with `fresh` as next generation.
 inline bool close_share(place p, share* s, word_t& fresh) noexcept {
     bool const  homeless = !p.head()->home.load(std::memory_order_relaxed);
     lane* const filler   = p.u->filling;

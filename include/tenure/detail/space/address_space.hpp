@@ -27,20 +27,20 @@ inline constexpr std::size_t unit_count_max  = std::size_t{1} << (address_bits -
 inline constexpr unsigned    record_bits     = 26;
 inline constexpr std::size_t records_a_chunk = 64;
 
-/// Process-wide tables over the whole user address space, so that a slab may lie anywhere and a handle's pointer
-/// alone finds its generation: one load, no base, no bounds. They are address space (16 GiB on x86-64), not memory:
-/// only entries of units that were ever used are touched. They outlive every registry, which is what keeps a handle
-/// stale for ever: whoever maps an address next goes on counting where the last one stopped.
+/// The process's tables over the whole user address space. So a slab may lie anywhere, and a handle's pointer
+/// alone finds its generation: one load, no base, no bounds. The tables take address space (16 GiB on x86-64), not
+/// memory: only entries of units that were ever used are touched. They outlive every registry, which keeps a
+/// handle stale for ever: the next owner of an address goes on counting where the last one stopped.
 struct address_space {
-    zeroed_atomic<word_t>*        generations;  ///< a word a unit
-    zeroed_atomic<region*>*       regions;      ///< a pointer a region grain
-    zeroed_atomic<batch_record*>* records;      ///< a pointer a chunk of batch records
+    zeroed_atomic<word_t>*        generations;  ///< a word for each unit
+    zeroed_atomic<region*>*       regions;      ///< a pointer for each region grain
+    zeroed_atomic<batch_record*>* records;      ///< a pointer for each chunk of batch records
 };
 
-/// What a null handle is compared with: no handle's word is all ones.
+/// What a null handle is compared with. No handle's word is all ones.
 TENURE_SHARED inline constinit zeroed_atomic<word_t> no_unit{~word_t{0}};
 
-/// Written once, before main or by the first registry, whichever is first.
+/// The tables. Written once, before main or by the first registry, whichever comes first.
 TENURE_SHARED inline constinit address_space tables{&no_unit, nullptr, nullptr};
 
 TENURE_SHARED inline bool reserve_tables() noexcept {

@@ -14,7 +14,7 @@
 
 namespace tenure::detail {
 
-/// A range of a file, in bytes; both are multiples of a page. Of no bytes: none.
+/// A range of a file. Both members are bytes and multiples of a page. A range of 0 bytes stands for none.
 struct extent_in_file {
     std::uint64_t offset = 0;
     std::uint64_t bytes  = 0;
@@ -23,24 +23,25 @@ struct extent_in_file {
     friend bool   operator==(extent_in_file const&, extent_in_file const&) = default;
 };
 
-/// What a free range is like: a hole; backed by blocks of the disk that can be used at once; or not yet to be used.
+/// State of a free range: a hole (cold), backed by blocks of the disk (warm), or not to be used yet (retired).
 enum class free_kind : unsigned char { cold, warm, retired };
 
-/// The free ranges of a file: ordered by offset, so that neighbours of one kind join, and within their kind by
-/// size, so that the smallest that fits is found. Makes no system call and has no lock. O(log n).
+/// The free ranges of a file. They are ordered by offset, so that neighbours of one kind join, and within each
+/// kind by size, so that the smallest that fits is found. Makes no system call and takes no lock. O(log n).
 ///
-/// put() allocates nothing: for each range that is out the nodes that it may need are put aside.
+/// put() allocates nothing: the nodes that it may need for a range are set aside while the range is out.
 class extent_pool {
 public:
     explicit extent_pool(std::uint64_t end) noexcept : end_(end) {}
     extent_pool(extent_pool const&)            = delete;
     extent_pool& operator=(extent_pool const&) = delete;
 
-    /// To be called before a take(), or a take() and a split: false if there is no memory for records.
+    /// Prepares for one take(), or for a take() and a split(), and must be called before it. Returns false if
+    /// there is no memory for records.
     bool prepare() noexcept {
         std::size_t const enough = nodes_a_piece * (out_ + 4);
         if (spare_.size() < enough && !memory_lasts([&] { add_spare(enough + 64 * nodes_a_piece); })) return false;
-        if (!begun_) {  // all of it is one hole
+        if (!begun_) {  // all of the file is one hole
             begun_ = true;
             ++out_;
             put({0, end_}, free_kind::cold);
@@ -48,13 +49,14 @@ public:
         return true;
     }
 
-    /// The smallest range of that kind with room for so many bytes at a multiple of `alignment`; none: no bytes.
+    /// Takes the smallest range of that kind that has `bytes` bytes at a multiple of `alignment`. Returns 0 bytes
+    /// if there is none.
     extent_in_file take(free_kind k, std::uint64_t bytes, std::uint64_t alignment) noexcept {
         auto&    all   = sizes_of(k);
         unsigned tries = 0;
         auto     i     = all.lower_bound(bytes);
         while (i != all.end() && !fits(*i, bytes, alignment)) {
-            // After a few that are large enough and lie badly, one where it must fit.
+            // After a few ranges that are large enough but badly aligned, try one in which it must fit.
             if (++tries == 8) i = all.lower_bound(bytes + alignment);
             else ++i;
         }
@@ -62,7 +64,7 @@ public:
         return cut(*i, {aligned(i->offset, alignment), bytes});
     }
 
-    /// Just that range, if all of it is free and of one kind.
+    /// Takes exactly that range. Returns false unless all of it is free and of one kind.
     bool take(extent_in_file e) noexcept {
         auto i = by_offset_.upper_bound(e.offset);
         if (i == by_offset_.begin()) return false;
@@ -72,7 +74,7 @@ public:
         return true;
     }
 
-    /// The largest range of that kind, whole.
+    /// Takes the largest range of that kind, whole. Returns 0 bytes if there is none.
     extent_in_file take_largest(free_kind k) noexcept {
         auto& all = sizes_of(k);
         if (all.empty()) return {};
@@ -80,9 +82,10 @@ public:
         return cut(p, {p.offset, p.bytes});
     }
 
-    /// A range that is out becomes two.
+    /// Records that a range that is out became two.
     void split() noexcept { ++out_; }
 
+    /// Puts a range back and joins it with free neighbours of its kind.
     void put(extent_in_file e, free_kind k) noexcept {
         --out_;
         auto after = by_offset_.lower_bound(e.offset);
@@ -102,11 +105,11 @@ public:
 
     std::uint64_t bytes(free_kind k) const noexcept { return bytes_[static_cast<unsigned>(k)]; }
 
-    /// Free ranges, of all kinds.
+    /// Returns the number of free ranges, of all kinds.
     std::size_t pieces() const noexcept { return by_offset_.size(); }
 
 private:
-    static constexpr std::size_t nodes_a_piece = 2;  ///< in by_offset_ and by_size_
+    static constexpr std::size_t nodes_a_piece = 2;  ///< one in by_offset_, one in by_size_
 
     struct piece {
         std::uint64_t offset = 0, bytes = 0;
@@ -128,7 +131,7 @@ private:
     };
     using offsets = std::set<piece, before>;
     using sizes   = std::set<piece, smaller>;
-    using node    = offsets::node_type;  // of both
+    using node    = offsets::node_type;  // of both sets
 
     static std::uint64_t aligned(std::uint64_t at, std::uint64_t alignment) noexcept {
         return (at + alignment - 1) & ~(alignment - 1);
@@ -140,7 +143,7 @@ private:
 
     sizes& sizes_of(free_kind k) noexcept { return by_size_[static_cast<unsigned>(k)]; }
 
-    /// `e` lies in `p`; what is before and after it stays free.
+    /// Takes `e` out of `p`, which contains it. The rest of `p`, before and after, stays free.
     extent_in_file cut(piece const& p, extent_in_file e) noexcept {
         extent_in_file const all{p.offset, p.bytes};
         free_kind const      k = p.kind;
@@ -169,7 +172,7 @@ private:
         spare_.pop_back();
         return n;
     }
-    /// Until there are so many. There is room in the list for those that are in use, too.
+    /// Adds spare nodes until there are `enough`. Reserves room in the list for the nodes in use, too.
     void add_spare(std::size_t enough) {
         std::size_t const all = enough + nodes_a_piece * by_offset_.size();
         if (all > spare_.capacity()) spare_.reserve(std::max(all, 2 * spare_.capacity()));
@@ -183,7 +186,7 @@ private:
     sizes             by_size_[3];
     std::uint64_t     bytes_[3]{};
     std::vector<node> spare_;
-    std::size_t       out_ = 0;  ///< ranges that somebody has, and may put back
+    std::size_t       out_ = 0;  ///< ranges that a user has and may put back
     std::uint64_t     end_;
     bool              begun_ = false;
 };

@@ -19,16 +19,16 @@
 
 namespace tenure::detail {
 
-/// An extent cut into slots of one size.
+/// An extent that is cut into slots of one size.
 struct file_span : slot_span {
     extent_in_file where;
 };
 
-/// Small pieces of a mapped file, so that they share its pages: spans of slots of one size, as in span_heap, and
-/// first short ones, for each takes its space from the disk. The pages of a span come all at once: a fault each
-/// would cost twice as much, and ten times when the disk is busy.
+/// Small pieces of a mapped file that share its pages: spans of slots of one size, as in span_heap. The first
+/// spans are short, because each takes its space from the disk. All pages of a span come at once: a fault for each
+/// would cost twice as much, and ten times as much when the disk is busy.
 ///
-/// Thread-safe. A lock is held for one slot; no system call under it. Freeing allocates nothing.
+/// Thread-safe. A lock is held for one slot, and no system call is made under it. Freeing allocates nothing.
 class file_slots {
 public:
     static constexpr std::size_t largest           = std::size_t{64} << 10;
@@ -45,6 +45,8 @@ public:
         return bytes <= largest && alignment <= largest_alignment;
     }
 
+    /// Returns a slot for `bytes` bytes at a multiple of `alignment`. fits() must hold. Errors: memory_full, or
+    /// those of file_space::reserve().
     result<slot> take(std::size_t bytes, std::size_t alignment) noexcept {
         unsigned const    size = slot_size_of(std::max<std::size_t>(bytes, 1), alignment);
         std::size_t const each = slot_bytes(size);
@@ -57,7 +59,8 @@ public:
         }
         auto* const s = new (std::nothrow) file_span;
         if (!s) return make_error_code(errc::memory_full);
-        // As many again as there are, in spans of 64 KiB or eight slots up to 2 MiB.
+        // A first span has 64 KiB, or eight slots if that is more. Each span of this size makes the next four
+        // times as long, up to 2 MiB.
         std::size_t const least = std::max(least_span, std::bit_ceil(each * 8));
         std::size_t const n     = std::min(least << std::min<std::size_t>(2 * some, 20), slot_span::bytes);
         auto              where = space_.reserve(n);
@@ -78,14 +81,14 @@ public:
         return from(list);
     }
 
-    /// The caller calls space.settle() when it has put back what it wants to.
+    /// Frees a slot. The caller calls space.settle() after its last put().
     void put(slot const& s) noexcept {
         run_given_back(s.address, s.span->size);
         {
             std::scoped_lock const guard(s.span->home->lock);
             if (!s.span->home->put(s.span, s.address)) return;
         }
-        space_.release_later(s.span->where);  // nobody else knows the span now
+        space_.release_later(s.span->where);  // no other thread knows the span now
         delete s.span;
     }
 

@@ -23,24 +23,25 @@ namespace tenure::detail {
 
 struct file_space_options {
     std::uint64_t end       = std::uint64_t{1} << 43;   ///< no extent lies beyond; ext4's files end at 2^44
-    std::uint64_t keep_warm = std::uint64_t{64} << 20;  ///< freed bytes that stay on the disk, for the next
+    std::uint64_t keep_warm = std::uint64_t{64} << 20;  ///< freed bytes that stay on the disk for later extents
 };
 
-/// Who has which bytes of a file. Blocks of the disk are reserved for an extent before it is handed out, so that a
-/// full disk is an error there and no SIGBUS where a mapping is written to. (A file system that copies on write
-/// may need blocks again when they are overwritten, and may then fail all the same: btrfs and ZFS do.)
+/// Allocates the bytes of a file. Blocks of the disk are reserved for an extent before it is handed out, so that a
+/// full disk is an error there and not a SIGBUS at a write to the mapping. (A file system that copies on write, as
+/// btrfs and ZFS do, may need new blocks when old ones are overwritten, and may then fail all the same.)
 ///
-/// The file's blocks follow what is reserved: a freed extent is punched out of the file, except for some bytes that
-/// are kept for the next to come, because a reserve() from them makes no system call. From a hole blocks come in
-/// larger steps, for the same reason.
+/// The file's blocks follow what is reserved. A freed extent is punched out of the file, except for some bytes
+/// that are kept for later extents, because a reserve() from them makes no system call. For the same reason a hole
+/// gets its blocks in larger steps.
 ///
-/// Thread-safe: one mutex, never held across a system call. The file is the caller's, and outlives this.
+/// Thread-safe: one mutex, never held across a system call. The file is the caller's, and must outlive this.
 class file_space {
 public:
     file_space(int fd, file_space_options o) noexcept : fd_(fd), options_(o), pool_(o.end), owner_(::getpid()) {}
 
-    /// So many bytes, in whole pages, at a multiple of `alignment` (a power of two), with blocks on the disk. Their
-    /// contents are unspecified. store_full: the disk, a quota, RLIMIT_FSIZE or options.end; memory_full.
+    /// Reserves `bytes` bytes, rounded up to whole pages, at a multiple of `alignment` (a power of two), with
+    /// blocks on the disk. Their contents are unspecified. Errors: store_full (the disk, a quota, RLIMIT_FSIZE or
+    /// options.end), memory_full, and the system's own.
     result<extent_in_file> reserve(std::uint64_t bytes, std::uint64_t alignment = 1) noexcept {
         std::uint64_t const page = page_bytes();
         if (bytes > options_.end) return make_error_code(errc::store_full);
@@ -49,7 +50,7 @@ public:
 
         std::error_code failed;
         for (int attempt = 0; attempt < 3; ++attempt) {
-            if (attempt == 2) trim(0);  // what is kept warm may be what the disk lacks
+            if (attempt == 2) trim(0);  // the disk may lack what is kept warm
             std::unique_lock guard(mutex_);
             if (!pool_.prepare()) return make_error_code(errc::memory_full);
             extent_in_file e = pool_.take(free_kind::warm, bytes, alignment);
@@ -82,7 +83,8 @@ public:
         return failed;
     }
 
-    /// Extents that are reserved become `n` more, which are released each by itself. False: no memory for records.
+    /// Records that reserved extents became `n` more, each of which is released by itself. Returns false if there
+    /// is no memory for records.
     bool split(std::size_t n) noexcept {
         std::scoped_lock const guard(mutex_);
         for (; n > 0; --n) {
@@ -92,7 +94,7 @@ public:
         return true;
     }
 
-    /// What reserve() gave comes back, in any order; neighbours join. Allocates nothing. O(log n) each, and a
+    /// Releases reserved extents, in any order; neighbours join. Allocates nothing. O(log n) for each, and a
     /// system call for each joined range that is punched out.
     void release(std::span<extent_in_file const> many) noexcept {
         {
@@ -106,12 +108,14 @@ public:
     }
     void release(extent_in_file e) noexcept { release({&e, 1}); }
 
-    /// As release, but nothing is punched: for who frees many, one by one, and calls settle() at last.
+    /// Releases an extent as release() does, but punches nothing. For a caller that frees many, one by one, and
+    /// then calls settle().
     void release_later(extent_in_file e) noexcept {
         std::scoped_lock const guard(mutex_);
         reserved_ -= e.bytes;
         pool_.put(e, free_kind::warm);
     }
+    /// Punches out what release_later() left beyond the bytes that are kept.
     void settle() noexcept { trim(options_.keep_warm); }
 
     /// Punches out free ranges until no more than `keep` bytes of them have blocks.
@@ -130,7 +134,8 @@ public:
         }
     }
 
-    /// Just that range, for whom it was reserved at another time. False: part of it is somebody's.
+    /// Reserves exactly that range, which was reserved at an earlier time. Returns false if part of it is in use,
+    /// or if there is no memory for records.
     bool claim(extent_in_file e) noexcept {
         std::scoped_lock const guard(mutex_);
         if (!pool_.prepare() || !pool_.take(e)) return false;
@@ -138,14 +143,15 @@ public:
         return true;
     }
 
-    /// As release, but nobody gets the range until reclaim(). O(log n).
+    /// Releases an extent as release() does, but it is not reserved again before reclaim(). O(log n).
     void retire(extent_in_file e) noexcept {
         std::scoped_lock const guard(mutex_);
         reserved_ -= e.bytes;
         pool_.put(e, free_kind::retired);
     }
 
-    /// Punches out what is retired, joined range by joined range, first calling f(extent): false stops it.
+    /// Punches out the retired ranges, each joined range after a call of f(extent). Stops when f returns false;
+    /// that range stays retired.
     template <class F>
     void reclaim(F f) noexcept {
         for (;;) {
@@ -163,16 +169,16 @@ public:
         }
     }
 
-    /// The blocks of a range that stays reserved: gives them away, or gets them again.
+    /// Give the blocks of a range that stays reserved back to the disk, and reserve them again.
     void            punch_out(extent_in_file e) noexcept { punch(e); }
     std::error_code back_again(extent_in_file e) noexcept { return back(e); }
 
-    /// Bytes in extents that were reserved and not released.
+    /// Returns the bytes in extents that were reserved and not released.
     std::uint64_t bytes_reserved() const noexcept {
         std::scoped_lock const guard(mutex_);
         return reserved_;
     }
-    /// Bytes that are free and yet have blocks on the disk.
+    /// Returns the bytes that are free and yet have blocks on the disk.
     std::uint64_t bytes_warm() const noexcept {
         std::scoped_lock const guard(mutex_);
         return pool_.bytes(free_kind::warm);
@@ -180,13 +186,14 @@ public:
 
     int fd() const noexcept { return fd_; }
 
-    /// See fork_list.hpp.
+    /// Locks for fork(). See fork_list.hpp.
     void lock_for_fork() noexcept { mutex_.lock(); }
     void unlock_after_fork() noexcept { mutex_.unlock(); }
 
 private:
-    /// What fallocate() does, and where the file system cannot, zeros that are written: they take their blocks at
-    /// once, which posix_fallocate()'s byte a block does too, but with a read and a write for each of them.
+    /// Gets blocks for a range by fallocate(), or by writing zeros where the file system cannot do that. Zeros
+    /// take their blocks at once. posix_fallocate()'s one byte for each block would, too, but costs a read and a
+    /// write for each.
     std::error_code back(extent_in_file e) const noexcept {
         if (!within_size_limit(e.end())) return make_error_code(errc::store_full);
         int r = 0;
@@ -203,7 +210,7 @@ private:
     }
 
     bool punch(extent_in_file e) noexcept {
-        if (::getpid() != owner_) return false;  // a forked child's copy: the file is its parent's
+        if (::getpid() != owner_) return false;  // a forked child's copy: the file is the parent's
         int r = 0;
         do
             r = ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(e.offset),
@@ -214,7 +221,8 @@ private:
         return false;
     }
 
-    /// How much a hole gives at once: more the more there is, and never more than may be kept anyway.
+    /// Returns how many bytes of a hole get their blocks at once. It grows with what is reserved, but never
+    /// exceeds what may be kept warm.
     std::uint64_t step() const noexcept {
         constexpr std::uint64_t least = std::uint64_t{256} << 10, most = std::uint64_t{16} << 20;
         return std::min(std::clamp(reserved_ / 8 / least * least, least, most), options_.keep_warm);
@@ -225,7 +233,7 @@ private:
     mutable std::mutex mutex_;
     extent_pool        pool_;
     std::uint64_t      reserved_ = 0;
-    std::atomic<bool>  punches_{true};  ///< the file system can
+    std::atomic<bool>  punches_{true};  ///< whether the file system can punch
     ::pid_t            owner_;
 };
 

@@ -21,14 +21,14 @@
 
 namespace tenure::detail {
 
-/// A range of addresses in which byte n is byte n of a file: one mapping, made once, longer than the file will ever
-/// be. So an extent has an address without a call and for as long as it is wanted, and no count of mappings runs
-/// into vm.max_map_count. It costs address space, and page tables for what is touched.
+/// A range of addresses in which byte n is byte n of a file. It is one mapping, made once, longer than the file
+/// will ever be. So an extent has an address without a call, for as long as it is needed, and the number of
+/// mappings stays far from vm.max_map_count. It costs address space, and page tables for what is touched.
 ///
-/// Beyond the end of the file, and in holes, nothing is to be touched. A forked child does not have it.
+/// Nothing may be touched in holes or beyond the end of the file. A forked child does not have the mapping.
 class file_window {
 public:
-    static constexpr std::size_t alignment = std::size_t{1} << 30;  ///< of its begin: so extents can be aligned
+    static constexpr std::size_t alignment = std::size_t{1} << 30;  ///< of its begin, to align extents
 
     file_window() noexcept                     = default;
     file_window(file_window const&)            = delete;
@@ -37,8 +37,8 @@ public:
         if (begin_) give_back(begin_, bytes_);
     }
 
-    /// As much of `bytes` as there are addresses for, at least 1 GiB; of a file that is not to be shared, the
-    /// addresses alone. False: errno says why.
+    /// Reserves `bytes`, or as much of it as there are addresses for, at least 1 GiB. Maps the file there if
+    /// `shared`. Returns false, with errno set, on failure.
     bool open(int fd, std::size_t bytes, bool shared = true) noexcept {
         bytes = std::max(bytes / alignment * alignment, alignment);
         for (; bytes >= alignment; bytes = bytes / 2 / alignment * alignment) {
@@ -61,13 +61,15 @@ public:
     std::uint64_t offset_of(std::byte const* p) const noexcept { return static_cast<std::uint64_t>(p - begin_); }
     std::size_t   bytes() const noexcept { return bytes_; }
 
-    /// That range is the file's, and what is written there goes to the file.
+    /// Maps that range of the file, so that what is written there goes to the file. Returns false, with errno set,
+    /// on failure.
     bool share(int fd, extent_in_file e) noexcept {
         return map(fd, e, e.offset, MAP_SHARED, PROT_READ | PROT_WRITE) &&
                ::madvise(at(e.offset), e.bytes, MADV_DONTFORK) == 0;
     }
 
-    /// That range shows the file from `from` on; what is written there stays in this process's memory.
+    /// Maps the file, from `from` on, over that range. What is written there stays in this process's memory.
+    /// Returns false, with errno set, on failure.
     bool copy_on_write(int fd, extent_in_file e, std::uint64_t from) noexcept {
         return map(fd, e, from, MAP_PRIVATE | MAP_NORESERVE, PROT_READ | PROT_WRITE);
     }
@@ -75,19 +77,19 @@ public:
         return map(fd, e, from, MAP_PRIVATE, PROT_READ);
     }
 
-    /// Nothing is there any more: who goes on using it gets a SIGSEGV and not somebody else's bytes.
+    /// Makes all addresses inaccessible. A later use gets a SIGSEGV and not another owner's bytes.
     void close() noexcept {
         if (!begin_) return;
         [[maybe_unused]] void* const same =
             ::mmap(begin_, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     }
 
-    /// Pages for all of it at once, for a half of what it costs to touch them one by one. A hint.
+    /// Makes all pages of a range present at once, for half of what it costs to touch them one by one. A hint.
     void populate(extent_in_file e) noexcept {
         [[maybe_unused]] int const refused = ::madvise(at(e.offset), e.bytes, MADV_POPULATE_WRITE);
     }
 
-    /// As populate, for who will only read it.
+    /// Makes all pages of a range present at once for reading. A hint.
     void populate_read(extent_in_file e) noexcept {
         [[maybe_unused]] int const refused = ::madvise(at(e.offset), e.bytes, MADV_POPULATE_READ);
     }

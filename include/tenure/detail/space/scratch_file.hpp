@@ -21,8 +21,8 @@
 
 namespace tenure::detail {
 
-/// A file without a name in `directory`: it is gone with the last who has it open, however they end. Throws
-/// tenure::error, which names the directory and the reason.
+/// Opens a file without a name in `directory`. It is gone when the last process has closed it or ended, however it
+/// ended. Throws tenure::error, which names the directory and the reason.
 inline unique_fd open_unnamed(std::filesystem::path const& directory) {
     auto const fail = [&](int e, char const* what) -> unique_fd {
         raise(error(system_code(e), "no scratch file in " + directory.string() + ": " + what));
@@ -64,15 +64,17 @@ inline bool on_tmpfs(int fd) noexcept {
            (about.f_type == TMPFS_MAGIC || about.f_type == static_cast<decltype(about.f_type)>(RAMFS_MAGIC));
 }
 
-/// A temporary file as a pool of extents (see file_space). It has no name, so nothing is left of it when the
-/// process is killed. Thread-safe. After fork() it is the parent's: a child may read, and destroy its copy.
+/// A temporary file as a pool of extents (see file_space). It has no name, so nothing is left of it if the process
+/// is killed. Thread-safe. After fork() it is the parent's: a child may read it, and may destroy its copy of this
+/// object.
 class scratch_file {
 public:
-    /// Throws tenure::error naming `directory`: it is missing, no directory, read-only, or another's.
+    /// Opens the file. Throws tenure::error, which names `directory`, if that is missing, no directory, read-only,
+    /// or another user's.
     explicit scratch_file(std::filesystem::path directory, file_space_options options = {})
         : directory_(std::move(directory)), fd_(open_unnamed(directory_)), space_(fd_.get(), options) {}
 
-    /// See file_space.
+    /// Forwards to file_space, as the functions below do.
     result<extent_in_file> reserve(std::uint64_t bytes, std::uint64_t alignment = 1) noexcept {
         return space_.reserve(bytes, alignment);
     }
@@ -86,17 +88,17 @@ public:
     std::uint64_t bytes_reserved() const noexcept { return space_.bytes_reserved(); }
     std::uint64_t bytes_warm() const noexcept { return space_.bytes_warm(); }
 
-    /// See fork_list.hpp.
+    /// Locks for fork(). See fork_list.hpp.
     void lock_for_fork() noexcept { space_.lock_for_fork(); }
     void unlock_after_fork() noexcept { space_.unlock_after_fork(); }
 
-    /// What the file has of the disk, as the file system counts it; 0 if it does not say.
+    /// Returns the bytes that the file takes on the disk, as the file system counts them, or 0 if it does not say.
     std::uint64_t bytes_on_disk() const noexcept { return detail::bytes_on_disk(fd_.get()); }
 
     int                          fd() const noexcept { return fd_.get(); }
     std::filesystem::path const& directory() const noexcept { return directory_; }
 
-    /// Whether the "disk" is memory after all: what is moved there frees none.
+    /// Returns whether the "disk" is in fact memory, so that moving data there frees none.
     bool on_tmpfs() const noexcept { return detail::on_tmpfs(fd_.get()); }
 
 private:

@@ -7,8 +7,8 @@
 
 namespace tenure::detail {
 
-/// The sizes of slots: multiples of 16 up to 128, then four to each power of two, so that a block wastes less than
-/// a fifth of its slot (Evans, A scalable concurrent malloc implementation, 2006, and jemalloc since).
+/// The sizes of slots: multiples of 16 up to 128, then four to each power of two, so that a block above 128 wastes
+/// less than a fifth of its slot (Evans, A scalable concurrent malloc implementation, 2006, and jemalloc since).
 inline constexpr std::size_t largest_slot           = std::size_t{1} << 20;
 inline constexpr std::size_t largest_slot_alignment = std::size_t{1} << 16;
 inline constexpr unsigned    slot_sizes             = 60;
@@ -18,14 +18,15 @@ constexpr std::size_t slot_bytes(unsigned size) noexcept {
     return std::size_t{(size - 8) % 4 + 5} << (5 + (size - 8) / 4);
 }
 
-/// The smallest that has room for `bytes`, from 1 to largest_slot.
+/// Returns the smallest size of slot with room for `bytes`, from 1 to largest_slot.
 constexpr unsigned slot_size_of(std::size_t bytes) noexcept {
     if (bytes <= 128) return static_cast<unsigned>((bytes + 15) / 16 - 1);
     unsigned const step = static_cast<unsigned>(std::bit_width(bytes - 1)) - 3;
     return 8 + (step - 5) * 4 + static_cast<unsigned>((bytes - 1) >> step) - 4;
 }
 
-/// As above, with all slots at multiples of `alignment` in a span that itself is aligned.
+/// Returns the smallest size of slot with room for `bytes` whose slots all lie at multiples of `alignment` in an
+/// aligned span.
 constexpr unsigned slot_size_of(std::size_t bytes, std::size_t alignment) noexcept {
     unsigned size = slot_size_of((bytes + alignment - 1) & ~(alignment - 1));
     while (slot_bytes(size) % alignment != 0) ++size;

@@ -10,12 +10,12 @@ namespace tenure::detail {
 
 struct slot_list;
 
-/// 2 MiB of memory at a multiple of 2 MiB, so that one huge page can back it, cut into slots of one size. What it
-/// knows of them lies beside and not in it: freed memory is not touched, which would cost a cache miss for each
-/// slot and could bring back pages that are gone. Under the lock of its list.
+/// 2 MiB of memory at a multiple of 2 MiB, so that one huge page can back it, cut into slots of one size. What is
+/// known of the slots lies beside the memory and not in it. So freed memory is not touched, which would cost a
+/// cache miss for each slot and could bring back pages that are gone. Guarded by the lock of its list.
 ///
-/// Free slots are bits, the lowest is taken first, so that what lives gathers at the begin. Slots from `carved` on
-/// were never taken since cut(): their bits mean nothing yet, and an empty span is cut anew in no time.
+/// Free slots are bits. The lowest is taken first, so that live slots gather at the beginning. Slots from `carved`
+/// on were never taken since cut(), and their bits mean nothing yet; so an empty span is cut again in no time.
 struct slot_span {
     static constexpr std::size_t bytes = std::size_t{2} << 20;
 
@@ -38,7 +38,7 @@ struct slot_span {
 
     bool full() const noexcept { return used == slots; }
 
-    /// It is not full.
+    /// Returns a free slot. The span must not be full.
     std::byte* take() noexcept {
         std::uint32_t const slot = used < carved ? lowest_free() : carve();
         ++used;
@@ -55,9 +55,9 @@ struct slot_span {
 private:
     static constexpr std::size_t most_slots = bytes / 16;
 
-    /// Slots beyond are free, will be taken in a row, and mostly written at once: then each of these writes would
-    /// be waited for at the next lock (4 KiB slots: 200 ns each instead of 50). A prefetch is not, and never
-    /// faults.
+    /// Returns the next slot that was never taken. The slots beyond it are free too; they will be taken in a row,
+    /// and mostly written at once. Each such write would be waited for at the next lock (4 KiB slots: 200 ns each
+    /// instead of 50). A prefetch is not waited for, and never faults.
     std::uint32_t carve() noexcept {
         __builtin_prefetch(memory + (std::size_t{carved} + 4) * size, 1);
         if (carved % 64 == 0) free_[carved / 64] = 0;
@@ -65,7 +65,7 @@ private:
         return carved++;
     }
 
-    /// There is one among those that are carved.
+    /// Returns the lowest free slot of those that are carved. There must be one.
     std::uint32_t lowest_free() noexcept {
         std::uint32_t high = 0;
         while (any_free_[high] == 0) ++high;

@@ -21,8 +21,8 @@
 
 namespace tenure::detail {
 
-/// The spans of one slot size in one stripe of a heap. Those with free slots are listed, the one that was full last
-/// first: the emptiest are taken from last, and may become empty.
+/// The spans of one slot size in one stripe of a heap. Spans with free slots are listed; the one that was full
+/// most recently comes first. So the emptiest spans are used last, and may become empty.
 struct alignas(64) slot_list {
     spin_lock   lock;
     slot_span*  open  = nullptr;
@@ -40,7 +40,7 @@ struct alignas(64) slot_list {
         if (s->next) s->next->previous = s->previous;
     }
 
-    /// `open` is not null.
+    /// Takes a slot. `open` must not be null.
     std::byte* take() noexcept {
         slot_span* const s = open;
         std::byte* const p = s->take();
@@ -48,7 +48,7 @@ struct alignas(64) slot_list {
         return p;
     }
 
-    /// True: the span is empty now, and no longer listed.
+    /// Puts a slot back. Returns true if the span is then empty, and no longer listed.
     bool put(slot_span* s, std::byte const* p) noexcept {
         bool const was_full = s->full();
         s->put(p);
@@ -69,13 +69,13 @@ struct piece {
     slot_span*  span;     ///< null: a mapping of its own
 };
 
-/// Memory of this process in blocks of any size. Up to 1 MiB from 2 MiB spans, each of one size of slots
-/// (segregated fits: Wilson, Johnstone, Neely and Boles, Dynamic Storage Allocation, 1995; spans per size: Ghemawat
-/// and Menage, TCMalloc, 2005; bits beside them: jemalloc). Beyond, a mapping each: fresh, zero-filled, costing
-/// memory only where it is touched, and unmapped when freed.
+/// Memory of this process in blocks of any size. Blocks up to 1 MiB come from 2 MiB spans, each cut into slots of
+/// one size (segregated fits: Wilson, Johnstone, Neely and Boles, Dynamic Storage Allocation, 1995; spans per
+/// size: Ghemawat and Menage, TCMalloc, 2005; bits beside them: jemalloc). A larger block is a mapping of its own:
+/// zero-filled, costing memory only where it is touched, and unmapped when freed.
 ///
-/// Thread-safe. Threads are spread over stripes that have lists of their own; a lock is held for one block when
-/// taking, and for a run of blocks of one list when freeing. No system call under a lock.
+/// Thread-safe. Threads are spread over stripes with lists of their own. A lock is held for one block when taking,
+/// and for a run of blocks of one list when freeing. No system call is made under a lock.
 class span_heap {
 public:
     static constexpr unsigned stripes = 8;
@@ -86,7 +86,7 @@ public:
               this, [](void* h) noexcept { static_cast<span_heap*>(h)->for_locks([](spin_lock& l) { l.lock(); }); },
               [](void* h) noexcept { static_cast<span_heap*>(h)->for_locks([](spin_lock& l) { l.unlock(); }); }) {}
 
-    /// No address: no memory. `alignment` is a power of two.
+    /// Allocates a block. `alignment` is a power of two. The result has no address if memory is full.
     piece take(unsigned stripe, std::size_t bytes, std::size_t alignment) noexcept {
         std::size_t const some = std::max<std::size_t>(bytes, 1);
         if (alignment > largest_slot_alignment || some > largest_slot) return map(bytes, alignment);
@@ -98,7 +98,7 @@ public:
         return {e.address, bytes, e.span};
     }
 
-    /// All of them are live. Frees run by run of those from one list.
+    /// Frees blocks, all of which must be live. Neighbours in `many` from one list are freed under one lock.
     void put(std::span<piece const> many) noexcept {
         while (!many.empty()) {
             piece const& first = many.front();
@@ -113,10 +113,10 @@ public:
         }
     }
 
-    /// To be called after put() now and then: gives back what was free for long.
+    /// Gives back spans that were free for long. To be called after put() now and then.
     void tick() noexcept { pool_.tick(); }
 
-    /// Gives empty spans back. Returns the bytes.
+    /// Gives all empty spans back to the system. Returns their bytes.
     std::size_t trim() noexcept { return pool_.trim(); }
 
 private:
@@ -127,7 +127,7 @@ private:
             if (list.open) return from(list);
             another = list.spans != 0;
         }
-        // The first span of a size may stay nearly empty, and so has small pages.
+        // The first span of a size may stay nearly empty, so it gets small pages.
         slot_span* const s = pool_.take(another);
         if (!s) return {};
         std::scoped_lock const guard(list.lock);
@@ -193,7 +193,7 @@ private:
     fork_entry entry_;
 };
 
-/// Spreads threads over that many stripes, in turn as they come.
+/// Returns the calling thread's stripe. Threads get the stripes in turn, in the order of their first calls.
 TENURE_SHARED inline unsigned thread_stripe(unsigned stripes) noexcept {
     static constinit std::atomic<unsigned> threads{0};
     static constinit thread_local unsigned mine = 0;

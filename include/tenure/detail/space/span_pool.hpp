@@ -16,9 +16,9 @@
 
 namespace tenure::detail {
 
-/// Empty spans, with their memory, for whoever needs one next. They go back to the system by decay: those that
-/// nobody needed through a whole period (the least number that were free at any moment of it), a few at each visit,
-/// so that no caller pays for all. Thread-safe; no lock is held across a system call.
+/// Empty spans, with their memory, for reuse. They go back to the system by decay: the spans that no list needed
+/// through a whole period (the least number that were free at any moment of it), a few at each visit, so that no
+/// caller pays for all. Thread-safe; no lock is held across a system call.
 class span_pool {
 public:
     explicit span_pool(std::uint64_t decay_ns) noexcept
@@ -27,7 +27,8 @@ public:
     span_pool(span_pool const&)            = delete;
     span_pool& operator=(span_pool const&) = delete;
 
-    /// An empty span, not cut; on huge pages if asked for and the system has them. Null: no memory.
+    /// Returns an empty span that is not cut, on huge pages if asked for and if the system has them. Returns null
+    /// if memory is full.
     slot_span* take(bool huge) noexcept {
         slot_span* s = pop();
         if (!s) s = map();
@@ -38,7 +39,7 @@ public:
         return s;
     }
 
-    /// A list of empty spans through `next`.
+    /// Takes back a list of empty spans, linked by `next`.
     void put(slot_span* list) noexcept {
         if (!list) return;
         std::scoped_lock const guard(lock_);
@@ -50,7 +51,7 @@ public:
         }
     }
 
-    /// Gives all that is free to the system, or the most that is asked for. Returns the bytes.
+    /// Gives free spans to the system, `most` at the most. Returns their bytes.
     std::size_t trim(std::size_t most = ~std::size_t{0}) noexcept {
         std::size_t n = 0;
         while (slot_span* const s = n < most ? pop() : nullptr) {
@@ -60,7 +61,7 @@ public:
         return n * slot_span::bytes;
     }
 
-    /// To be called now and then.
+    /// Gives up to four surplus spans to the system. To be called now and then.
     void tick() noexcept {
         constexpr std::size_t a_visit = 4;
         if (count_.load(std::memory_order_relaxed) == 0) return;
@@ -79,7 +80,7 @@ public:
         trim(give);
     }
 
-    /// See fork_list.hpp.
+    /// The lock that fork() takes. See fork_list.hpp.
     spin_lock& lock() noexcept { return lock_; }
 
 private:
@@ -109,7 +110,7 @@ private:
 
     static void unmap(slot_span* s) noexcept {
         slab_unmapped(s->memory, slot_span::bytes);
-        unpoison(s->memory, slot_span::bytes);  // whoever maps these addresses next knows nothing of us
+        unpoison(s->memory, slot_span::bytes);  // the next user of these addresses knows nothing of us
         give_back(s->memory, slot_span::bytes);
         delete s;
     }

@@ -13,21 +13,20 @@
 
 namespace tenure::detail {
 
-/// The end of a batch whose destructors another thread runs. For who ends it: its handles become stale, a few words
-/// a unit, and it is queued. The rest is release_memory(), as of any batch.
+/// The end of a batch whose destructors another thread runs. The thread that ends the batch makes its handles
+/// stale, which takes a few words a unit, and queues it. The rest is release_memory(), as for any batch.
 ///
-/// A batch that waits is `ended`, without holds, and not `done`: for whoever meets it, an end that takes its time.
-/// Its words are guarded, as they are while destructors run; so every access asks, and is told by `reclaim_pending`
-/// that the owner is over, unless it comes from one of these destructors, which finds the batch as it would at a
-/// brace.
+/// A batch that waits is `ended`, without holds, and not `done`: to other threads it is an end that takes its
+/// time. Its words are guarded, as they are while destructors run; so every access asks, and `reclaim_pending`
+/// says that the owner is over. Only the batch's own destructors find it as they would at a closing brace.
 
 void leave_chain(batch_record& b) noexcept;
 void recycle(batch_record* b) noexcept;
 
 TENURE_SHARED inline constinit std::atomic<std::uint32_t> last_pending_reclaim{0};
 
-/// Nobody else can be at the batch. Where a unit has one owner, no locked instruction: each would wait for its unit
-/// to come from memory.
+/// Makes all handles of a batch stale. No other thread can be at the batch. A unit with one owner takes no locked
+/// instruction, because each would wait for its unit to come from memory.
 inline void mark_dead(batch_record& b) noexcept {
     log_expiry(b);
     b.reclaim_pending.store(true, std::memory_order_relaxed);
@@ -51,17 +50,17 @@ inline void mark_dead(batch_record& b) noexcept {
     guard_all(b);
 }
 
-/// Whether a batch that waits must keep the one above it: what it is charged goes back to that one's limits, or
-/// that one waits, too, and goes after it.
+/// Whether a batch that waits must hold its parent, because its charges go back to limits of the parent or above
+/// it, or because the parent waits, too, and must go after it.
 inline bool must_outlast_background(batch_record const& b) noexcept {
     if (!b.ends_as(end_flags::background)) return false;
     batch_record const* const up = b.parent.load(std::memory_order_relaxed);
     return up && !is_root(*up) && (up->limited || up->ends_as(end_flags::background));
 }
 
-/// Leaves a batch that is over, and that nothing holds, to the registry's thread. Unless `done`, nothing happened:
-/// no destructors are to run, or too much waits already. `parent`, if any, is not held any more: the caller lets go
-/// of it. The guard's thread calls, if there is one.
+/// Leaves a batch that is over, and that nothing holds, to the registry's thread. Called by the guard's thread, if
+/// there is a guard. Unless `done`, nothing happened: there are no destructors to run, there is no thread, or too
+/// much waits already. `parent`, if not null, was held by the batch: the caller must release it.
 struct put_off_end {
     bool          done   = false;
     batch_record* parent = nullptr;
@@ -86,7 +85,7 @@ struct put_off_end {
     }
 };
 
-/// For the registry's thread: one of those that waited.
+/// Frees a batch that waited for the registry's thread, on that thread or in run_left_over().
 inline void finish_end(batch_record& b) noexcept {
     thread_context&     me = this_thread;
     batch_record* const up = b.holds_parent ? b.parent.load(std::memory_order_relaxed) : nullptr;
@@ -99,7 +98,7 @@ inline void finish_end(batch_record& b) noexcept {
     release_hold(up);
 }
 
-/// In a forked child, where what waited for the parent's thread is this one's to do.
+/// Frees the batches that wait for the registry's thread if that is not running, as in a forked child.
 TENURE_COLD inline void run_left_over(registry_core& r) noexcept {
     while (batch_record* const b = r.background.next_left_over()) {
         std::size_t const bytes  = b->waiting_bytes;
@@ -111,7 +110,7 @@ TENURE_COLD inline void run_left_over(registry_core& r) noexcept {
 }
 
 TENURE_COLD inline void run_background(registry_core& r) noexcept {
-    // It counts as none of the threads that go on at exit: see end_at_exit.
+    // This thread does not count among those that go on at exit: see end_at_exit().
     [[maybe_unused]] auto const* touched = &on_thread_exit;
     process.threads.fetch_sub(1, std::memory_order_relaxed);
     while (batch_record* const b = r.background.next()) {

@@ -24,21 +24,21 @@
 namespace tenure::detail {
 
 /// Batches that are over and wait for the registry's thread to run their destructors, the oldest end first; and
-/// that thread. Any thread, but for stop().
+/// that thread. Thread-safe, but for stop().
 class background_queue {
 public:
-    /// The most bytes that may wait, unless they are of one batch.
+    /// Sets the most bytes that may wait; one batch alone may have more.
     void limit(std::size_t bytes) noexcept { limit_ = bytes; }
 
-    /// Starts the thread if there is none. Where the system has none to give, ends are done by who calls them,
-    /// until a later call has more luck.
+    /// Starts the thread if there is none. If the system has none to give, ends run on the threads that call them,
+    /// until a later call succeeds.
     template <class F>
     void start(F work) noexcept {
         if (running_.load(std::memory_order_acquire) || retired_.load(std::memory_order_relaxed)) return;
         std::scoped_lock const guard(starting_);
         if (running_.load(std::memory_order_relaxed)) return;
         auto const run_thread = [&] {
-            signals_blocked const here;  // what the program's signals go to is its choice among its own threads
+            signals_blocked const here;  // the program's signals are for its own threads
             thread_ = std::thread([run = std::move(work)] {
                 settle();
                 run();
@@ -48,7 +48,8 @@ public:
         run_or<std::exception>(run_thread, [](auto const&) {});  // system_error, bad_alloc
     }
 
-    /// Whether that many bytes may wait: then put() must follow.
+    /// Counts `bytes` among those that wait. True: put() must follow. False: too much waits already, or there is
+    /// no thread; nothing was counted.
     bool admit(std::size_t bytes) noexcept {
         if (!running_.load(std::memory_order_acquire) || retired_.load(std::memory_order_relaxed)) return false;
         std::size_t const before = bytes_.fetch_add(bytes, std::memory_order_relaxed);
@@ -57,7 +58,8 @@ public:
         return false;
     }
 
-    /// From here on the batch is the thread's, which is woken if it would not come by itself, or much waits.
+    /// Hands a batch over to the thread. Wakes the thread if it sleeps until it is woken, or if more than half of
+    /// the limit waits.
     void put(batch_record& b) noexcept {
         bool wake = bytes_.load(std::memory_order_relaxed) > limit_ / 2;
         {
@@ -71,11 +73,11 @@ public:
         if (wake) bell_.notify_one();
     }
 
-    /// The thread's next; waits for it. Null: the registry closes.
+    /// Waits for the thread's next batch and returns it. Null: the registry is closing.
     ///
-    /// To wake a thread takes longer than all the rest of an end: 15 to 45 us in a virtual machine, whose idle core
-    /// has to be started. So where there was work of late the thread looks for more by itself, after a nap of 1 ms
-    /// and then ever longer ones; it sleeps until it is woken only when there was none for a while.
+    /// Waking a thread takes longer than all the rest of an end: 15 to 45 us in a virtual machine, whose idle core
+    /// has to be started. So after recent work the thread looks for more by itself, after a nap of 1 ms and then
+    /// ever longer ones, up to 16 ms. It sleeps until it is woken only after 1 s without work.
     batch_record* next() noexcept {
         using namespace std::chrono_literals;
         constexpr auto   longest = 16ms;
@@ -92,34 +94,38 @@ public:
         return at_ = pop();
     }
 
-    /// As next(), for who does the work of a thread that is gone, see lose_thread(). Null: there is none to do.
+    /// Returns the next batch for a caller that does the work of a lost thread: see lose_thread(). Null: no batch
+    /// waits, or the thread runs. Does not wait.
     batch_record* next_left_over() noexcept {
         if (running_.load(std::memory_order_acquire)) return nullptr;
         std::scoped_lock const guard(mutex_);
         return first_ ? pop() : nullptr;
     }
+
+    /// Notes that a batch of `bytes`, which next() or next_left_over() returned, is freed.
     void finished(std::size_t bytes) noexcept {
         bytes_.fetch_sub(bytes, std::memory_order_relaxed);
         if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) count_.notify_all();
     }
 
-    /// Until there are none. Not for the thread itself.
+    /// Waits until no batch waits or is being freed. Not for the thread itself.
     void drain() noexcept {
         bell_.notify_one();
         while (std::uint32_t const n = count_.load(std::memory_order_acquire))
             count_.wait(n, std::memory_order_acquire);
     }
 
-    /// At the exit of the process, where other threads may go on: takes no more, and waits for what waits.
+    /// Takes no more batches, and waits for those that wait. Called at the exit of the process, when other threads
+    /// may go on.
     void retire() noexcept {
         retired_.store(true, std::memory_order_relaxed);
         drain();
     }
 
-    /// What waits is done first.
+    /// Ends the thread, once it has freed what waits.
     void stop() noexcept {
-        retired_.store(true, std::memory_order_relaxed);  // what ends from here on ends at once
-        { std::scoped_lock const starting(starting_); }   // who is just starting the thread has started it
+        retired_.store(true, std::memory_order_relaxed);  // later ends do their own work at once
+        { std::scoped_lock const starting(starting_); }   // a caller that was just starting the thread is done
         if (!thread_.joinable()) return;
         drain();
         {
@@ -131,7 +137,7 @@ public:
         running_.store(false, std::memory_order_release);
     }
 
-    /// See fork_list.hpp.
+    /// Takes and returns the locks at a fork: see fork_list.hpp.
     void lock_for_fork() noexcept {
         starting_.lock();
         mutex_.lock();
@@ -141,12 +147,12 @@ public:
         starting_.unlock();
     }
 
-    /// In a forked child, which has no such thread: what waits is left for next_left_over(), or a thread that is
-    /// started later. `own` is what the caller is freeing, as one of these two, or null. Returns the batch that
-    /// another thread was at, or null.
+    /// Forgets the thread, in a forked child, which does not have it. What waits is left for next_left_over(), or
+    /// for a thread that is started later. `own`: the batch that the caller is freeing, as the queue's thread or
+    /// after next_left_over(), or null. Returns the batch that another thread was freeing, or null.
     batch_record* lose_thread(batch_record const* own) noexcept {
-        new (&thread_) std::thread;            // the old one cannot be joined,
-        new (&bell_) std::condition_variable;  // and the end of this would wait for it
+        new (&thread_) std::thread;            // the old one cannot be joined
+        new (&bell_) std::condition_variable;  // the end of the old one would wait for the lost thread
         running_.store(false, std::memory_order_relaxed);
         sleeps_                = false;
         std::uint32_t batches  = own ? 1 : 0;
@@ -171,24 +177,24 @@ private:
         return b;
     }
 
-    /// As a batch job, it never preempts who wakes it: an end would else wait for the destructors after all
-    /// wherever cores are busy.
+    /// Names the thread and makes it a batch job, which never preempts the thread that wakes it: else, if all
+    /// cores are busy, an end would wait for the destructors after all.
     static void settle() noexcept {
         ::sched_param const usual{};
         ::pthread_setschedparam(::pthread_self(), SCHED_BATCH, &usual);
         ::pthread_setname_np(::pthread_self(), "tenure-ends");
     }
 
-    std::mutex                 mutex_;  ///< of what follows up to `stopping_`
+    std::mutex                 mutex_;  ///< guards what follows up to `stopping_`
     std::condition_variable    bell_;
     batch_record*              first_    = nullptr;
     batch_record*              last_     = nullptr;
-    batch_record*              at_       = nullptr;  ///< what the thread is freeing, or freed last
-    bool                       sleeps_   = false;    ///< until it is woken
+    batch_record*              at_       = nullptr;  ///< the batch that the thread is freeing, or freed last
+    bool                       sleeps_   = false;    ///< the thread sleeps until it is woken
     bool                       stopping_ = false;
     std::size_t                limit_    = 0;
     std::atomic<std::size_t>   bytes_{0};
-    std::atomic<std::uint32_t> count_{0};  ///< that wait, and the one that is just freed
+    std::atomic<std::uint32_t> count_{0};  ///< batches that wait, and the one being freed
     std::atomic<bool>          running_{false};
     std::atomic<bool>          retired_{false};
     std::mutex                 starting_;

@@ -6,7 +6,7 @@
 
 namespace tenure::detail {
 
-/// A queue of batches, through themselves. Each is in one at most.
+/// A queue of batches, which link to each other through `uses.next`. A batch is in one queue at most.
 class batch_queue {
 public:
     void push(batch_record& b) noexcept {

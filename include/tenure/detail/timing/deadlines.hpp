@@ -16,19 +16,19 @@ namespace tenure::detail {
 
 struct batch_record;
 
-/// One batch's place among those with deadlines: a node of a pairing heap.
+/// A batch's node in the pairing heap of deadlines.
 struct deadline_node {
     std::uint64_t  due    = 0;
     batch_record*  batch  = nullptr;
     deadline_node* child  = nullptr;
-    deadline_node* next   = nullptr;  ///< sibling
-    deadline_node* before = nullptr;  ///< the sibling before, or the parent of the first; null: the top
+    deadline_node* next   = nullptr;  ///< the next sibling
+    deadline_node* before = nullptr;  ///< the previous sibling, or the parent of the first; null: the top
     bool           armed  = false;
 };
 
-/// Deadlines, the earliest on top (Fredman, Sedgewick, Sleator and Tarjan, Algorithmica 1986). Nothing is
-/// allocated: the end of a batch takes its deadline out. To put one in costs a comparison; to take one out that has
-/// not come, as most never do, an unlinking; the rest is logarithmic and amortised.
+/// A pairing heap of deadlines, the earliest on top (Fredman, Sedgewick, Sleator and Tarjan, Algorithmica 1986).
+/// Allocates nothing, because the end of a batch removes its deadline. Adding one costs a comparison. Removing one
+/// that has not come, as most never do, costs an unlinking. The rest is logarithmic, amortised.
 class deadline_heap {
 public:
     deadline_node* top() const noexcept { return top_; }
@@ -59,7 +59,7 @@ private:
         a->child = b;
         return a;
     }
-    /// In pairs from left to right, then all from right to left.
+    /// Merges siblings in pairs from left to right, then all of these from right to left.
     static deadline_node* merge_all(deadline_node* first) noexcept {
         deadline_node* pairs = nullptr;
         while (deadline_node* a = first) {
@@ -90,7 +90,7 @@ class deadline_watch {
 public:
     virtual ~deadline_watch() = default;
 
-    /// There is an earlier one than before. Any thread, with no lock held.
+    /// Tells the watch that there is an earlier deadline than before. Any thread, with no lock held.
     virtual void earlier() = 0;
 };
 
@@ -99,19 +99,20 @@ inline std::uint64_t steady_now() noexcept {
                                       std::chrono::nanoseconds(1));
 }
 
-/// Of one registry.
+/// The deadlines of one registry.
 struct deadline_queue {
-    TENURE_SHARED static inline constinit std::atomic<bool> used_anywhere{false};  ///< by any registry
+    TENURE_SHARED static inline constinit std::atomic<bool> used_anywhere{false};  ///< `used`, in any registry
 
     std::uint64_t (*now)() noexcept = &steady_now;
-    std::atomic<bool>               watched{false};  ///< so makes need not look at the clock
+    std::atomic<bool>               watched{false};  ///< there is a watch: makes need not look at the clock
     std::atomic<bool>               used{false};     ///< there was a deadline, or something was cancelled
-    std::mutex                      mutex;           ///< of what follows, and of all nodes
+    std::mutex                      mutex;           ///< guards what follows, and all nodes
     deadline_heap                   heap;
     std::shared_ptr<deadline_watch> watch;
     std::atomic<std::uint32_t>      telling{0};  ///< threads in the watch's earlier(); grows under the mutex
 
-    /// Throws what the watch does; then it is not armed.
+    /// Arms a deadline, and tells the watch if it is now the earliest. Throws what the watch throws; then the
+    /// deadline is not armed.
     void arm(deadline_node& n, std::uint64_t due) {
         deadline_watch* tell = nullptr;
         {
@@ -136,7 +137,8 @@ struct deadline_queue {
         over.undo = nullptr;
     }
 
-    /// Null: none. Returns when no thread is at the one before, which may not outlive what it runs on.
+    /// Sets the watch; null: none. Returns when no thread is in the former watch, which may not outlive what it
+    /// runs on.
     void watch_by(std::shared_ptr<deadline_watch> w) noexcept {
         {
             std::scoped_lock const guard(mutex);
@@ -146,12 +148,15 @@ struct deadline_queue {
         while (std::uint32_t const n = telling.load(std::memory_order_acquire))
             telling.wait(n, std::memory_order_acquire);
     }
-    /// In a forked child, whose parent's watch has no thread here: makes look at the clock themselves.
+
+    /// Forgets the watch, in a forked child, where it has no thread. Makes then look at the clock themselves.
     void lose_watch() noexcept {
-        new (&watch) std::shared_ptr<deadline_watch>;  // the old one may be in the middle of something: it stays
+        new (&watch) std::shared_ptr<deadline_watch>;  // the old one may be in the middle of something: it leaks
         watched.store(false, std::memory_order_relaxed);
         telling.store(0, std::memory_order_relaxed);
     }
+
+    /// Disarms a deadline, if it is armed.
     void disarm(deadline_node& n) noexcept {
         std::scoped_lock const guard(mutex);
         if (n.armed) heap.remove(n);

@@ -17,17 +17,19 @@
 
 namespace tenure::detail {
 
-/// Which batches went before their end, and where their memory was, so that who comes too late learns why. Each
-/// unit and each record remembers the last of them; so however many go together, all are known. The last 1,024 and
-/// their runs are known besides, where others have had the same units and records since. What is older is just
-/// over, and stale; so is what lay in a unit where others had something, too, and what was adopted. Looked at where
-/// an error is made, and nowhere else.
+/// The batches that went before their end, expired or cancelled, and where their memory was, so that a thread that
+/// comes too late learns why. Each unit and each record remembers the last of them; so however many go together,
+/// all are known. The last 1,024 batches and the last 1,024 runs are known besides, even if others have had the
+/// same units and records since. Older ones are just over, and their handles stale. So are those of objects in a
+/// unit where other batches owned something, too, and of adopted objects. Looked at only where an error is made.
 
-/// What a unit or a record remembers: a generation of it, how often its holes were filled in that, and why it went.
-/// 0: nothing.
+/// Packs what a unit or a record remembers: a generation of it, how often its holes were filled in that, and why
+/// the batch went. 0: nothing.
 constexpr std::uint64_t expiry_of(std::uint64_t generation, std::uint64_t passes, errc cause) noexcept {
     return generation << 16 | (passes & 255) << 8 | static_cast<std::uint64_t>(cause);
 }
+
+/// Returns the cause in `expiry` if that is of `generation`; else errc{}.
 constexpr errc cause_in(std::uint64_t expiry, std::uint64_t generation) noexcept {
     return generation - (expiry >> 16) <= (expiry >> 8 & 255) ? static_cast<errc>(expiry & 255) : errc{};
 }
@@ -44,7 +46,7 @@ public:
         runs_[next_run_++ % size] = {begin, begin + bytes, generation, cause};
     }
 
-    /// errc{} if it is none of them.
+    /// Returns why a batch went; errc{} if it is not in the log.
     errc of_batch(std::uint64_t id) noexcept {
         if (!any_.load(std::memory_order_relaxed)) return {};
         std::scoped_lock const guard(lock_);
@@ -52,6 +54,8 @@ public:
             if (b.id == id && id) return b.cause;
         return {};
     }
+
+    /// Returns why the memory of an object went; errc{} if it is not in the log.
     errc of_object(raw_handle h) noexcept {
         std::uintptr_t const   at = to_address(h.pointer);
         std::scoped_lock const guard(lock_);
@@ -60,7 +64,7 @@ public:
         return {};
     }
 
-    /// See fork_list.hpp.
+    /// Takes and returns the lock at a fork: see fork_list.hpp.
     void lock_for_fork() noexcept { lock_.lock(); }
     void unlock_after_fork() noexcept { lock_.unlock(); }
 
@@ -84,14 +88,14 @@ private:
 };
 TENURE_SHARED inline constinit expiry_log expiries{};
 
-/// Of the batch with that id; errc{}: it did not, as far as is known.
+/// Returns why the batch with that id went before its end; errc{}: it did not, as far as is known.
 TENURE_COLD inline errc expiry_of_batch(std::uint64_t id) noexcept {
     batch_record const* const b = record_of(id);
     errc const cause = b ? cause_in(b->expiry.load(std::memory_order_acquire), id >> record_bits) : errc{};
     return cause == errc{} ? expiries.of_batch(id) : cause;
 }
 
-/// Why a handle is stale.
+/// Returns why a handle is stale; stale_handle if no other reason is known.
 TENURE_COLD inline errc stale_because(raw_handle h) noexcept {
     if (!h.word) return errc::stale_handle;
     read_section const   here;
@@ -102,7 +106,8 @@ TENURE_COLD inline errc stale_because(raw_handle h) noexcept {
     return cause == errc{} ? errc::stale_handle : cause;
 }
 
-/// Why nothing can be made in the batch with that id, which is over.
+/// Returns why nothing can be made in the batch with that id, which is over; batch_ended if no other reason is
+/// known. `b`: its record, or null.
 TENURE_COLD inline errc over_because(batch_record const* b, std::uint64_t id) noexcept {
     errc cause{};
     if (b && b->id.load(std::memory_order_acquire) == id) cause = b->cause.load(std::memory_order_acquire);

@@ -15,11 +15,11 @@
 
 namespace tenure::detail {
 
-/// Batches whose time is up or that were cancelled: nothing more is made there, their buffers go, and they
-/// themselves as soon as no thread is inside. A guard that is open keeps its objects until it closes: it is asked
-/// to stop, as by the end of a batch above it from another thread.
+/// What becomes of batches that expire or are cancelled. Nothing more is made in them, their buffers go, and they
+/// themselves as soon as no thread is inside. An open guard keeps its objects until it closes: it is asked to
+/// stop, as when another thread ends a batch above it.
 
-/// False: it had one.
+/// Sets why a batch goes before its end. False: it had a reason already.
 inline bool give_cause(batch_record& b, errc cause) noexcept {
     b.registry.load(std::memory_order_relaxed)->deadlines.used.store(true, std::memory_order_relaxed);
     b.books.touch();
@@ -27,11 +27,14 @@ inline bool give_cause(batch_record& b, errc cause) noexcept {
     return b.cause.compare_exchange_strong(none, cause, std::memory_order_acq_rel);
 }
 
-/// Nothing is made in the batch any more, which the caller holds, and goes on holding for its end where it has no
-/// guard. `again`: that is so. `others`: somebody else holds it, too.
+/// What stop_making() did. `again`: the caller has a second hold on the batch, and ends it by giving that back.
+/// `others`: somebody else is in the batch, or holds it, too.
 struct stopped {
     bool again = false, others = true;
 };
+
+/// Stops makes in a batch, which the caller holds. A guard is asked to stop. A batch without one is ended, and
+/// held once more for that.
 inline stopped stop_making(batch_record& b, std::uint64_t id) noexcept {
     if (b.guard.load(std::memory_order_acquire)) {
         if (set_flag(b, id, batch_flags::stopping, batch_flags::closed & ~batch_flags::undoing).done) stop_lanes(b);
@@ -39,13 +42,14 @@ inline stopped stop_making(batch_record& b, std::uint64_t id) noexcept {
     }
     if (!claim_end(b, id, false, false).mine) return {};
     bool const others =
-        (b.state.load(std::memory_order_acquire) & batch_flags::holds) > 2;  // the caller's and ours
+        (b.state.load(std::memory_order_acquire) & batch_flags::holds) > 2;  // the caller's, and claim_end()'s
     if (others) stop_lanes(b);
     else fire_stop(b);
     return {true, others};
 }
 
-/// What other threads are still in of what has just been ended.
+/// Drops the buffers of batches below `top` that have just been ended for `cause`, and that other threads are
+/// still in.
 TENURE_COLD inline void drop_buffers_below(batch_record& top, errc cause, dropped_blocks& to) noexcept {
     constexpr std::uint64_t over = batch_flags::ended | batch_flags::retained;
     for_records([&](batch_record& b) {
@@ -59,11 +63,12 @@ TENURE_COLD inline void drop_buffers_below(batch_record& top, errc cause, droppe
     });
 }
 
-/// As end_descendants, but open guards of this thread go on, and detached batches do not. Costs a pass over all
-/// records, and another if there are buffers in what goes.
+/// Stops what is below a batch. Unlike end_descendants(), only asks this thread's open guards to stop, and stops
+/// detached batches, too. Costs passes over all records until one stops nothing, and another if what goes has
+/// buffers.
 TENURE_COLD inline void stop_descendants(batch_record& top, errc cause, dropped_blocks& dropped) noexcept {
     bool more = false, again = true;
-    while (std::exchange(again, false))  // as end_descendants
+    while (std::exchange(again, false))  // as in end_descendants()
         for_records([&](batch_record& b) {
             std::uint64_t const s = b.state.load(std::memory_order_acquire);
             std::uint64_t const n = b.id.load(std::memory_order_acquire);
@@ -84,12 +89,12 @@ TENURE_COLD inline void stop_descendants(batch_record& top, errc cause, dropped_
     if (more) drop_buffers_below(top, cause, dropped);
 }
 
-/// False: it was over.
+/// Stops a batch, and what is below it, for `cause`. False: it was over, or is the root.
 inline bool stop_batch(batch_record& b, std::uint64_t id, errc cause) noexcept {
     if (!hold_or_root(b, id) || is_root(b)) return false;
     dropped_blocks dropped;
     bool const     first = give_cause(b, cause);
-    stopped const  how   = stop_making(b, id);  // from here on nobody comes in, and no batch below is opened
+    stopped const  how   = stop_making(b, id);  // from here on no thread comes in, and no batch is opened below
     if (how.others) stop_descendants(b, cause, dropped);
     if (how.others && first) drop_buffers(b, dropped);
     if (how.again) release_hold(&b);
@@ -103,13 +108,14 @@ inline bool is_overdue(batch_record const& b) noexcept {
     return due && b.registry.load(std::memory_order_relaxed)->deadlines.now() >= due;
 }
 
-/// Whether its makes look at the clock themselves, one by one.
+/// Whether each make in the batch looks at the clock itself: there is a deadline that nobody watches.
 inline bool minds_the_clock(batch_record const& b) noexcept {
     return b.limited && b.limited->deadline.load(std::memory_order_relaxed) &&
            !b.registry.load(std::memory_order_relaxed)->deadlines.watched.load(std::memory_order_relaxed);
 }
 
-/// Expires the batch, and all above it whose time is up; the caller is inside, or holds it. False: there is time.
+/// Expires the batch if its time is up, with all above it whose time is up. The caller is inside the batch, or
+/// holds it. False: there is time left.
 TENURE_COLD inline bool notice_deadline(batch_record& b) noexcept {
     if (!is_overdue(b)) return false;
     batch_record* top = b.limited;
@@ -118,15 +124,16 @@ TENURE_COLD inline bool notice_deadline(batch_record& b) noexcept {
     return b.closed();
 }
 
-/// Where nobody watches deadlines: for who is inside, or holds the batch, or has its guard, of which nothing is
-/// looked at once it is over.
+/// Expires a batch if its time is up and nobody watches deadlines. The caller is inside it, holds it, or has its
+/// guard. Looks at nothing but the state of a batch that is over: a guard alone does not keep the rest.
 inline void mind_the_clock(batch_record& b) noexcept {
     if (!deadline_queue::used_anywhere.load(std::memory_order_relaxed)) [[likely]]
         return;
     if (!b.closed() && b.limited && minds_the_clock(b)) notice_deadline(b);
 }
 
-/// And for whoever comes to it: nothing of its registry is looked at before it is held.
+/// Expires a batch as mind_the_clock() does, for a caller outside: holds it before looking at anything of its
+/// registry.
 inline void look_at_the_clock(batch_record& b, std::uint64_t id) noexcept {
     if (!deadline_queue::used_anywhere.load(std::memory_order_relaxed)) [[likely]]
         return;
@@ -135,7 +142,7 @@ inline void look_at_the_clock(batch_record& b, std::uint64_t id) noexcept {
     release_hold(&b);
 }
 
-/// Expires all of a registry whose time is up. How long till the next, or no_timeout.
+/// Expires the batches of a registry whose time is up. Returns the time until the next deadline, or no_timeout.
 inline std::chrono::nanoseconds expire_overdue(registry_core& r) noexcept {
     deadline_queue& q = r.deadlines;
     for (;;) {
@@ -150,13 +157,13 @@ inline std::chrono::nanoseconds expire_overdue(registry_core& r) noexcept {
             q.heap.remove(*n);
             b  = n->batch;
             id = b->id.load(std::memory_order_acquire);
-            if (id == 0) {  // it is just being opened
+            if (id == 0) {  // it is just being opened: again in 1 ms
                 n->due = now + 1'000'000;
                 q.heap.add(*n);
             }
         }
         if (!id || stop_batch(*b, id, errc::expired)) continue;
-        // Over, or this thread takes a checkpoint of it or ends one just now: once more, then.
+        // The batch is over; or this thread is taking or ending a checkpoint of it: then again in 1 ms.
         std::scoped_lock const guard(q.mutex);
         std::uint64_t const    s = b->state.load(std::memory_order_acquire);
         if (!same_batch(s, id) || !(s & batch_flags::undoing) || b->timer.armed) continue;
@@ -165,8 +172,8 @@ inline std::chrono::nanoseconds expire_overdue(registry_core& r) noexcept {
     }
 }
 
-/// The batch's stop_token; one that has been asked to stop where it is over. The source comes with the first.
-/// Throws std::bad_alloc.
+/// Returns the batch's stop_token; for a batch that is over, one that has been asked to stop. The first call makes
+/// the stop_source. Throws std::bad_alloc.
 inline std::stop_token stop_token_of(batch_record& b, std::uint64_t id) {
     if (!hold(b, id, unless_over)) {
         std::stop_source over;

@@ -18,10 +18,10 @@
 
 namespace tenure::detail {
 
-/// All slab memory that one registry has from one store, as runs of units. Free runs lie in segregated lists (exact
-/// below 2 MiB, two a power of two above; cf. Masmano et al., TLSF, 2004) and join their neighbours through
-/// boundary tags (Knuth, vol. 1, 2.5). Thread-safe: one mutex, never held across a call of the store or of the
-/// system. Threads keep small runs to themselves and come here rarely.
+/// All slab memory that one registry has from one store, as runs of units. Free runs lie in segregated lists
+/// (exact below 2 MiB, two for each power of two above; cf. Masmano et al., TLSF, 2004) and join their neighbours
+/// through boundary tags (Knuth, vol. 1, 2.5). Threads keep small runs to themselves and come here rarely.
+/// Thread-safe: one mutex, never held across a call of the store or of the system.
 class depot {
 public:
     static constexpr std::size_t huge_units = (std::size_t{2} << 20) >> unit_shift;
@@ -35,12 +35,14 @@ public:
     depot(depot const&)            = delete;
     depot& operator=(depot const&) = delete;
 
-    /// Nothing lives here, and no batch uses it any more: before unmap().
+    /// Hides all regions from read sections that begin later. Must come before unmap(). Nothing may live here, and
+    /// no batch may use it.
     void mark_leaving() noexcept {
         for (region* r = regions_; r; r = r->next) detail::mark_leaving(r);
     }
 
-    /// After mark_leaving(), once nobody looks at it: all of it goes back, or to what is to be tried again.
+    /// Gives all regions back to the store, after mark_leaving(), when no read section can see them. What the
+    /// store refuses goes to `refused`, to be tried again.
     void unmap(unfreed& refused) noexcept {
         while (region* const r = regions_) {
             regions_ = r->next;
@@ -52,9 +54,9 @@ public:
         mapped_ = held_ = dirty_ = low_dirty_ = surplus_ = 0;
     }
 
-    /// A run of `n` units, all of one generation; from 2 MiB up it starts at a multiple of 2 MiB and is backed by
-    /// huge pages where the system has them. Rather than map more it may be shorter, down to `least`. Null: the
-    /// store refused, see refusal(). Cost: a lock and O(n) words.
+    /// Returns a run of `n` units of one generation. From 2 MiB up it starts at a multiple of 2 MiB, and has huge
+    /// pages if the system does. Rather than map more memory, it may be shorter, but not below `least` units or 2
+    /// MiB. Returns null if the store refused; see refusal(). Costs a lock and O(n) words.
     unit* take(std::size_t n, std::size_t least) noexcept {
         std::unique_lock guard(mutex_);
         fit              f    = find(n);
@@ -91,7 +93,7 @@ public:
 
     unit* take(std::size_t n) noexcept { return take(n, n); }
 
-    /// A run comes back; its generation has been raised, so nothing points into it. Never fails. O(1).
+    /// Takes a run back. Its generation has been raised, so no handle points into it. Never fails. O(1).
     void put(unit* u, std::size_t n) noexcept {
         {
             std::scoped_lock const guard(mutex_);
@@ -102,7 +104,7 @@ public:
         tick();
     }
 
-    /// As put, for units whose generations are used up: they keep their addresses, for ever unused.
+    /// Retires units whose generations are used up. Their addresses are never used again.
     void retire(unit* u, std::size_t n) noexcept {
         if (anonymous_) drop_pages(to_pointer(u->address), n << unit_shift);
         std::scoped_lock const guard(mutex_);
@@ -110,7 +112,8 @@ public:
         for (std::size_t i = 0; i < n; ++i) u[i].state = unit_state::unused;
     }
 
-    /// Gives free memory back to the system, whole 2 MiB ranges only, up to `limit` bytes. Returns the bytes given.
+    /// Gives free memory back to the system, whole 2 MiB ranges only, up to `limit` bytes. Returns the bytes
+    /// given.
     std::size_t trim(std::size_t limit) noexcept {
         std::size_t given = 0;
         if (!anonymous_) return given;
@@ -120,7 +123,7 @@ public:
             unit*            u = find_dirty(n);
             if (!u) break;
             held_ += n;
-            guard.unlock();  // nobody else sees the run now
+            guard.unlock();  // no other thread sees the run now
 
             bool const gone = drop_pages(to_pointer(u->address), n << unit_shift);
 
@@ -143,11 +146,12 @@ public:
         std::size_t mapped, held, dirty;
     };
 
-    /// See fork_list.hpp.
+    /// Locks for fork(). See fork_list.hpp.
     void lock_for_fork() noexcept { mutex_.lock(); }
     void unlock_after_fork() noexcept { mutex_.unlock(); }
 
-    /// Calls f(unit, address) for all that are not in free runs, by address in each region. Under the lock above.
+    /// Calls f(unit, address) for all units that are not in free runs, by address in each region. The caller holds
+    /// the lock.
     template <class F>
     void for_units_in_use(F f) noexcept {
         for (region* r = regions_; r; r = r->next)
@@ -162,14 +166,15 @@ public:
             }
     }
 
-    /// In the child, where their holders are gone: the locks of units in free runs, at which threads were that had
-    /// followed stale handles. The others' are taken for the fork.
+    /// Unlocks, in a forked child, the units in free runs. A thread that followed a stale handle may have locked
+    /// one, and does not exist in the child. The fork itself takes the locks of all other units.
     void free_locks_of_free_units() noexcept {
         for (region* r = regions_; r; r = r->next)
             for (std::size_t i = 0; i < r->count; ++i) r->units[i].lock.forget_others();
     }
 
-    /// Handles into all runs that did not come back become stale: there is nobody who will give them.
+    /// Makes the handles into all runs that did not come back stale. No thread is left that could return these
+    /// runs.
     void outdate() noexcept {
         std::scoped_lock const guard(mutex_);
         for_units_in_use([](unit const& u, std::uintptr_t address) {
@@ -180,13 +185,13 @@ public:
         });
     }
 
-    /// Why take() gave null last.
+    /// Returns why take() last returned null.
     errc refusal() const noexcept {
         std::scoped_lock const guard(mutex_);
         return refusal_;
     }
 
-    /// Bytes: of address space, in runs that were taken, and in free runs that still have memory.
+    /// Returns bytes: of address space, in runs that were taken, and in free runs that still have memory.
     figures usage() const noexcept {
         std::scoped_lock const guard(mutex_);
         return {mapped_, held_ << unit_shift, dirty_ << unit_shift};
@@ -195,14 +200,15 @@ public:
 private:
     static constexpr std::size_t bins = 64;
 
-    /// In bytes. The descriptors of a run are 0.4 % of it, and are written when it is taken: more than 16 times the
-    /// machine's memory would fill that by being asked for.
+    /// Returns the bytes of the longest run that may be taken. The descriptors of a run are 0.4 % of it, and
+    /// taking it writes them: a run above 16 times the machine's memory would fill that with descriptors alone.
     static std::size_t largest_run() noexcept {
         static long const pages = ::sysconf(_SC_PHYS_PAGES);
         return std::min(static_cast<std::size_t>(std::max(pages, 1L)) * page_bytes() * 16, largest_object * 2);
     }
 
-    /// Anonymous memory costs nothing until it is touched; a file's space may be taken at once.
+    /// Returns the bytes of the smallest region. Anonymous memory costs nothing until it is touched; a file's
+    /// space may be taken at once.
     std::size_t least_region() const noexcept { return std::size_t{anonymous_ ? 64u : 2u} << 20; }
 
     void add(region* r) noexcept {
@@ -224,7 +230,7 @@ private:
         std::size_t skip  = 0;
     };
 
-    /// A free range with room for `n` units, the smallest lists first.
+    /// Returns a free range with room for `n` units, from the smallest lists first.
     fit find(std::size_t n) const noexcept {
         for (std::uint64_t left = nonempty_ & ~std::uint64_t{0} << bin_of(n); left; left &= left - 1) {
             for (unit* u = free_[std::countr_zero(left)]; u; u = u->next) {
@@ -239,7 +245,7 @@ private:
         return (huge_units - (u->address >> unit_shift) % huge_units) % huge_units;
     }
 
-    /// Takes `n` units out of the range that was found; what lies before and after them stays free.
+    /// Takes `n` units out of a range that find() returned. The rest of the range stays free.
     unit* cut(fit f, std::size_t n) noexcept {
         if (!f.range) return nullptr;
         std::size_t const length = f.range->length;
@@ -289,7 +295,7 @@ private:
         if (!free_[b]) nonempty_ &= ~(std::uint64_t{1} << b);
     }
 
-    /// Cuts out the next whole 2 MiB ranges, at most `n` units, that are free and have memory.
+    /// Takes out the next whole 2 MiB ranges that are free and have memory, at most `n` units.
     unit* find_dirty(std::size_t& n) noexcept {
         std::size_t const most = n / huge_units * huge_units;
         for (std::uint64_t left = nonempty_ & ~std::uint64_t{0} << bin_of(huge_units); left; left &= left - 1) {
@@ -309,7 +315,7 @@ private:
         return nullptr;
     }
 
-    /// The new owner's side of take(), outside the lock: one generation, one head, no leftovers.
+    /// Prepares a run for its new owner, outside the lock: one generation, one head, no leftovers.
     void prepare(unit* u, std::size_t n) noexcept {
         zeroed_atomic<word_t>* const words = &table_word(u->address);
 
@@ -335,8 +341,8 @@ private:
         }
     }
 
-    /// Decay: what stayed free, with its memory, through a whole period is surplus and goes back to the system, a
-    /// few MiB at each visit, so that no caller pays for all of it.
+    /// Decay: memory that stayed free through a whole period is surplus and goes back to the system, a few MiB at
+    /// each visit, so that no caller pays for all of it.
     void tick() noexcept {
         if (!anonymous_) return;
         constexpr std::size_t a_visit = std::size_t{8} << 20;

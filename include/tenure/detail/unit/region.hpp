@@ -21,7 +21,7 @@ namespace tenure::detail {
 inline constexpr std::size_t granules_a_line = 32;  ///< 256 bytes: what is recycled between kept objects
 inline constexpr std::size_t lines_a_unit    = unit_bytes / (granules_a_line << granule_shift);
 
-/// One bit a granule, one word a line.
+/// One bit for each granule, one word for each line.
 using granule_bits = zeroed_atomic<std::uint32_t>[lines_a_unit];
 
 struct unit;
@@ -29,8 +29,8 @@ struct lane;
 struct run_cache;
 struct saved_area;
 
-/// Batch `owner` owns some objects of a unit, mostly one whose memory is not its own. A unit has one for each such
-/// batch.
+/// What batch `owner` owns of a unit, mostly of one that is another batch's memory. A unit has a share for each
+/// such batch.
 struct share {
     batch_record*  owner;
     unit*          where;
@@ -38,14 +38,14 @@ struct share {
     share*         next_owned;  ///< in the owner, under the owner's lock
     share*         prev_owned;
     std::uintptr_t base;      ///< address of `where`
-    std::uint32_t  granules;  ///< how many bits of `objects` are set
-    bool           embedded;  ///< in `tracking`, not from the heap
+    std::uint32_t  granules;  ///< number of bits set in `objects`
+    bool           embedded;  ///< in `tracking`, not on the heap
     granule_bits   objects;
 };
 
-/// What a unit needs to know once its objects no longer live and die together. It has its place in the region from
-/// the start, so that free() and the end of a batch never allocate; it is memory only once touched. Under the
-/// unit's lock; `dead` and `pass` are also read without it, by accesses (see liveness.hpp).
+/// What a unit needs to know when its objects no longer live and die together. It has its place in the region from
+/// the start, so that free() and the end of a batch never allocate; it takes memory only when touched. Guarded by
+/// the unit's lock. Accesses also read `dead` and `pass` without it (see liveness.hpp).
 struct tracking {
     granule_bits                dead;
     zeroed_atomic<std::uint8_t> pass[lines_a_unit];  ///< generation of the line, above the unit's
@@ -54,41 +54,41 @@ struct tracking {
 
 enum class unit_state : std::uint8_t { unused, free, owned };
 
-/// One 64 KiB unit of slab memory. A run is one or more units in a row with one generation and one home; `head` is
-/// its first, and fields so marked count there only.
+/// One 64 KiB unit of slab memory. A run is one or more neighbouring units with one generation and one home.
+/// `head` is its first unit; fields marked "head" count only there.
 struct unit {
     std::uintptr_t                address;  ///< head
     zeroed_atomic<unit*>          head;
-    zeroed_atomic<batch_record*>  home;      ///< head: whose memory it is; null once only shares hold it
+    zeroed_atomic<batch_record*>  home;      ///< head: whose memory it is; null if only shares hold it
     zeroed_atomic<lane*>          maker;     ///< head: the lane whose list has the entries made here
     unit*                         next;      ///< head: in its lane, cache or free list
-    unit*                         prev;      ///< head: where that list is doubly linked
-    run_cache*                    origin;    ///< head: of the thread that took it, or null
+    unit*                         prev;      ///< head: if that list is doubly linked
+    run_cache*                    origin;    ///< head: cache of the thread that took it, or null
     std::uint32_t                 length;    ///< head, and last unit of a free run
     zeroed_atomic<std::uint32_t>  guarded;   ///< head: how many of the run's units are tracked
     unit_state                    state;     ///< under the depot's lock
     bool                          dirty;     ///< touched since its pages were last dropped
     bool                          huge;      ///< huge pages were asked for
-    std::uint32_t                 given_up;  ///< head: a large piece that a checkpoint keeps; which one, from 1
-    zeroed_atomic<std::uint64_t>  filed;     ///< id of the batch that mapped it from the page file; 0: nobody did
-    spin_lock                     lock;      ///< what follows
+    std::uint32_t                 given_up;  ///< head: depth of the checkpoint that keeps a large piece; 0: none
+    zeroed_atomic<std::uint64_t>  filed;     ///< id of the batch that mapped it from the page file; 0: none
+    spin_lock                     lock;      ///< guards what follows
     zeroed_atomic<bool>           tracked;   ///< `tracking` is in use
-    lane*                         filling;   ///< who makes objects in its holes now, or null
+    lane*                         filling;   ///< the lane that makes objects in its holes now, or null
     std::uint16_t                 passes;    ///< how often holes were filled in this generation
     zeroed_atomic<share*>         shares;
     std::uint32_t                 live;          ///< without a home: granules that are not dead
     zeroed_atomic<std::uintptr_t> used_end;      ///< head: where its lane stopped; 0 while it has not
     zeroed_atomic<std::uint32_t>  large_offset;  ///< head: where a large object's extent begins
-    zeroed_atomic<std::size_t>    large_bytes;   ///< head: its length, else 0
+    zeroed_atomic<std::size_t>    large_bytes;   ///< head: the length of that extent, else 0
     std::uintptr_t                self;          ///< its address, while tracked
     std::uint32_t                 deaths;        ///< granules freed since its holes were last looked at
-    batch_record*                 counted_by;    ///< without a home: whose `retained` it is part of
-    zeroed_atomic<lane*>          queue;      ///< in whose list of units with holes it is; under its batch's lock
-    unit*                         next_hole;  ///< likewise
+    batch_record*                 counted_by;    ///< without a home: the batch whose `shared_units` counts it
+    zeroed_atomic<lane*>          queue;         ///< the lane that lists it for its holes; under its batch's lock
+    unit*                         next_hole;     ///< in that list, under that lock
     unit*                         prev_hole;
-    zeroed_atomic<std::uint32_t>  over;   ///< small units, head of a large run: the number of the last burial here;
-                                          ///< 0: no owner is `reclaim_pending`
-    zeroed_atomic<saved_area*>   undo;    ///< who notes what is written here, or null
+    zeroed_atomic<std::uint32_t>  over;   ///< small unit, head of a large run: number of the last background end
+                                          ///< here; 0: no owner is `reclaim_pending`
+    zeroed_atomic<saved_area*>   undo;    ///< the saved area that notes what is written here, or null
     zeroed_atomic<std::uint64_t> expiry;  ///< the last batch here that went before its end: expiry.hpp
 };
 
@@ -98,13 +98,13 @@ struct supply;
 struct region {
     std::uintptr_t base;
     std::size_t    count;
-    unit*          units;  ///< with an unused one before the first and after the last, for the depot to bump into
+    unit*          units;  ///< an unused unit lies before and after them, and stops the depot's joining
     tracking*      tracks;
     region*        next;
     std::size_t    own_bytes;  ///< of this block of descriptors
     supply*        from;
     block          memory;  ///< in the store of that supply
-    block_list*    end;     ///< for the case that the store cannot take it back
+    block_list*    end;     ///< room for `memory`, if the store cannot take it back
 
     unit*     at(std::uintptr_t address) noexcept { return units + ((address - base) >> unit_shift); }
     tracking* track(unit const* u) noexcept { return tracks + (u - units); }
@@ -114,17 +114,18 @@ struct region {
     }
 };
 
-/// Set in the table of regions once nothing lives in a region and it is about to be unmapped: read_section.hpp.
+/// Set in the table of regions when nothing lives in a region and it is about to be unmapped: read_section.hpp.
 inline constexpr std::uintptr_t leaving_bit = 1;
 
-/// The region at an address, for a read_section that has not found it yet. Null: there is none, or it is leaving.
-/// To be loaded once: a second look may find another one, or none.
+/// Returns the region at an address, for a read_section that has not found it yet, or null if there is none, or if
+/// it is leaving. To be called once: a second call may find another region, or none.
 inline region* find_region(std::uintptr_t address) noexcept {
     region* const r = tables.regions[address >> region_shift].load(std::memory_order_acquire);
     return reinterpret_cast<std::uintptr_t>(r) & leaving_bit ? nullptr : r;
 }
 
-/// The region of an object that the caller's read_section has found alive, or whose batch the caller holds.
+/// Returns the region of an object that the caller's read_section has found alive, or whose batch the caller
+/// holds.
 inline region* region_of(std::uintptr_t address) noexcept {
     region* const r = tables.regions[address >> region_shift].load(std::memory_order_acquire);
     return reinterpret_cast<region*>(reinterpret_cast<std::uintptr_t>(r) & ~leaving_bit);
@@ -152,7 +153,7 @@ inline unit*          unit_at(std::uintptr_t address) noexcept { return region_o
 inline void*          to_pointer(std::uintptr_t address) noexcept { return reinterpret_cast<void*>(address); }
 inline std::uintptr_t to_address(void const* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
 
-/// A block of an addressable store, aligned as a region must be.
+/// Allocates a block of an addressable store, aligned as a region must be. Errors: the store's; bad_alignment.
 inline result<std::pair<block, std::byte*>> take_region_memory(any_store& store, std::size_t bytes) {
     result<block> const memory = store.allocate(bytes, region_grain);
     if (!memory) return memory.error();
@@ -162,11 +163,11 @@ inline result<std::pair<block, std::byte*>> take_region_memory(any_store& store,
                                                                                                << address_bits))
         why = make_error_code(errc::bad_alignment);
     if (!why) return std::pair(*memory, *at);
-    [[maybe_unused]] auto const given_back = store.deallocate({&*memory, 1});  // it is fresh, and we have a reason
+    [[maybe_unused]] auto const given_back = store.deallocate({&*memory, 1});  // it is fresh, and `why` is set
     return why;
 }
 
-/// A region of at least `bytes`, or why not; then nothing is held.
+/// Maps a region of at least `bytes`. Errors: the store's, bad_alignment, memory_full; then nothing is held.
 TENURE_COLD inline result<region*> map_region(any_store& store, supply* from, std::size_t bytes) {
     bytes = (bytes + region_grain - 1) & ~(region_grain - 1);
 
@@ -187,7 +188,7 @@ TENURE_COLD inline result<region*> map_region(any_store& store, supply* from, st
     slab_mapped(slab, bytes);
     slab_mapped(metadata, own);
     run_given_back(slab, bytes);
-    auto* r      = static_cast<region*>(metadata);  // zero-filled, and all of these types are fine with that
+    auto* r      = static_cast<region*>(metadata);  // zero-filled, which all of these types allow
     r->base      = base;
     r->count     = count;
     r->own_bytes = own;
@@ -205,7 +206,7 @@ TENURE_COLD inline result<region*> map_region(any_store& store, supply* from, st
     return r;
 }
 
-/// No read_section that begins from here on finds the region.
+/// Hides the region from every read_section that begins from here on.
 inline void mark_leaving(region* r) noexcept {
     auto* const          entry = reinterpret_cast<region*>(reinterpret_cast<std::uintptr_t>(r) | leaving_bit);
     std::uintptr_t const end   = r->base + (r->count << unit_shift);
@@ -213,8 +214,8 @@ inline void mark_leaving(region* r) noexcept {
         tables.regions[a >> region_shift].store(entry, std::memory_order_release);
 }
 
-/// The generations stay in the table. Every handle into the region is stale by now, and no read_section that may
-/// have found the region is open. Returns what the store could not take back, and says why.
+/// Unmaps a region. Its generations stay in the table. Every handle into it must be stale, and no read_section
+/// open that may have found it. Returns what the store could not take back, and sets `why`.
 inline owned_block_list unmap_region(any_store& store, region* r, std::error_code& why) noexcept {
     owned_block_list     memory(r->end);
     std::size_t const    bytes = r->count << unit_shift;
@@ -223,7 +224,7 @@ inline owned_block_list unmap_region(any_store& store, region* r, std::error_cod
         tables.regions[a >> region_shift].store(nullptr, std::memory_order_release);
     slab_unmapped(r, r->own_bytes);
     slab_unmapped(to_pointer(base), bytes);
-    unpoison(to_pointer(base), bytes);  // whoever maps these addresses next knows nothing of us
+    unpoison(to_pointer(base), bytes);  // the next user of these addresses knows nothing of us
     memory->add(r->memory);
     give_back(r, r->own_bytes);
     if (auto const done = store.deallocate(memory->blocks()); !done) why = done.error();

@@ -9,12 +9,12 @@
 
 namespace tenure::detail {
 
-/// One thread's stock of small free runs of one pool: so that opening a batch takes no lock. What other threads
-/// end comes back to it, for this thread's core still has that memory in its cache (as in mimalloc: Leijen et al.,
-/// APLAS 2019).
+/// One thread's stock of small free runs of one depot, so that opening a batch takes no lock. Runs that other
+/// threads end come back to it, because this thread's core still has that memory in its cache (as in mimalloc:
+/// Leijen et al., APLAS 2019).
 struct run_cache {
     static constexpr std::size_t bins = 5;              ///< runs of 1, 2, 4, 8 and 16 units
-    static constexpr std::size_t most = 16 * (1 << 4);  ///< 256 units, 16 MiB, then runs go to the depot
+    static constexpr std::size_t most = 16 * (1 << 4);  ///< 256 units, 16 MiB; more go to the depot
 
     static bool        fits(std::size_t n) noexcept { return n <= 16 && (n & (n - 1)) == 0; }
     static std::size_t bin_of(std::size_t n) noexcept { return static_cast<std::size_t>(__builtin_ctzl(n)); }
@@ -27,7 +27,7 @@ struct run_cache {
     run_cache*               next = nullptr;
 };
 
-/// Calls f(run, units) for what other threads returned, which is not the cache's any more.
+/// Calls f(run, units) for each run that other threads returned, and removes it from the cache.
 template <class F>
 void take_returned(run_cache& c, F f) noexcept {
     unit* u = c.returned.exchange(nullptr, std::memory_order_acquire);
@@ -40,7 +40,7 @@ void take_returned(run_cache& c, F f) noexcept {
     }
 }
 
-/// Takes in what other threads returned.
+/// Moves the runs that other threads returned into the stock.
 TENURE_COLD inline void collect_returned(run_cache& c) noexcept {
     take_returned(c, [&](unit* u, std::size_t n) {
         unit*& first = c.runs[run_cache::bin_of(n)];
@@ -50,7 +50,7 @@ TENURE_COLD inline void collect_returned(run_cache& c) noexcept {
     });
 }
 
-/// False: it has enough, or its thread is gone.
+/// Gives a run back to another thread's cache. Returns false if that has enough, or if its thread has ended.
 inline bool return_run(run_cache& c, unit* u, std::size_t n) noexcept {
     if (!c.taken.load(std::memory_order_relaxed)) return false;
     if (c.returned_units.fetch_add(n, std::memory_order_relaxed) + n > run_cache::most) {
@@ -63,7 +63,8 @@ inline bool return_run(run_cache& c, unit* u, std::size_t n) noexcept {
     return true;
 }
 
-/// What other threads returned, even if it is not this thread's: its own may be busy elsewhere for long.
+/// Gives the runs that other threads returned to the depot. The cache may be another thread's, which may be busy
+/// elsewhere for long.
 inline void give_back_returned(depot& to, run_cache& c) noexcept {
     take_returned(c, [&](unit* u, std::size_t n) { to.put(u, n); });
 }

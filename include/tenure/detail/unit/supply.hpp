@@ -14,15 +14,15 @@ namespace tenure::detail {
 struct registry_core;
 
 /// What one registry has from one store: slabs, if the store is addressable, and buffers. The registry's own store
-/// has the first supply, from which threads keep stocks of runs; a store that single batches name has another,
-/// which goes with the last batch that uses it and the last object there.
+/// has the first supply, from which threads keep stocks of runs. A store that single batches name has a supply of
+/// its own, which goes with the last batch that uses it and the last object in it.
 struct supply {
     supply(any_store from, registry_core& of, std::uint64_t decay_ns, std::uint64_t number) noexcept
         : store(std::move(from)), slabs(store, *this, decay_ns), registry(of), uid(number) {}
-    /// Nobody looks at its memory any more: read_section.hpp.
+    /// Unmaps the slabs. No read section can see them any more: read_section.hpp.
     ~supply() {
         slabs.unmap(refused);
-        if (!refused.empty()) refused.retry(store);  // for the last time, and there is nobody left to tell
+        if (!refused.empty()) refused.retry(store);  // for the last time: no caller is left to report an error to
         while (run_cache* const c = caches.load(std::memory_order_relaxed)) {
             caches.store(c->next, std::memory_order_relaxed);
             delete c;
@@ -40,8 +40,8 @@ struct supply {
     std::uint64_t const     uid;  ///< 0: no stocks
     std::atomic<run_cache*> caches{nullptr};
     std::uint32_t           users =
-        0;  ///< batches, and what they have in it; under the registry's lock of supplies, as `next`
-    supply* next = nullptr;  ///< of the registry, or of those that depart
+        0;  ///< batches, and what they have in it; guarded by the registry's supplies_mutex, as `next` is
+    supply* next = nullptr;  ///< of the registry, or of the departing supplies
 };
 
 }  // namespace tenure::detail

@@ -9,17 +9,17 @@
 
 namespace tenure::detail {
 
-/// Why batches that are over are still there: each hangs below one user of it that is still there, its witness, up
-/// to a root that needs none because it is active. Who loses its witness looks for another one, outside of its own
-/// tree: below itself it would only find that batches wait for each other in a ring. These are contracted to a
-/// group, which waits and goes as one.
+/// Why batches that are over still exist: each hangs below its witness, one of its users that still exist, up to a
+/// root that is active and needs none. A batch that loses its witness looks for another outside its own tree. A
+/// user below itself would only show that batches wait for each other in a ring; these are contracted to a group,
+/// which waits and goes as one.
 ///
-/// A link-cut tree (Sleator and Tarjan, 1983): every path from a root down to what was last asked about is a splay
-/// tree, in the order of depth; so asking costs O(log n), amortized, however long the chains are and whoever their
-/// roots come to be. Not thread-safe.
+/// A link-cut tree (Sleator and Tarjan, 1983): every path from a root down to the batch last asked about is a
+/// splay tree, in the order of depth. So a query costs O(log n), amortized, however long the chains are and
+/// whichever roots they get. Not thread-safe.
 class link_cut_tree {
 public:
-    /// The one that stands for those that `b` waits with.
+    /// Returns the batch that stands for the group of `b`.
     static batch_record& group_of(batch_record& b) noexcept {
         batch_record* at = &b;
         while (batch_record* const above = at->uses.group) {
@@ -37,20 +37,20 @@ public:
         return *at;
     }
 
-    /// `b`, which is a root, hangs below `above`, which is in another tree.
+    /// Hangs `b`, which is a root, below `above`, which is in another tree.
     void link(batch_record& b, batch_record& above) noexcept {
         splay(b);
         b.uses.up = &above;
     }
 
-    /// `b` becomes a root.
+    /// Makes `b` a root.
     void cut(batch_record& b) noexcept {
         expose(b);
         if (batch_record* const above = std::exchange(b.uses.left, nullptr)) above->uses.up = nullptr;
     }
 
-    /// Calls f(batch) for those on the path from `root`, without it, down to `b`. They become one with it; what
-    /// hung below them hangs below it.
+    /// Calls f(batch) for each batch on the path from `root`, exclusive, down to `b`, and makes them one group
+    /// with `root`. What hung below them hangs below `root` then.
     template <class F>
     void contract(batch_record& root, batch_record& b, F f) noexcept {
         expose(b);
@@ -77,7 +77,7 @@ public:
 private:
     void step(batch_record*) noexcept { ++steps_; }
 
-    /// What is above in the splay tree, or what its path hangs below.
+    /// Returns the parent of `b` in its splay tree or, at the top of that, the batch that its path hangs below.
     static batch_record* above(batch_record& b) noexcept {
         if (b.uses.up) b.uses.up = &group_of(*b.uses.up);
         return b.uses.up;
@@ -108,7 +108,7 @@ private:
         }
     }
 
-    /// The path from the root to `b` becomes one splay tree, with `b` on top and nothing deeper.
+    /// Makes the path from the root to `b` one splay tree, with `b` on top and nothing deeper.
     void expose(batch_record& b) noexcept {
         batch_record* last = nullptr;
         for (batch_record* at = &b; at; at = above(*at)) {

@@ -10,9 +10,9 @@
 
 namespace tenure::detail {
 
-/// Records whose memory is never returned to the system, so that who has a pointer to one can always ask whether it
-/// still is what it was. A T has a `T* next_free`. Not thread-safe; what is spare in one goes to the next, by way
-/// of the process.
+/// Keeps records whose memory is never returned to the system, so that a thread with a pointer to one can always
+/// ask whether it still is what it was. A T has a `T* next_free`. Not thread-safe. At its end, spare records go to
+/// the process, for the next stock.
 template <class T>
 class stock {
 public:
@@ -28,7 +28,7 @@ public:
     stock(stock const&)            = delete;
     stock& operator=(stock const&) = delete;
 
-    /// As it was given, or new; null: memory is full.
+    /// Returns a record, as it was given back or new; null if memory is full.
     T* take() noexcept {
         if (!free_) refill();
         T* const t = free_;

@@ -22,7 +22,7 @@ struct pin_attempt {
     pin_record* pin   = nullptr;
 };
 
-/// The pin of an object that was the `owner`'s a moment ago, when that had this id.
+/// Pins an object that was `owner`'s a moment ago, when that batch had this id.
 inline pin_attempt pin_of(batch_record& user, batch_record& owner, std::uint64_t id, raw_handle h, extent const& x,
                           bool borrowed, std::source_location where) noexcept {
     registry_core&   r = *user.registry.load(std::memory_order_relaxed);
@@ -34,7 +34,8 @@ inline pin_attempt pin_of(batch_record& user, batch_record& owner, std::uint64_t
         if (!is_alive(h)) return {{errc::stale_handle, &user}};
         if (borrowed && r.uses.is_borrowed(user, *o)) return {};
     } else {
-        // First the owner's flag, and then the object's lock: who frees or gives it looks in the other order.
+        // Sets the owner's flag, then takes the object's lock. A thread that frees or transfers the object takes
+        // the lock, then reads the flag. So one of the two sees the other.
         if (!r.uses.hold(owner, id)) return {{}, true};
         o = r.uses.add(x.begin, owner);
         if (o) {
@@ -57,14 +58,15 @@ inline pin_attempt pin_of(batch_record& user, batch_record& owner, std::uint64_t
     return done;
 }
 
-/// Why `user` has no pin of what `owner` owns. That of a batch that is over stands in another registry, perhaps.
+/// Returns why `user` has no pin of `owner`'s object. `ours`: both are in one registry; if not, `user` may be
+/// over, and its record another registry's.
 TENURE_COLD inline failure not_pinned(batch_record const& user, batch_record const& owner, bool ours) noexcept {
     if (ours) return {owner.why_closed(), &owner};
     if (user.closed()) return {user.why_closed(), &user};
     return {errc::not_owner, &owner};
 }
 
-/// `user`, which cannot go meanwhile, uses the object from now on. Any thread.
+/// Pins the object for `user`, which cannot go meanwhile. Any thread may call this.
 inline pin_attempt pin_for(batch_record& user, raw_handle h, bool borrowed, std::source_location where) noexcept {
     registry_core const* const r = user.registry.load(std::memory_order_relaxed);
     if (!r) return {{user.why_closed(), &user}};
@@ -75,7 +77,7 @@ inline pin_attempt pin_for(batch_record& user, raw_handle h, bool borrowed, std:
         if (!is_alive(h)) return {{stale_because(h), &user}};
         extent const        x     = extent_of(h);
         batch_record* const owner = owner_of(x);
-        if (!owner) continue;  // it is just ending
+        if (!owner) continue;  // the batch is just ending
         std::uint64_t const id   = owner->id.load(std::memory_order_acquire);
         bool const          ours = owner->registry.load(std::memory_order_relaxed) == r;
         if (ours) {
@@ -85,14 +87,14 @@ inline pin_attempt pin_for(batch_record& user, raw_handle h, bool borrowed, std:
         if (std::uint64_t const s = owner->state.load(std::memory_order_acquire);
             ours && same_batch(s, id) && s & batch_flags::undoing) {
             if (!await_checkpointing(*owner, true)) return {{errc::batch_in_use, owner}};
-            continue;  // also if that was over before this thread came to look
+            continue;  // also if the checkpoint was over before this thread looked
         }
         if (is_alive(h) && owner_of(x) == owner && owner->id.load(std::memory_order_acquire) == id)
             return {not_pinned(user, *owner, ours)};
     }
 }
 
-/// As pin_for, for a batch known by its id.
+/// Borrows an object as pin_for() does, for a batch known by its id.
 inline failure borrow_for(registry_core& r, std::uint64_t user, raw_handle h, std::source_location where) noexcept {
     found const by = find_batch(r, user);
     if (!by.known) return {errc::no_such_batch};
@@ -101,7 +103,7 @@ inline failure borrow_for(registry_core& r, std::uint64_t user, raw_handle h, st
     return held ? pin_for(*by.record, h, true, where).why : over_failure(user);
 }
 
-/// Owns a pin; empty once that is released, and that is at the end of the batch that took it at the latest.
+/// Owns a pin. Empty once that is released, at the latest at the end of the batch that took it.
 class pin_guard {
 public:
     pin_guard() noexcept = default;
@@ -126,9 +128,9 @@ public:
                !(s & (batch_flags::ended | batch_flags::retained));
     }
 
-    /// Of a batch that has ended, it is no longer the guard's to release.
+    /// Releases the pin. Does nothing if its batch has ended: the pin is not the guard's then.
     void release() noexcept {
-        read_section const here;  // its batch may end, and its record be that of a registry which closes
+        read_section const here;  // the batch may end, and its record go to a registry that closes
         if (holds()) {
             registry_core&   r = *user_->registry.load(std::memory_order_relaxed);
             std::unique_lock graph(r.uses.mutex);

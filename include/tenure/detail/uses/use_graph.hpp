@@ -10,12 +10,12 @@
 
 namespace tenure::detail {
 
-/// The pins and borrows of a registry's batches, which make others wait. Under `mutex`, too.
+/// The pins and borrows of a registry's batches, which make others wait. All calls are made under `mutex`.
 class use_graph : public waiting_graph {
 public:
     using waiting_graph::add;
 
-    /// A pin for a guard, or a borrow; null: memory is full.
+    /// Adds a pin for a guard, or a borrow. Returns null if memory is full.
     pin_record* add(batch_record& user, used_object& o, bool borrowed, std::source_location where) noexcept {
         pin_record* const p = spare_pins_.take();
         if (!p) return nullptr;
@@ -52,7 +52,7 @@ public:
         spare_pins_.give(p);
     }
 
-    /// All uses of the object by that batch. `o` may be over then.
+    /// Releases all uses of the object by that batch. `o` may be gone afterwards.
     void release_all(batch_record& user, pinned_object& o) noexcept {
         for (use_edge *e = o.uses, *next; e; e = next) {
             next = e->next;
@@ -60,7 +60,7 @@ public:
         }
     }
 
-    /// Forgets everything of a batch whose registry closes: no hold counts any more.
+    /// Forgets all uses of a batch whose registry closes: no hold counts any more.
     void forget(batch_record& b) noexcept {
         while (pin_record* const p = b.uses.pins) {
             p->object = nullptr;

@@ -13,10 +13,10 @@
 
 namespace tenure::detail {
 
-/// The graph of uses, for those who free, give and end.
+/// What functions that free, transfer and end need of the graph of uses.
 
-/// What nobody uses any more is let go. No recursion: whoever is at it already on this thread, further up, goes on
-/// with what comes of that. The lock is given back.
+/// Releases the holds of batches that are no longer used, and unlocks `graph`. Does not recurse: if a call further
+/// up on this thread is doing this, that call goes on with what comes of this one.
 inline void release_hold_unused(registry_core& r, std::unique_lock<std::mutex> graph) noexcept {
     thread_context& me = this_thread;
     if (me.release == &r) {
@@ -41,7 +41,8 @@ inline void release_hold_unused(registry_core& r, std::unique_lock<std::mutex> g
     me.more_to_go = outer_more;
 }
 
-/// A batch that has ended is kept by uses alone, or was a moment ago, when its state was `seen`.
+/// Notes that a batch that has ended is kept by uses alone, if it is. `seen` is its state a moment ago. Does
+/// nothing if the record is another batch's by now.
 TENURE_COLD inline void wait_for_users(registry_core& r, batch_record& b, std::uint64_t seen) noexcept {
     std::unique_lock graph(r.uses.mutex);
     if ((b.state.load(std::memory_order_acquire) ^ seen) >> state_tag_shift) return;
@@ -49,15 +50,15 @@ TENURE_COLD inline void wait_for_users(registry_core& r, batch_record& b, std::u
     release_hold_unused(r, std::move(graph));
 }
 
-/// Whether a batch below it is over and waits for its users.
+/// Returns whether a batch below `b` is over and waits for its users.
 inline bool has_waiting_children(registry_core& r, batch_record const& b) noexcept {
     std::scoped_lock const graph(r.uses.mutex);
     return b.uses.as_parent.uses;
 }
 
-/// What the batch has pinned and borrowed is let go, and guards of its pins are empty: at its end, once nothing of
-/// it is left that could refer to that; or before, if it does not wait for users yet: then it is not before these
-/// are done. For any thread that keeps the batch from being reused.
+/// Releases what the batch has pinned and borrowed, which empties guards of its pins. Called at its end, once
+/// nothing of it could refer to those objects, or earlier. Does nothing while the batch waits for its users, who
+/// may need what it uses. For any thread that keeps the batch from being reused.
 TENURE_COLD inline void release_pins(batch_record& b) noexcept {
     registry_core&   r = *b.registry.load(std::memory_order_relaxed);
     std::unique_lock graph(r.uses.mutex);
@@ -66,8 +67,8 @@ TENURE_COLD inline void release_pins(batch_record& b) noexcept {
     release_hold_unused(r, std::move(graph));
 }
 
-/// The locks of an object of `owner`, which is held; and where anything of that is used, the graph's. So whether
-/// the object is pinned stays as it is until one of these ends. Costs a load where nothing is.
+/// Locks an object of `owner`, which is held, and the graph if anything of `owner` is used. So whether the object
+/// is pinned does not change until one of these ends. Costs a load if nothing is used.
 class use_lock {
 public:
     use_lock(batch_record const& owner, extent const& x) noexcept : object_(x) {
@@ -79,7 +80,8 @@ public:
 
     bool pinned() const noexcept { return pinned_; }
 
-    /// The object has another owner from now on, and what waits for its users is that. Both are held.
+    /// Makes `to` the owner of a pinned object in the graph, where `to` then waits for its users. Both batches are
+    /// held.
     void give_to(batch_record& to) noexcept {
         if (pinned_) [[unlikely]]
             graph_.of->uses.give(*pinned_, to);
@@ -97,7 +99,7 @@ private:
         }
     };
 
-    /// The graph's lock comes before the object's.
+    /// Locks the graph, whose lock comes before the object's: releases that and takes it again.
     TENURE_COLD void find_out(batch_record const& owner, extent const& x) noexcept {
         graph_.of = owner.registry.load(std::memory_order_relaxed);
         object_.unlock();
@@ -106,12 +108,12 @@ private:
         pinned_ = graph_.of->uses.find(x.begin);
     }
 
-    graph_lock     graph_;  ///< given back after the object's
+    graph_lock     graph_;  ///< released after the object's
     object_lock    object_;
     pinned_object* pinned_ = nullptr;
 };
 
-/// Whether somebody else than `but` uses the object now. `h` names it in the slab.
+/// Returns whether a batch other than `but` uses the object now. `h` names the object in the slab.
 inline bool is_pinned(registry_core& r, raw_handle h, batch_record const* but = nullptr) noexcept {
     read_section const here;
     if (!r.uses.any() || !is_alive(h)) return false;
@@ -123,7 +125,7 @@ inline bool is_pinned(registry_core& r, raw_handle h, batch_record const* but = 
     return e;
 }
 
-/// The batch's own pins of the object are let go.
+/// Releases the batch's own pins and borrows of the object.
 inline void unpin(batch_record& b, raw_handle h) noexcept {
     read_section const here;
     if (!is_alive(h)) return;

@@ -10,25 +10,25 @@
 
 namespace tenure::detail {
 
-/// What the graph of uses consists of: who uses what, and whose that is. All of it under the lock of a registry's
-/// use_graph, but for what is atomic.
+/// The graph of uses: which batch uses what, and whose it is. All but the atomics is protected by the mutex of
+/// the registry's use_graph.
 
 struct batch_record;
 struct used_object;
 
-/// `user` keeps the owner of `object` from going.
+/// An edge: `user` keeps the owner of `object` from going.
 struct use_edge {
     batch_record* user   = nullptr;
-    used_object*  object = nullptr;  ///< null: nobody waits for this one any more
-    use_edge*     next   = nullptr;  ///< of the object
+    used_object*  object = nullptr;  ///< null: no batch waits for this use any more
+    use_edge*     next   = nullptr;  ///< of the same object
     use_edge*     prev   = nullptr;
 };
 
-/// What others use, as long as they do. When it is kept or transferred, this is all that moves.
+/// An object that others use, as long as they do. When it is kept or transferred, this is all that moves.
 struct used_object {
     batch_record* owner = nullptr;
     use_edge*     uses  = nullptr;
-    used_object*  next  = nullptr;  ///< in a ring: of the owner, or of those that wait with it
+    used_object*  next  = nullptr;  ///< in the ring of its owner, or of the owner's group
     used_object*  prev  = nullptr;
 };
 
@@ -39,37 +39,38 @@ struct TENURE_SHARED pinned_object : used_object {
     pinned_object* next_free  = nullptr;
 };
 
-/// A pin or a borrow. Its memory is never anything else, so a guard can always ask whether it still is what it was.
+/// A pin or a borrow. Its memory is never anything else, so a guard can always ask whether this still is its pin.
 struct TENURE_SHARED pin_record : use_edge {
-    std::atomic<std::uint64_t> serial{0};  ///< a new one when it is released
+    std::atomic<std::uint64_t> serial{0};  ///< changes when the pin is released
     pin_record*                next_of_user = nullptr;
     pin_record*                prev_of_user = nullptr;
-    std::source_location       where;               ///< it was taken
+    std::source_location       where;               ///< where it was taken
     bool                       borrowed   = false;  ///< has no guard, and is found by object and user
     std::uint64_t              index_key  = 0;
     pin_record*                index_next = nullptr;
     pin_record*                next_free  = nullptr;
 };
 
-/// What a batch is in the graph. What follows `group` is of use while it is over and waits for others.
+/// A batch's node in the graph. Fields from `group` on are in use while the batch is over, or one below it in the
+/// forest, or a child of it.
 struct use_node {
-    pin_record*   pins    = nullptr;  ///< that it took
-    used_object*  objects = nullptr;  ///< ring of what is used of it, and of those that wait with it as one
+    pin_record*   pins    = nullptr;  ///< that the batch took
+    used_object*  objects = nullptr;  ///< ring of its used objects, and of those of its group
     batch_record* next    = nullptr;  ///< in a queue of use_graph
-    std::uint32_t taken   = 0;        ///< of `pins`, with a guard
-    bool          over    = false;    ///< only uses keep it from going
-    bool          listed  = false;    ///< its hold for what is used is to be let go
+    std::uint32_t taken   = 0;        ///< how many of `pins` have a guard
+    bool          over    = false;    ///< only uses keep the batch from going
+    bool          listed  = false;    ///< its hold for uses is to be released
 
-    batch_record* group   = nullptr;  ///< the one that stands for those that wait as one, or is nearer to it
-    batch_record* members = nullptr;  ///< ring of these; null: it is alone
-    use_edge*     witness = nullptr;  ///< the use through which something active needs it
-    batch_record* up      = nullptr;  ///< link_cut_tree
-    batch_record* left    = nullptr;
-    batch_record* right   = nullptr;
-    std::atomic<std::uint64_t> going{0};  ///< id of the batch that no use keeps any more: too late to use it
+    batch_record*              group   = nullptr;  ///< the batch that stands for its group, or one nearer to that
+    batch_record*              members = nullptr;  ///< ring of the group; null: the batch is alone
+    use_edge*                  witness = nullptr;  ///< the use through which an active batch needs this one
+    batch_record*              up      = nullptr;  ///< link_cut_tree
+    batch_record*              left    = nullptr;
+    batch_record*              right   = nullptr;
+    std::atomic<std::uint64_t> going{0};  ///< the batch's id, once no use keeps it: too late to use it
 
-    use_edge    to_parent;  ///< while it is over: the parent waits for it
-    used_object as_parent;  ///< what children use so
+    use_edge    to_parent;  ///< while the batch is over: makes the parent wait for it
+    used_object as_parent;  ///< what the `to_parent` of its children lead to
 };
 
 }  // namespace tenure::detail

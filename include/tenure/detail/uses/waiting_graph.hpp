@@ -14,29 +14,30 @@
 
 namespace tenure::detail {
 
-/// Who waits for whom, in one registry: an edge a pin or borrow, and one for each batch that is over but still
-/// used, to the parent that waits for it.
+/// Which batch waits for which, in one registry: an edge for each pin or borrow, and one for each batch that is
+/// over but still used, to the parent, which waits for it.
 ///
-/// A batch with anything used has the flag `used` and one hold for all of it. Once nothing else keeps a batch that
-/// has ended, it is `over`: it stays while something active reaches it, along edges. What an edge comes from never
-/// changes while that is over, so a ring of such batches lasts until all of it goes: it becomes one group, and a
-/// group goes when no edge from outside is left. Every edge is looked at twice at most, once when it becomes a
-/// witness and once when it turns out to be inside of a group; so all ends together cost as much as the edges that
-/// there ever were, times the logarithm of link_cut_tree.
+/// A batch of which anything is used has the flag `used` and one hold for all uses. Once nothing else keeps a
+/// batch that has ended, it is `over`: it stays while something active reaches it along edges. A batch's own edges
+/// never change while it is over, so a ring of such batches lasts until all of it goes: it becomes one group,
+/// which goes when no edge from outside is left. Every edge is examined twice at most: when it becomes a witness,
+/// and when it turns out to be inside a group. So all ends together cost as much as the edges there ever were,
+/// times the logarithm of link_cut_tree.
 ///
-/// All calls under `mutex`, which is taken before the locks of units and batches. Whose hold is to be let go waits
-/// in a queue until somebody who has given the mutex back does so. Nothing but add() allocates.
+/// All calls but any() are made under `mutex`, which is taken before the locks of units and batches. A batch whose
+/// hold is to be released waits in a queue until a thread that has released the mutex does that. Only add()
+/// allocates.
 class waiting_graph {
 public:
     std::mutex mutex;
 
-    /// Whether any object is pinned; to be asked without the mutex.
+    /// Returns whether any object is pinned. Needs no mutex.
     bool any() const noexcept { return any_.load(std::memory_order_acquire); }
 
     pinned_object* find(std::uintptr_t address) const noexcept { return objects_.first(address); }
 
-    /// The batch with that id stays from now on, for something of it will be used: call add() next. False: it is
-    /// too late, or a thread takes a checkpoint of the batch or ends one, and nothing of it may be used meanwhile.
+    /// Keeps the batch with that id from now on, because something of it will be used: call add() next. Returns
+    /// false if it is too late, or if a thread takes or ends a checkpoint of it, when nothing of it may be used.
     static bool hold(batch_record& b, std::uint64_t id) noexcept {
         std::uint64_t s = b.state.load(std::memory_order_acquire);
         do {
@@ -50,7 +51,8 @@ public:
         return true;
     }
 
-    /// The object at that address is `owner`'s, which is held, and from now on used; null: memory is full.
+    /// Notes that the object at that address is used from now on. Its owner was kept by hold(). Returns null if
+    /// memory is full.
     pinned_object* add(std::uintptr_t address, batch_record& owner) noexcept {
         pinned_object* const o = spare_objects_.take();
         if (!o) {
@@ -65,7 +67,7 @@ public:
         return o;
     }
 
-    /// Undoes add(), if nobody uses it.
+    /// Undoes add(), unless the object is used.
     void remove(pinned_object& o) noexcept {
         batch_record& owner = *o.owner;
         if (o.uses) return;
@@ -73,7 +75,7 @@ public:
         drop(owner);
     }
 
-    /// A used object of a batch that is not over has another owner, which is not over either.
+    /// Makes `to` the owner of a used object. Neither `to` nor the owner before may be over.
     void give(pinned_object& o, batch_record& to) noexcept {
         batch_record& from = *o.owner;
         unlink(from.uses.objects, o);
@@ -82,7 +84,7 @@ public:
         if (!from.uses.objects) stop_using(from);
     }
 
-    /// Nothing but uses keeps the batch any more, and then perhaps those above it; else this is a no-op.
+    /// Notes that only uses keep the batch, and then those above it; stops at the first that something else keeps.
     void note_over(batch_record& b) noexcept {
         for (batch_record* at = &b; at && is_over(*at);) {
             at->uses.over = true;
@@ -91,8 +93,8 @@ public:
         }
     }
 
-    /// Whose use-hold is to be let go next, or null. To be asked after release(), give() and note_over(), and again
-    /// as long as `more`.
+    /// Returns the next batch whose hold for uses is to be released, or null. To be called after release(), give()
+    /// and note_over(), and again as long as `more`.
     batch_record* next_unused(bool& more) noexcept {
         settle();
         more = false;
@@ -103,13 +105,13 @@ public:
                 more = !unused_.empty();
                 return b;
             }
-            note_over(*b);  // it is used again, and has ended meanwhile
+            note_over(*b);  // the batch is used again, and has ended meanwhile
             settle();
         }
         return nullptr;
     }
 
-    /// Calls f(batch) for each use of what keeps `b` waiting, by others than those that it waits with.
+    /// Calls f(user) for each use that keeps `b` waiting, except by its own group.
     template <class F>
     void for_users(batch_record& b, F f) const {
         batch_record const&      group = link_cut_tree::group_of(b);
@@ -119,16 +121,16 @@ public:
                 if (&link_cut_tree::group_of(*e->user) != &group) f(*e->user);
     }
 
-    /// At the end of the registry, once all batches are forgotten.
+    /// Forgets all used objects, at the end of the registry, once all batches are forgotten.
     void forget_objects() noexcept {
         objects_.drain([&](pinned_object& o) { spare_objects_.give(o); });
     }
 
-    /// All that was ever done, in edges looked at and steps in the forest.
+    /// Returns the work done so far, in edges examined and steps in the forest.
     std::uint64_t steps() const noexcept { return steps_ + forest_.steps(); }
 
 protected:
-    /// Into the ring of its owner, which is held for it.
+    /// Puts a used object into the ring of its owner's group, and holds the owner.
     void insert(used_object& o) noexcept {
         batch_record& owner = link_cut_tree::group_of(*o.owner);
         start_using(*o.owner);
@@ -158,7 +160,7 @@ protected:
         spare_objects_.give(o);
     }
 
-    /// Nobody waits for this use any more.
+    /// Removes an edge from its object: no batch waits for this use any more.
     void detach(use_edge& e) noexcept {
         used_object& o = *std::exchange(e.object, nullptr);
         if (e.next) e.next->prev = e.prev;
@@ -175,7 +177,7 @@ protected:
         drop(owner);
     }
 
-    /// If the edge is why its owner is still there, that has to look for another reason.
+    /// Takes the owner's witness away if it is this edge: the owner has to look for another.
     void lose_witness(use_edge const& e) noexcept {
         batch_record& owner = link_cut_tree::group_of(*e.object->owner);
         if (owner.uses.witness != &e) return;
@@ -184,7 +186,7 @@ protected:
         pending_.push(owner);
     }
 
-    /// If nothing of it is used any more. One that is over stays until it is settled.
+    /// Releases the hold for uses if nothing is used any more. A batch that is over waits until it is settled.
     void drop(batch_record& b) noexcept {
         if (!b.uses.over && !b.uses.objects) stop_using(b);
     }
@@ -196,7 +198,7 @@ private:
         b.state.fetch_add(batch_flags::used + 1, std::memory_order_acq_rel);
     }
 
-    /// Where letting go means more than to count, it is put off.
+    /// Releases the batch's hold for uses. If that takes more than a decrement, leaves it to next_unused().
     void stop_using(batch_record& b) noexcept {
         constexpr std::uint64_t special = batch_flags::ended | batch_flags::retained;
         std::uint64_t           s       = b.state.load(std::memory_order_relaxed);
@@ -216,7 +218,7 @@ private:
         return b.uses.going.load(std::memory_order_relaxed) == b.id.load(std::memory_order_relaxed);
     }
 
-    /// Its hold of the parent becomes an edge. Returns the parent.
+    /// Turns the batch's hold on its parent into an edge. Returns the parent.
     batch_record* wait_as_child(batch_record& b) noexcept {
         batch_record* const up = b.parent.load(std::memory_order_relaxed);
         b.holds_parent         = false;
@@ -228,6 +230,7 @@ private:
         up->state.fetch_sub(1, std::memory_order_acq_rel);
         return up;
     }
+    /// Turns the edge to the parent back into a hold.
     void rejoin_parent(batch_record& b) noexcept {
         if (!std::exchange(b.uses.to_parent.user, nullptr)) return;
         b.parent.load(std::memory_order_relaxed)->state.fetch_add(1, std::memory_order_acq_rel);
@@ -240,7 +243,8 @@ private:
             if (!find_witness(*b)) dissolve(*b);
     }
 
-    /// A user outside of its own tree; what it finds to be below it becomes one with it.
+    /// Makes a user outside the batch's own tree its witness; users found below it become one group with it.
+    /// Returns false if there is none.
     bool find_witness(batch_record& b) noexcept {
         while (used_object* const o = b.uses.objects) {
             use_edge& e = *o->uses;
@@ -284,7 +288,7 @@ private:
         } while (m && m != &b);
     }
 
-    /// Calls f(batch) for each that has the pin as its witness.
+    /// Calls f(batch) for each batch that has a pin of `b` as its witness.
     template <class F>
     static void for_kept(batch_record& b, F f) {
         for (pin_record* p = b.uses.pins; p; p = p->next_of_user) {
@@ -294,8 +298,9 @@ private:
         }
     }
 
-    /// Nothing active reaches the group any more: each of it goes by itself, children before parents. Until its
-    /// memory is gone, what it uses stays; of that, what hung below the group is a root for the moment.
+    /// Dissolves a group that nothing active reaches any more: each member goes by itself, children before
+    /// parents. What it uses stays until its memory is gone; batches that hung below the group are roots for the
+    /// moment.
     void dissolve(batch_record& b) noexcept {
         bool const many = b.uses.members;
         for_members(b, [&](batch_record& m) {
@@ -316,8 +321,8 @@ private:
     hash_index<pinned_object> objects_;
     stock<pinned_object>      spare_objects_;
     link_cut_tree             forest_;
-    batch_queue               pending_;  ///< over and without a witness
-    batch_queue               unused_;   ///< with a use-hold to be let go, unless they are used again
+    batch_queue               pending_;  ///< batches that are over and have no witness
+    batch_queue               unused_;   ///< batches to lose their hold for uses, unless they are used again
     std::uint64_t             steps_ = 0;
 };
 

@@ -10,7 +10,7 @@
 
 #include <tenure/error.hpp>
 
-// As cuda.h names them, so that a program that includes that, too, has one type of each.
+// Named as in cuda.h, so that a program that also includes cuda.h has one type of each.
 struct CUctx_st;
 struct CUstream_st;
 struct CUevent_st;
@@ -24,11 +24,12 @@ using cuda_context = CUctx_st*;
 using cuda_stream  = CUstream_st*;
 using cuda_event   = CUevent_st*;
 
-/// What of the CUDA driver API is used here. Loaded when the program runs: so nothing of CUDA is needed to build
-/// it, nor to run it elsewhere. The names are those that cuda.h of today resolves to: those with _v2 take 64-bit
-/// sizes and addresses, where the ones without are of before CUDA 3.2 (or 4.0, 11.0) and mean something else.
+/// The part of the CUDA driver API that is used here. It is loaded when the program runs, so nothing of CUDA is
+/// needed to build the program, nor to run it elsewhere. The names are those that today's cuda.h resolves to:
+/// those with _v2 take 64-bit sizes and addresses; those without date from before CUDA 3.2 (or 4.0, 11.0) and mean
+/// something else.
 struct cuda_driver {
-    // In the order of cuda.h. Each is what dlsym() finds under its name.
+    // The functions stand in the order of cuda.h. Each is what dlsym() finds under its name.
     int (*cuGetErrorName)(int, char const**);
     int (*cuInit)(unsigned);
     int (*cuDeviceGet)(int*, int);
@@ -60,10 +61,11 @@ struct cuda_driver {
     void* library;
 };
 
-/// That of the first driver that was loaded, for messages.
+/// The cuGetErrorName() of the first driver that was loaded, for messages.
 inline constinit std::atomic<int (*)(int, char const**)> cuda_error_name{nullptr};
 
-/// Throws tenure::error, device_unavailable, with what the loader says. Never unloaded: a driver has threads.
+/// Loads the driver, and never unloads it, because a driver has threads. Throws tenure::error, device_unavailable,
+/// with what the loader says.
 inline cuda_driver load_cuda(std::string const& path) {
     cuda_driver d{};
     d.library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);

@@ -28,7 +28,7 @@ public:
 
 }  // namespace detail
 
-/// The category of what the CUDA driver says: the values are CUresult's. Thread-safe.
+/// Returns the category of the CUDA driver's errors, whose values are CUresults. Thread-safe.
 inline std::error_category const& cuda_category() noexcept {
     return detail::immortal<detail::cuda_category_type>();
 }
@@ -37,17 +37,17 @@ namespace detail {
 
 inline constexpr int cuda_success = 0, cuda_invalid_value = 1, cuda_out_of_memory = 2;
 
-/// Errors after which nothing in this context works, or in this process: most say that a kernel went wild, and then
-/// every later call says the same, whoever makes it.
+/// Returns whether nothing in this context, or in this process, works after an error. Most of these errors say
+/// that a kernel has crashed; then every later call, by any thread, returns the same error.
 constexpr bool is_cuda_loss(int code) noexcept {
     switch (code) {
     case 3:    // NOT_INITIALIZED
     case 4:    // DEINITIALIZED
-    case 34:   // STUB_LIBRARY: a toolkit's, which is there to be linked to
+    case 34:   // STUB_LIBRARY: a toolkit's, which is there only to be linked to
     case 46:   // DEVICE_UNAVAILABLE
     case 100:  // NO_DEVICE
     case 101:  // INVALID_DEVICE
-    case 201:  // INVALID_CONTEXT: somebody reset it
+    case 201:  // INVALID_CONTEXT: it was reset
     case 214:  // ECC_UNCORRECTABLE
     case 220:  // NVLINK_UNCORRECTABLE
     case 226:  // CONTAINED
@@ -71,13 +71,13 @@ constexpr bool is_cuda_loss(int code) noexcept {
     case 809:  // MPS_MAX_CONNECTIONS_REACHED
     case 810:  // MPS_CLIENT_TERMINATED
     case 911:  // EXTERNAL_DEVICE
-    case 999:  // UNKNOWN: whoever goes on after that computes with what is there
+    case 999:  // UNKNOWN: what is in memory cannot be trusted after that
         return true;
     default: return false;
     }
 }
 
-/// As an errc where one says it, else as CUDA's own.
+/// Returns an errc for a code if one says it, else CUDA's own code.
 inline std::error_code cuda_code(int code) noexcept {
     if (is_cuda_loss(code)) return make_error_code(errc::device_unavailable);
     if (code == cuda_out_of_memory) return make_error_code(errc::store_full);

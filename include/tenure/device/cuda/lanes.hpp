@@ -15,12 +15,12 @@
 
 namespace tenure::detail {
 
-/// A stream of its own and two halves of page-locked memory, for one transfer at a time: while the device works at
-/// one half, this thread copies the other. (Into memory that the system may move, the driver would do the same with
-/// a buffer that all threads share.) Every call leaves the stream empty, also where it fails: then nobody writes to
-/// the caller's memory or to the halves any more.
+/// A stream and two halves of page-locked memory, for one transfer at a time: while the device works at one half,
+/// this thread copies the other. (For memory that the system may move, the driver would do the same with a buffer
+/// that all threads share.) Every call leaves the stream empty, even if it fails, so nothing writes to the
+/// caller's memory or to the halves any more.
 ///
-/// Made, used and destroyed with the device's context current.
+/// The device's context must be current when a lane is made, used and destroyed.
 class cuda_lane {
 public:
     cuda_lane(cuda_driver const& d, std::size_t half) noexcept : driver_(d), half_(half) {}
@@ -34,7 +34,7 @@ public:
     cuda_lane(cuda_lane const&)            = delete;
     cuda_lane& operator=(cuda_lane const&) = delete;
 
-    /// To be called first, until it succeeds.
+    /// Makes the stream, the halves and their events. Call it first, until it succeeds.
     int open() noexcept {
         constexpr unsigned non_blocking = 1, disable_timing = 2, portable = 1;
         if (!stream_)
@@ -90,7 +90,7 @@ public:
         return code;
     }
 
-    /// One command, `f(stream)`.
+    /// Runs one command, `f(stream)`, and waits for it.
     template <class F>
     int run(F f) noexcept {
         return done(f(stream_));
@@ -102,19 +102,21 @@ private:
         cuda_event done   = nullptr;
     };
 
-    /// The first error of the two.
+    /// Waits for the stream. Returns `code` if it is an error, else what the wait returned.
     int done(int code) noexcept {
         int const waited = driver_.cuStreamSynchronize(stream_);
         return code != cuda_success ? code : waited;
     }
 
-    /// A transfer is cut in four at least, so that most of the copying is hidden; but not too small.
+    /// Returns the size of a transfer's pieces: a quarter of it, so that most of the copying is hidden, but not
+    /// too small, and no more than fits into a half.
     std::size_t piece_of(std::size_t bytes) const noexcept {
         constexpr std::size_t least = std::size_t{256} << 10, page = 4096;
         return std::clamp((bytes / 4 + page - 1) / page * page, std::min(least, half_), half_);
     }
 
-    /// Whether the driver knows the memory as page-locked: then it needs no halves. Asked only where it pays.
+    /// Returns whether the driver knows the memory as page-locked, so that no halves are needed. Asks only if it
+    /// pays.
     bool is_locked(std::span<std::byte const> bytes) const noexcept {
         constexpr std::size_t worth = std::size_t{64} << 10;
         return bytes.size() >= worth && is_locked(bytes.front()) && is_locked(bytes.back());
@@ -132,21 +134,21 @@ private:
     staging            halves_[2];
 };
 
-/// Lanes, made as they are first needed, up to a number; who finds all in use waits. Thread-safe.
+/// Lanes, made as they are first needed, up to a number. A thread that finds all in use waits. Thread-safe.
 class cuda_lanes {
 public:
     cuda_lanes(cuda_driver const& d, unsigned most, std::size_t half)
         : driver_(d), half_(half), most_(std::max(most, 1u)) {
         free_.reserve(most_);
     }
-    /// With the context current.
+    /// Destroys the lanes. The context must be current.
     ~cuda_lanes() {
         for (cuda_lane* const l : free_) delete l;
     }
     cuda_lanes(cuda_lanes const&)            = delete;
     cuda_lanes& operator=(cuda_lanes const&) = delete;
 
-    /// f(lane), and what it returns; or what the driver said when a lane was to be made.
+    /// Returns what f(lane) returns, or the driver's error if the lane could not be opened.
     template <class F>
     int with(F f) noexcept {
         cuda_lane* const lane = take();
@@ -173,7 +175,7 @@ private:
     void put(cuda_lane* l) noexcept {
         {
             std::scoped_lock const guard(mutex_);
-            free_.push_back(l);  // there is room for all
+            free_.push_back(l);  // there is room for all lanes
         }
         freed_.notify_one();
     }

@@ -12,7 +12,7 @@ namespace tenure {
 
 namespace detail {
 
-/// What NVML calls return, by its own numbers.
+/// The category of the codes that NVML calls return; their values are NVML's own.
 class TENURE_SHARED nvml_category_type final : public std::error_category {
 public:
     static constexpr int unknown = 999;
@@ -47,7 +47,7 @@ public:
 
 }  // namespace detail
 
-/// Of the codes that NVML returns.
+/// Returns the category of the codes that NVML returns.
 inline std::error_category const& nvml_category() noexcept {
     return detail::immortal<detail::nvml_category_type>();
 }

@@ -14,8 +14,8 @@
 
 namespace tenure::detail {
 
-/// The part of NVML that is used here: declared by us, for its header is not on every machine that builds, and the
-/// library not on every one that runs.
+/// The part of NVML that is used here. It is declared here because not every machine that builds has NVML's
+/// header, and not every machine that runs has the library.
 struct nvml_api {
     struct opaque_device;
     using device = opaque_device*;
@@ -34,10 +34,10 @@ struct nvml_api {
     int (*processes)(device, unsigned*, void*) = nullptr;  ///< null: none of its versions is there
 };
 
-/// The library, loaded and initialised; shut down at the end.
+/// Loads and initialises the library, and shuts it down at the end.
 class nvml_library {
 public:
-    /// Throws device_unavailable, and says why.
+    /// Loads the library. Throws device_unavailable, and says why.
     explicit nvml_library(std::string const& path) : loaded_(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
         if (!loaded_) raise(error(errc::device_unavailable, "NVML: " + last_error()));
         struct guard {

@@ -14,12 +14,13 @@
 
 namespace tenure::detail {
 
-/// The processes that have memory on a device. What one of them is described by has grown with drivers, also under
-/// one and the same name of the function: 16, 24 or 32 bytes, which begin with the pid and, at 8, what it uses. So
-/// we look how much the driver writes: into a pattern, of which it leaves what it has no use for.
+/// Lists the processes that have memory on a device. The description of a process has grown with drivers, also
+/// under one name of the function: 16, 24 or 32 bytes. It begins with the pid and has at 8 what the process uses.
+/// To learn its size, the buffer for the driver is filled with a pattern first: words that the driver does not
+/// write keep it.
 class nvml_processes {
 public:
-    /// nullopt: the driver does not tell.
+    /// Returns the processes, nullopt if the driver does not tell.
     static std::optional<std::vector<process_use>> read(nvml_api const& call, nvml_api::device device) {
         if (!call.processes) return std::nullopt;
         for (unsigned room = 64; room <= 1u << 20;) {
@@ -38,7 +39,7 @@ public:
 
 private:
     static constexpr std::size_t   most_words = 4;
-    static constexpr std::uint64_t pattern    = 0xa5c3'96e1'5a3c'691e;  // as a pid or a size: none that exists
+    static constexpr std::uint64_t pattern    = 0xa5c3'96e1'5a3c'691e;  // no existing pid or size
 
     static std::optional<std::vector<process_use>> parse(std::vector<std::uint64_t> const& words,
                                                          std::size_t                       count) {

@@ -3,7 +3,7 @@
 #pragma once
 
 #ifndef CL_TARGET_OPENCL_VERSION
-#define CL_TARGET_OPENCL_VERSION 300  // else the headers ask for one
+#define CL_TARGET_OPENCL_VERSION 300  // else the headers print a message
 #endif
 #include <CL/cl.h>
 
@@ -67,21 +67,22 @@ private:
 
 }  // namespace detail
 
-/// The category of what OpenCL says: the values are its own codes. Thread-safe.
+/// Returns the category of OpenCL's errors, whose values are OpenCL's own codes. Thread-safe.
 inline std::error_category const& opencl_category() noexcept {
     return detail::immortal<detail::opencl_category_type>();
 }
 
 namespace detail {
 
-/// As an errc where one says it, else as OpenCL's own. (CL_OUT_OF_RESOURCES may be any of several things.)
+/// Returns an errc for a code if one says it, else OpenCL's own code. CL_OUT_OF_RESOURCES stays, because it may
+/// have several causes.
 inline std::error_code opencl_code(cl_int code) noexcept {
     constexpr cl_int no_platform = -1001, nvidia_lost = -9999;
     switch (code) {
     case CL_DEVICE_NOT_FOUND:
     case CL_DEVICE_NOT_AVAILABLE:
     case CL_INVALID_CONTEXT:
-    case CL_INVALID_COMMAND_QUEUE:  // what some drivers say of all queues once a kernel went wild
+    case CL_INVALID_COMMAND_QUEUE:  // some drivers say it of all queues after a kernel has crashed
     case no_platform:
     case nvidia_lost: return make_error_code(errc::device_unavailable);
     case CL_MEM_OBJECT_ALLOCATION_FAILURE: return make_error_code(errc::store_full);

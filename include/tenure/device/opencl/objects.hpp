@@ -13,7 +13,7 @@
 
 namespace tenure::detail {
 
-/// Calls Release on an object of OpenCL's.
+/// Deletes an OpenCL object by calling Release.
 template <auto Release>
 struct opencl_release {
     template <class T>
@@ -32,7 +32,8 @@ inline void must_opencl(cl_int code, char const* call) {
     if (code != CL_SUCCESS) raise(error(opencl_code(code), call + (": " + opencl_category().message(code))));
 }
 
-/// Throws device_unavailable, with the count of what there is.
+/// Finds a device by its numbers. Throws device_unavailable, with the count of what there is, or the driver's
+/// error.
 inline cl_device_id find_opencl_device(unsigned platform, unsigned device) {
     cl_uint      n     = 0;
     cl_int const found = ::clGetPlatformIDs(0, nullptr, &n);
@@ -68,11 +69,11 @@ inline opencl_context share_opencl(cl_context context) {
     return opencl_context(context);
 }
 
-/// In order.
+/// Makes a queue that runs commands in order. Throws the driver's error.
 inline opencl_queue make_opencl_queue(cl_context context, cl_device_id id) {
     cl_int code = CL_SUCCESS;
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // its successor is not in 1.2
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // 1.2 does not have its successor
     opencl_queue made(::clCreateCommandQueue(context, id, 0, &code));
 #pragma GCC diagnostic pop
     must_opencl(code, "clCreateCommandQueue");
@@ -91,7 +92,7 @@ inline std::string opencl_text(cl_device_id id, cl_device_info what) {
     must_opencl(::clGetDeviceInfo(id, what, 0, nullptr, &n), "clGetDeviceInfo");
     std::string text(n, '\0');
     must_opencl(::clGetDeviceInfo(id, what, n, text.data(), nullptr), "clGetDeviceInfo");
-    text.resize(n ? n - 1 : 0);  // without the zero
+    text.resize(n ? n - 1 : 0);  // without the terminating zero
     return text;
 }
 
@@ -99,7 +100,7 @@ inline std::string opencl_name(cl_device_id id) {
     return opencl_text(id, CL_DEVICE_NAME) + " (" + opencl_text(id, CL_DEVICE_VERSION) + ")";
 }
 
-/// Enqueues one command, `f(queue, &event)`, and waits for it. What it came to is the result.
+/// Enqueues one command, `f(queue, &event)`, waits for it, and returns its outcome.
 template <class F>
 result<void> when_done(cl_command_queue queue, F f) noexcept {
     cl_event     raw  = nullptr;

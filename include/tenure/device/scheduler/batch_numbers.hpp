@@ -14,12 +14,12 @@
 
 namespace tenure::detail {
 
-/// The numbers that one adaptor's batches have upstream, where other adaptors may have blocks of the same batches:
-/// the end of one must not free what another one has. They have the highest bit, and so are nobody's own.
-/// Thread-safe.
+/// Maps an adaptor's batches to numbers upstream, where other adaptors may have blocks of the same batches: the
+/// end of one must not free another's blocks. The numbers have the highest bit set, so they differ from all
+/// batches' own numbers. Thread-safe.
 class batch_numbers {
 public:
-    /// Of a batch that is there from now on; 0 is 0. nullopt: memory is full.
+    /// Returns the number of a batch, which is open from now on; 0 for 0. Returns nullopt if memory is full.
     std::optional<std::uint64_t> open(std::uint64_t batch) noexcept {
         if (batch == 0) return batch;
         std::scoped_lock const guard(mutex_);
@@ -31,7 +31,7 @@ public:
         return run_or<std::bad_alloc>(number, [](auto const&) { return std::nullopt; });
     }
 
-    /// nullopt: it was never opened, or closed since.
+    /// Returns the number of a batch; nullopt if it was never opened, or closed since.
     std::optional<std::uint64_t> find(std::uint64_t batch) noexcept {
         std::scoped_lock const guard(mutex_);
         auto const             at = upstream_.find(batch);

@@ -15,21 +15,22 @@
 
 namespace tenure {
 
-/// A device, by the number that its driver, or whoever reads its memory, gives it.
+/// Identifies a device by the number that its driver, or the source of readings, gives it.
 struct device_id {
     std::uint32_t number = 0;
 
     friend auto operator<=>(device_id, device_id) = default;
 };
 
-/// In place of a device where there is none.
+/// Stands for a device where there is none.
 inline constexpr device_id host_memory{static_cast<std::uint32_t>(-1)};
 
 inline std::string to_string(device_id d) {
     return d == host_memory ? "host memory" : "device " + std::to_string(d.number);
 }
 
-/// A process that uses devices, by the number that the source of readings gives it: a pid, for NVML. 0 is none.
+/// Identifies a process that uses devices by the number that the source of readings gives it: a pid for NVML. 0 is
+/// none.
 struct process_id {
     std::uint64_t value = 0;
 
@@ -37,22 +38,22 @@ struct process_id {
     friend auto operator<=>(process_id, process_id) = default;
 };
 
-/// A job that is to be placed.
+/// A job to be placed.
 struct job_request {
-    std::string_view kind{};     ///< jobs of one kind need about the same; copied
+    std::string_view kind{};     ///< jobs of one kind need about the same; the scheduler copies the text
     std::size_t      bytes = 0;  ///< of device memory, as declared; 0: not known
-    process_id       process{};  ///< that will run it, if that is known yet
+    process_id       process{};  ///< the process that will run it, if it is known yet
 
-    /// That tells what it uses, if its memory is handed out by this process.
+    /// Tells what the job uses, if this process hands out its memory.
     std::shared_ptr<job_meter const> meter{};
 };
 
 /// Says which device a job should go to. May be called from several threads at once.
 template <class S>
 concept device_scheduler = requires(S& s, job_request const& r) {
-    // nullopt: none is fit for it now; a later call may say otherwise, and decides as if this one had not been.
-    // host_memory: there is no device, and it may go there. Where it goes, it counts until it ends: by its meter,
-    // or as the scheduler says of processes.
+    // Returns nullopt if no device is fit now; a later call decides as if this one had not been made. Returns
+    // host_memory if there is no device and the job may go there. A placed job counts until it ends: as its meter
+    // says, or as the scheduler says for processes.
     { s.pick(r) } -> std::same_as<std::optional<device_id>>;
 };
 

@@ -28,19 +28,19 @@ concept tells_figures = requires(S& s) {
 
 }  // namespace detail
 
-/// A scheduler, and a store for each of its devices: place() gives a store to make a batch with, so that the
-/// buffers of the batch and of those below it go where the scheduler says, and stay together. When the last of
-/// these batches and objects is gone, so is the job; the scheduler learns the most that it had.
+/// A scheduler and a store for each of its devices. place() returns a store to make a batch with. The buffers of
+/// this batch and of those below it go where the scheduler says, and stay together. When the last of these batches
+/// and objects is gone, the job is over, and the scheduler learns the most memory that the job had.
 ///
 ///     tenure::batch_scope job{{.name = "job", .store = pool.place({.kind = "train", .bytes = 3 << 30})}};
 ///
-/// What a store can do, its jobs' batches can do with it: copy, map. Where it is addressable their objects live
-/// there, too, and the address space for these counts, 64 MiB at a time. Copies between jobs of one device pass
-/// through this process. Thread-safe; no lock is held while the scheduler or a store is called.
+/// A job's batches can do with the store what the device's store can: copy, map. If it is addressable, their
+/// objects live there too, and the address space for them counts, 64 MiB at a time. Copies between jobs of one
+/// device pass through this process. Thread-safe; no lock is held while the scheduler or a store is called.
 template <device_scheduler Scheduler>
 class device_pool {
 public:
-    /// Devices 0, 1, ... are in these stores. None of them may be null.
+    /// Makes a pool with these stores for devices 0, 1, ... None of the stores may be null.
     template <backing_store... Stores>
     explicit device_pool(std::shared_ptr<Scheduler> scheduler, std::shared_ptr<Stores>... stores)
         : scheduler_(std::move(scheduler)) {
@@ -48,22 +48,24 @@ public:
         (set_store({number++}, std::move(stores)), ...);
     }
 
-    /// From now on jobs of that device, which may be host_memory, go to this store. Throws std::bad_alloc.
+    /// Sets the store of a device, which may be host_memory, for jobs from now on. Throws std::bad_alloc.
     template <backing_store Store>
     void set_store(device_id device, std::shared_ptr<Store> store) {
         std::scoped_lock const guard(mutex_);
         stores_.insert_or_assign(device, any_upstream{std::move(store), &place_over<Store>});
     }
 
-    /// Where `r`, whose meter is the pool's own, goes. Throws store_full if it fits nowhere now, device_unavailable
-    /// if the scheduler picks a device that has no store here, std::bad_alloc, and what the scheduler throws.
+    /// Places a job and returns a store for it. Ignores the meter of `r`: the pool has its own. Throws store_full
+    /// if the job fits nowhere now, device_unavailable if the scheduler picks a device that has no store here,
+    /// std::bad_alloc, and what the scheduler throws.
     any_store place(job_request r) {
         attempt const a = try_once(r);
         if (a.why) raise(error(a.why, explain(r, a)));
         return a.where;
     }
 
-    /// As place, with an error_code in place of tenure's own exceptions.
+    /// Places a job as place() does, but returns store_full and device_unavailable instead of throwing them.
+    /// Throws std::bad_alloc, and what the scheduler throws.
     result<any_store> try_place(job_request r) {
         attempt const a = try_once(r);
         if (a.why) return a.why;
@@ -83,7 +85,7 @@ private:
         std::optional<device_id> picked{};
     };
 
-    /// A job that does not come to be is over.
+    /// The meter of a job that is being placed. Ends the job if release() is not called.
     class begun {
     public:
         begun() = default;
@@ -139,7 +141,7 @@ private:
     }
 
     std::shared_ptr<Scheduler>        scheduler_;
-    std::mutex                        mutex_;  ///< of the stores
+    std::mutex                        mutex_;  ///< guards stores_
     std::map<device_id, any_upstream> stores_;
 };
 

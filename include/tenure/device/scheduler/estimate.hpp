@@ -9,25 +9,26 @@
 
 namespace tenure {
 
-/// What a kind of job is taken to need, once some have been seen.
+/// Options of the estimate of what a kind of job needs, once some jobs of that kind have been seen.
 struct estimate_options {
+    /// Takes the mean plus `deviations` standard deviations, or the most that a job used.
     enum class rule { mean_and_deviations, maximum };
 
     rule        by         = rule::mean_and_deviations;
     double      deviations = 2;  ///< standard deviations above the mean, at least 0
-    std::size_t unknown    = 0;  ///< for a kind of which nothing is declared and nothing was seen
+    std::size_t unknown    = 0;  ///< bytes for a kind of which nothing is declared and nothing was seen
 };
 
 namespace detail {
 
-/// What jobs of one kind really used. With n of them seen, L by the rule and `declared` bytes declared, a job is
-/// taken to need
+/// Learns what jobs of one kind really use. With n jobs seen, L by the rule and `declared` bytes declared, a job
+/// is taken to need
 ///
 ///     (declared + n * L) / (n + 1)
 ///
-/// so the declared figure counts as much as one job does, alone at first and less with each; where nothing is
-/// declared, L. A job that used more than this always raises it: with n + 1 jobs n * L has grown by at least what
-/// that job used, by either rule.
+/// So the declared figure counts as much as one job: it stands alone at first, and counts less with each job. If
+/// nothing is declared, the need is L. A job that used more than its estimate always raises the estimate, by
+/// either rule: with n + 1 jobs, n * L has grown by at least what that job used.
 class need_estimate {
 public:
     void observe(std::size_t bytes) noexcept {
@@ -48,7 +49,7 @@ public:
     }
 
 private:
-    /// Of those seen, not of all that may come.
+    /// Returns the standard deviation of the jobs seen, not of all that may come.
     double deviation() const noexcept { return std::sqrt(squares_ / static_cast<double>(count_)); }
 
     static std::size_t whole(double bytes) noexcept {
@@ -59,7 +60,7 @@ private:
     // Welford's recurrence (1962): no sum of squares that cancels.
     std::size_t count_   = 0;
     double      mean_    = 0;
-    double      squares_ = 0;  ///< of the distances from the mean, summed
+    double      squares_ = 0;  ///< sum of the squared distances from the mean
     double      most_    = 0;
 };
 

@@ -12,28 +12,29 @@
 
 namespace tenure {
 
-/// What a scheduler knows of a device, in bytes.
+/// A scheduler's figures of a device, in bytes.
 struct device_figures {
     device_id                  device{};
     std::optional<std::size_t> free{}, total{};  ///< as last read; nullopt: not known
-    std::size_t                reserved = 0;     ///< by jobs that were placed there and have not allocated it yet
-    std::size_t                jobs     = 0;     ///< placed there and not over
-    std::optional<std::size_t> available{};      ///< to a job now; nullopt: none may go there yet
-    std::error_code            why{};            ///< something is not known
+    std::size_t                reserved = 0;     ///< for jobs that were placed there and have not allocated it yet
+    std::size_t                jobs     = 0;     ///< jobs that were placed there and are not over
+    std::optional<std::size_t> available{};      ///< to a job now; nullopt: not known, or no job may go there yet
+    std::error_code            why{};            ///< why something is not known; empty if all is
 };
 
-/// And of a kind of job.
+/// A scheduler's figures of a kind of job.
 struct kind_figures {
     std::string kind{};
-    std::size_t observed = 0;  ///< jobs that are over and used something
-    std::size_t estimate = 0;  ///< of one more, in bytes
+    std::size_t observed = 0;  ///< jobs that are over and used something, or were told by observe()
+    std::size_t estimate = 0;  ///< bytes that one more job is taken to need
 };
 
+/// A scheduler's figures of its devices and of all kinds of job.
 struct scheduler_figures {
     std::vector<device_figures> devices{};
     std::vector<kind_figures>   kinds{};
 
-    /// For a person to read: a line a device, then a line a kind.
+    /// Returns a text for people: a line a device, then a line a kind.
     std::string to_text() const {
         std::string out;
         for (device_figures const& d : devices) {

@@ -22,38 +22,38 @@
 
 namespace tenure::detail {
 
-/// What is known of one kind of job.
+/// The knowledge of one kind of job.
 struct job_kind {
     need_estimate seen{};
-    std::size_t   declared = 0;  ///< for the last job that declared something
+    std::size_t   declared = 0;  ///< by the last job that declared something
 };
 using job_kinds = std::map<std::string, job_kind, std::less<>>;
 
-/// A job where it was placed.
+/// A job on the device where it was placed.
 struct placed_job {
     using time = std::chrono::steady_clock::time_point;
 
     device_id                        device{};
-    process_id                       process{};  ///< none, with no meter either: not claimed yet
+    process_id                       process{};  ///< none, and no meter: not claimed yet
     std::shared_ptr<job_meter const> meter{};
     time                             placed{};
     std::uint64_t                    serial = 0;
     job_kinds::value_type*           kind   = nullptr;
     std::size_t                      need   = 0;
-    std::optional<std::size_t>       used{};    ///< when last told
-    std::size_t                      seen = 0;  ///< the most that was told; of one with a meter, that knows it
+    std::optional<std::size_t>       used{};    ///< at the last reading
+    std::size_t                      seen = 0;  ///< the most at any reading; a meter knows it better
 
     std::size_t peak() const noexcept { return meter ? meter->peak() : seen; }
 
-    /// What it has not allocated yet of what it needs. A job whose use nobody tells is taken to allocate within a
-    /// time.
+    /// Returns the bytes that the job needs and has not allocated yet. A job whose use nobody tells is taken to
+    /// allocate within `allocates_within`.
     std::size_t reserved(time now, std::chrono::nanoseconds allocates_within) const noexcept {
         if (used) return need - std::min(need, *used);
         return now - placed < allocates_within ? need : 0;
     }
 };
 
-/// Memory for a job, and perhaps its kind, taken before it is known whether it goes anywhere: then nothing can
+/// Memory for a job and its kind, taken before it is known whether the job goes anywhere, so that placing cannot
 /// fail.
 struct unplaced_job {
     explicit unplaced_job(job_request const& r) : job(1), declared(r.bytes) {
@@ -68,22 +68,23 @@ struct unplaced_job {
     std::size_t           declared;
 };
 
-/// All jobs that were placed and have not ended, and what was learned from those that have. Not thread-safe.
+/// Keeps all jobs that were placed and have not ended, and what was learned from those that have. Not thread-safe.
 class job_book {
 public:
     using time = placed_job::time;
 
-    /// What a reading will be compared with.
+    /// The state with which a reading will be compared.
     struct question {
         std::vector<process_id>                            processes{};
         std::vector<std::pair<std::uint64_t, std::size_t>> metered{};  ///< serial, bytes in use
-        std::uint64_t                                      last = 0;   ///< serial
+        std::uint64_t                                      last = 0;   ///< serial of the last job
     };
 
     job_book(estimate_options how, std::chrono::nanoseconds allocates_within) noexcept
         : how_(how), allocates_within_(allocates_within) {}
 
-    /// A running job that has passed its kind's estimate counts as seen already.
+    /// Returns the bytes that a job of this kind is taken to need. A running job that has passed the estimate
+    /// counts as seen already.
     std::size_t estimate(std::string_view kind, std::size_t declared) const {
         auto const found = kinds_.find(kind);
         if (found == kinds_.end()) return need_estimate().bytes(declared, how_);
@@ -98,7 +99,7 @@ public:
         return need;
     }
 
-    /// It counts there from now on. One that the process had has ended.
+    /// Places a job: it counts on the device from now on. The job that its process had before ends.
     void place(unplaced_job& fresh, device_id device, std::size_t need, time now) noexcept {
         placed_job& j = fresh.job.front();
         if (j.process) end(j.process);
@@ -111,7 +112,8 @@ public:
         jobs_.splice(jobs_.end(), fresh.job);
     }
 
-    /// The oldest job of that kind that was placed there without a process is this one's. False: there is none.
+    /// Gives a process the oldest job of that kind that was placed on the device without one, and ends the job
+    /// that the process had. Returns false, and changes nothing, if there is no such job.
     bool claim(process_id id, device_id device, std::string_view kind) noexcept {
         auto const j = std::ranges::find_if(jobs_, [&](placed_job const& x) {
             return !x.process && !x.meter && x.device == device && x.kind->first == kind;
@@ -123,7 +125,7 @@ public:
         return true;
     }
 
-    /// False: there is no such process, or what it does now is newer than that.
+    /// Ends the job of a process. Returns false if it has none, or one that is newer than `last`.
     bool end(process_id id, std::uint64_t last = no_serial) noexcept {
         auto const j = std::ranges::find(jobs_, id, &placed_job::process);
         if (!id || j == jobs_.end() || j->serial > last) return false;
@@ -131,7 +133,7 @@ public:
         return true;
     }
 
-    /// Those whose meters say that they are over, and those that nobody claimed.
+    /// Ends jobs whose meters say that they are over, and jobs that nobody claimed in time.
     void sweep(time now) noexcept {
         for (auto j = jobs_.begin(); j != jobs_.end();) {
             bool const lapsed = !j->process && !j->meter && now - j->placed >= allocates_within_;
@@ -164,7 +166,7 @@ public:
     void apply(question const& asked, memory_reading const& reading) noexcept {
         for (placed_job& j : jobs_)
             if (!j.meter && j.process) look_for(j, reading);
-        // What is taken or given back while free memory is read may or may not be seen in it: the lesser figure
+        // Memory that is taken or given back during a reading may or may not show in it. The lesser figure
         // reserves more.
         auto before = asked.metered.begin();
         for (placed_job& j : jobs_) {
@@ -191,13 +193,13 @@ private:
         return *kinds_.insert(std::move(fresh.kind)).position;
     }
 
-    /// A job that was not seen to use anything teaches nothing: perhaps nobody looked in time.
+    /// Ends a job. A job that was not seen to use anything teaches nothing: it may not have been read in time.
     iterator end(iterator j) noexcept {
         if (j->peak() > 0) j->kind->second.seen.observe(j->peak());
         return jobs_.erase(j);
     }
 
-    /// A process may be listed several times. If one figure is not known, their sum is not.
+    /// Finds what a job uses. A process may be listed several times; if one figure is not known, the sum is not.
     static void look_for(placed_job& j, memory_reading const& reading) noexcept {
         auto const at = std::ranges::find(reading.devices, j.device, &device_reading::device);
         if (at == reading.devices.end()) return;
@@ -216,7 +218,7 @@ private:
     estimate_options const         how_;
     std::chrono::nanoseconds const allocates_within_;
     job_kinds                      kinds_{};
-    std::list<placed_job>          jobs_{};  ///< those with meters by serial
+    std::list<placed_job>          jobs_{};  ///< those with meters are ordered by serial
     std::uint64_t                  last_serial_ = 0;
 };
 

@@ -18,29 +18,30 @@
 
 namespace tenure {
 
-/// Any callable that tells the time. It is called with no lock held, by each thread that picks.
+/// A callable that tells the time. Each thread that picks calls it, with no lock held.
 template <class C>
 concept steady_time = std::move_constructible<C> && requires(C& clock) {
     { clock() } -> std::same_as<std::chrono::steady_clock::time_point>;
 };
 
+/// Tells the time of the steady clock.
 struct steady_now {
     std::chrono::steady_clock::time_point operator()() const noexcept { return std::chrono::steady_clock::now(); }
 };
 
-/// Where a job fits: where the memory that its kind is taken to need (see estimate_options) is free, has been for
-/// `available_for`, and is not reserved by jobs that were placed there and have not allocated it yet. Of these
-/// devices, the one with the most.
+/// Picks a device where a job fits: where the memory that its kind is taken to need (see estimate_options) is
+/// free, has been free for `available_for`, and is not reserved by jobs placed there that have not allocated it
+/// yet. Of several, it picks the one with the most such memory.
 ///
-/// Free memory is read from `Source` (nvml_memory, store_memory, a lambda) whenever pick() is called; call
-/// refresh() from a timer if `available_for` is to mean more than from one pick to the next. Devices are those that
-/// the source reports, unless set_devices() says which.
+/// Each pick() reads free memory from `Source` (nvml_memory, store_memory, a lambda). Call refresh() from a timer
+/// if `available_for` is to mean more than from one pick to the next. The devices are those that the source
+/// reports, unless set_devices() says which.
 ///
 /// A job ends, and counts no more, when its meter says so, when remove_process() or the source says that its
-/// process is over, or when its process gets another one. The most it was seen to use is what its kind learns.
+/// process is over, or when its process gets another job. Its kind learns the most that the job was seen to use.
 ///
-/// Thread-safe: one lock, which is not held while the source or the clock is called. A pick costs what reading
-/// costs, and for each job that runs some 50 ns, and 10 more for each device; a batch that ends costs nothing here.
+/// Thread-safe: one lock, not held while the source or the clock is called. A pick costs a reading, and for each
+/// running job some 50 ns, and 10 ns more for each device. The end of a batch costs nothing here.
 template <memory_source Source, steady_time Clock = steady_now>
 class memory_aware {
     using time = std::chrono::steady_clock::time_point;
@@ -49,29 +50,30 @@ public:
     explicit memory_aware(Source source, memory_aware_options const& options = {}, Clock clock = {})
         : source_(std::move(source)), clock_(std::move(clock)), rules_(options) {}
 
-    /// nullopt: it fits nowhere now, or nobody knows. Throws std::bad_alloc and what the source throws; then, too,
-    /// nothing has changed but what is known of free memory.
+    /// Picks a device for a job, which counts there from now on. Returns nullopt if it fits nowhere now, or
+    /// nothing is known. Throws std::bad_alloc and what the source throws. After nullopt or an exception only what
+    /// is known of free memory has changed.
     std::optional<device_id> pick(job_request const& r) {
         detail::unplaced_job job(r);
         return read_and([&](time now) { return rules_.pick(job, now); });
     }
 
-    /// Reads the source. Throws as pick().
+    /// Reads the source. Throws std::bad_alloc and what the source throws.
     void refresh() {
         read_and([](time) {});
     }
 
-    /// From now on these, and no others, whatever the source reports; the wait of those that were not there begins.
-    /// Jobs on devices that are gone run on.
+    /// Uses these devices from now on, and no others, whatever the source reports. For new ones the wait for
+    /// `available_for` begins. Jobs on devices that are gone run on.
     void set_devices(std::span<device_id const> devices) {
         std::scoped_lock const guard(mutex_);
         rules_.set_devices(devices);
     }
     void set_devices(std::initializer_list<device_id> devices) { set_devices(std::span(devices)); }
 
-    /// A process has begun: the oldest job of that kind that was picked for the device without naming its process;
-    /// if there is none, one that nobody picked, which needs `bytes` (0: as its kind). What it did before has
-    /// ended.
+    /// Records that a process has begun. It runs the oldest job of that kind that was picked for the device
+    /// without a process; else a job that nobody picked, which needs `bytes` (0: as its kind). The process's job
+    /// before that ends.
     void add_process(process_id process, device_id device, std::string_view kind, std::size_t bytes = 0) {
         detail::unplaced_job   job({.kind = kind, .bytes = bytes, .process = process});
         time const             read = clock_();
@@ -81,20 +83,20 @@ public:
             rules_.jobs().place(job, device, rules_.jobs().estimate(kind, bytes), now);
     }
 
-    /// It is over. False: there was none.
+    /// Records that a process is over. Returns false if it had no job.
     bool remove_process(process_id process) {
         std::scoped_lock const guard(mutex_);
         return rules_.jobs().end(process);
     }
 
-    /// A job of that kind used at most so much; for what was measured elsewhere, or in an earlier run. Throws
+    /// Records the most bytes that a job of that kind used, as measured elsewhere or in an earlier run. Throws
     /// std::bad_alloc.
     void observe(std::string_view kind, std::size_t bytes) {
         std::scoped_lock const guard(mutex_);
         rules_.jobs().observe(kind, bytes);
     }
 
-    /// What a job of that kind that declares `bytes` is taken to need.
+    /// Returns the bytes that a job of that kind which declares `bytes` is taken to need.
     std::size_t estimate(std::string_view kind, std::size_t bytes = 0) {
         time const             now = clock_();
         std::scoped_lock const guard(mutex_);
@@ -102,7 +104,7 @@ public:
         return rules_.jobs().estimate(kind, bytes);
     }
 
-    /// As last read. Throws std::bad_alloc.
+    /// Returns the figures as of the last reading. Throws std::bad_alloc.
     scheduler_figures figures() {
         time const             now = clock_();
         std::scoped_lock const guard(mutex_);
@@ -110,7 +112,7 @@ public:
     }
 
 private:
-    /// Reads the source, and does the rest under the lock. Of readings that overtake each other the one that began
+    /// Reads the source, and does the rest under the lock. If readings overtake each other, the one that began
     /// last counts.
     template <class F>
     auto read_and(F rest) {
@@ -133,8 +135,8 @@ private:
         return rest(now);
     }
 
-    /// What ended until now counts no more. Under the lock. Threads may come in another order than they looked at
-    /// the clock.
+    /// Ends jobs that are over by `now`, and returns the latest time seen. Call it under the lock. Threads may
+    /// come in another order than they looked at the clock.
     time at(time now) noexcept {
         latest_ = std::max(latest_, now);
         rules_.jobs().sweep(latest_);
@@ -143,7 +145,7 @@ private:
 
     Source               source_;
     Clock                clock_;
-    std::mutex           mutex_;  ///< of what follows
+    std::mutex           mutex_;  ///< guards what follows
     detail::memory_rules rules_;
     time                 latest_  = time::min();
     std::uint64_t        begun_   = 0;

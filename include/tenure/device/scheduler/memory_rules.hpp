@@ -17,27 +17,28 @@
 
 namespace tenure {
 
+/// Options of memory_aware.
 struct memory_aware_options {
-    /// What is free counts only when it has been for that long, as far as somebody looked: each pick() does, and
-    /// refresh(). 0: at once.
+    /// Free memory counts only after it has been free for this long, as far as readings show: each pick() and
+    /// refresh() reads. 0: at once.
     std::chrono::nanoseconds available_for{0};
 
-    /// From one job that goes to a device to the next that may.
+    /// The least time between two jobs that go to one device.
     std::chrono::nanoseconds pick_interval{0};
 
-    /// A job whose use nobody can tell (no process was named for it, or the driver does not say) counts as reserved
-    /// for that long; then it is taken to show in what is free.
+    /// A job whose use nobody can tell (no process was named, or the driver does not say) counts as reserved for
+    /// this long; after that, its use is taken to show in what is free.
     std::chrono::nanoseconds allocates_within = std::chrono::minutes(5);
 
     estimate_options estimate{};
 
-    /// Jobs go to host_memory where there is no device; whether they fit there is not asked.
+    /// Jobs go to host_memory if there is no device. Whether they fit there is not checked.
     bool host_if_no_device = false;
 };
 
 namespace detail {
 
-/// The rules of memory_aware, without a lock, a clock or a source: what is told here has been read.
+/// The rules of memory_aware, without a lock, a clock or a source: the caller has read what it passes in.
 class memory_rules {
 public:
     using time = std::chrono::steady_clock::time_point;
@@ -47,8 +48,8 @@ public:
 
     job_book& jobs() noexcept { return jobs_; }
 
-    /// The fitting device with the most memory to be had, the first of several; the job counts there from now on.
-    /// Else nothing has changed.
+    /// Returns the fitting device with the most available memory, the first of several; host_memory if no device
+    /// is reported and the options allow it. The job counts there from now on. With nullopt nothing has changed.
     std::optional<device_id> pick(unplaced_job& job, time now) noexcept {
         std::size_t const need = jobs_.estimate(job.kind.key(), job.declared);
         watched*          best = nullptr;
@@ -66,7 +67,8 @@ public:
         return where;
     }
 
-    /// These from now on, and no others that a source may report. Of those that were there, what is known stays.
+    /// Uses these devices from now on, and no others that a source may report. What is known of devices that were
+    /// there stays.
     void set_devices(std::span<device_id const> devices) {
         std::vector<watched> fresh;
         for (device_id const d : devices) {
@@ -115,11 +117,11 @@ private:
     struct watched {
         device_id           device{};
         low_water           free;
-        device_reading      last{};  ///< without processes
+        device_reading      last{};  ///< its `processes` is not kept
         std::optional<time> picked{};
     };
 
-    /// nullopt: nobody knows, or it is too soon.
+    /// Returns the bytes that a job may have; nullopt: nobody knows, or it is too soon.
     std::optional<std::size_t> available(watched const& w, time now) const noexcept {
         if (!w.last.free || (w.picked && now - *w.picked < options_.pick_interval)) return std::nullopt;
         std::optional<std::size_t> const least = w.free.least(now);
@@ -141,8 +143,8 @@ private:
     memory_aware_options const options_;
     job_book                   jobs_;
     std::vector<watched>       devices_{};
-    bool                       given_  = false;  ///< by set_devices
-    bool                       listed_ = false;  ///< it is known which devices there are, perhaps none
+    bool                       given_  = false;  ///< by set_devices()
+    bool                       listed_ = false;  ///< it is known which devices there are, if any
 };
 
 }  // namespace detail

@@ -17,43 +17,44 @@
 
 namespace tenure {
 
-/// What a process has of a device's memory.
+/// The device memory of one process.
 struct process_use {
     process_id                 process{};
-    std::optional<std::size_t> bytes{};  ///< nullopt: it is there, and the driver does not tell
+    std::optional<std::size_t> bytes{};  ///< nullopt: it is there, and the driver does not tell how much it has
 
     friend bool operator==(process_use const&, process_use const&) = default;
 };
 
-/// What is known of one device. What the driver does not tell is nullopt, never 0.
+/// A reading of one device, in bytes. A figure that the driver does not tell is nullopt, never 0.
 struct device_reading {
     device_id                  device{};
     std::optional<std::size_t> free{}, total{};
 
-    /// Those that have memory there. nullopt: not known; a process that is not in the list has none.
+    /// The processes that have memory there. nullopt: not known. A process that is not in the list has none.
     std::optional<std::vector<process_use>> processes{};
 
-    std::error_code why{};  ///< something is not known
+    std::error_code why{};  ///< why something is not known; empty if all is
 };
 
+/// A reading of all devices.
 struct memory_reading {
     std::vector<device_reading> devices{};
-    std::vector<process_id>     ended{};  ///< of those that were asked about
+    std::vector<process_id>     ended{};  ///< processes that were asked about and are over
 };
 
-/// Where a scheduler has its figures from: any callable. It is called with no lock held, by each thread that picks,
-/// perhaps by several at once.
+/// The source of a scheduler's figures: any callable. Each thread that picks calls it with no lock held, so
+/// several threads may call it at once.
 template <class M>
 concept memory_source = std::move_constructible<M> && requires(M& source, std::span<process_id const> asked) {
-    // What is free now, and which of `asked` are over. An error: nothing is known.
+    // Returns what is free now, and which of `asked` are over. An error means that nothing is known.
     { source(asked) } -> std::same_as<result<memory_reading>>;
 };
 
-/// Reads free memory off stores with a capacity, such as a limited_store or the client of a server, one a device:
-/// what they have not given out is free. It knows of no processes. Thread-safe as the stores.
+/// Reads free memory from stores with a capacity, such as a limited_store or the client of a server, one store a
+/// device: what they have not given out is free. It knows of no processes. As thread-safe as the stores.
 class store_memory {
 public:
-    /// Devices 0, 1, ... in this order.
+    /// Reads the memory of devices 0, 1, ... from these stores, in this order.
     explicit store_memory(std::vector<any_store> stores) noexcept : stores_(std::move(stores)) {}
 
     result<memory_reading> operator()(std::span<process_id const>) const {

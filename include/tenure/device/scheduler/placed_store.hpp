@@ -21,18 +21,18 @@ namespace tenure {
 
 namespace detail {
 
-/// Nothing, for stores that know no batches.
+/// Stands for batch_numbers in stores that know no batches.
 struct no_numbers {};
 
 }  // namespace detail
 
-/// What one job has in the store of its device: what is allocated here is counted on the job's meter, and the job
-/// is over when this store is gone. A device_pool makes them.
+/// Counts on a job's meter what the job has in the store of its device. The job is over when this store is gone. A
+/// device_pool makes these stores.
 ///
-/// The blocks are the upstream's, and so are its usage() and its capabilities but `asynchronous`; where it knows
-/// blocks by batch, the numbers are this store's own. Blocks of a durable upstream that are found here are not the
-/// job's. Thread-safe. A call costs two short locks more than the upstream's own to allocate, one a block to
-/// deallocate, else nothing; the end of the job costs nothing.
+/// Blocks, usage() and capabilities except `asynchronous` are the upstream's. If it knows blocks by batch, the
+/// numbers are this store's own. Blocks of a durable upstream that are found here are not the job's. Thread-safe.
+/// Beyond the upstream's cost, allocating takes two short locks, deallocating one a block, and other calls and the
+/// end of the job nothing.
 template <backing_store Upstream>
 class placed_store : public store_adaptor<Upstream> {
     static constexpr store_traits with_batches(store_traits t) noexcept {
@@ -45,7 +45,7 @@ public:
 
     static constexpr store_traits traits = with_batches(store_adaptor<Upstream>::traits);
 
-    /// Neither pointer may be null. `kind` is for describe().
+    /// Counts blocks of `over` on `meter`; neither may be null. `kind` is for describe().
     placed_store(std::shared_ptr<Upstream> over, std::shared_ptr<job_meter> meter, std::string kind) noexcept
         : store_adaptor<Upstream>(std::move(over)), meter_(std::move(meter)), kind_(std::move(kind)) {}
     ~placed_store() { meter_->end(); }

@@ -15,8 +15,8 @@
 
 namespace tenure {
 
-/// Any device, each as likely as the others, whatever is free there. `Engine` is given, with its seed, so that a
-/// run can be repeated. Thread-safe.
+/// Picks any device, each with the same probability, whatever is free there. `Engine` is given with its seed, so
+/// that a run can be repeated. Thread-safe.
 template <std::uniform_random_bit_generator Engine = std::mt19937_64>
 class random {
 public:
@@ -25,13 +25,14 @@ public:
     random(std::initializer_list<device_id> devices, Engine engine)
         : devices_(devices), engine_(std::move(engine)) {}
 
-    /// nullopt: there is no device.
+    /// Returns a device, nullopt if there is none.
     std::optional<device_id> pick(job_request const&) {
         std::scoped_lock const guard(mutex_);
         if (devices_.empty()) return std::nullopt;
         return devices_[std::uniform_int_distribution<std::size_t>(0, devices_.size() - 1)(engine_)];
     }
 
+    /// Uses these devices from now on.
     void set_devices(std::span<device_id const> devices) {
         std::vector<device_id> fresh(devices.begin(), devices.end());
         std::scoped_lock const guard(mutex_);

@@ -13,20 +13,20 @@
 
 namespace tenure {
 
-/// One device after the other, whatever is free there. It starts at the first and visits all. Thread-safe.
+/// Picks one device after the other, whatever is free there, from the first on. Thread-safe.
 class round_robin {
 public:
     explicit round_robin(std::span<device_id const> devices) : devices_(devices.begin(), devices.end()) {}
     round_robin(std::initializer_list<device_id> devices) : devices_(devices) {}
 
-    /// nullopt: there is no device.
+    /// Returns the next device, nullopt if there is none.
     std::optional<device_id> pick(job_request const&) noexcept {
         std::scoped_lock const guard(mutex_);
         if (devices_.empty()) return std::nullopt;
         return devices_[next_++ % devices_.size()];
     }
 
-    /// From now on these, from the first.
+    /// Uses these devices from now on, beginning with the first.
     void set_devices(std::span<device_id const> devices) {
         std::vector<device_id> fresh(devices.begin(), devices.end());
         std::scoped_lock const guard(mutex_);

@@ -19,18 +19,18 @@
 
 namespace tenure::detail {
 
-/// One allocation of a device's driver. As many addresses of this process are set aside for it, and never touched:
-/// they name its bytes to pools that are made for memory one can point to.
+/// One allocation of a device's driver. As many addresses of this process are reserved for it and never touched:
+/// they stand for its bytes in pools that are made for memory with addresses.
 template <class Device>
 struct device_chunk {
     typename Device::memory memory{};
-    std::byte*              shadow = nullptr;  ///< null: it is one block's own
+    std::byte*              shadow = nullptr;  ///< null: the chunk is one block's own
     std::size_t             bytes  = 0;
-    std::size_t             used   = 0;        ///< in ranges that are out; under the pool's lock
-    device_chunk*           next   = nullptr;  ///< among those to be freed
+    std::size_t             used   = 0;        ///< bytes of ranges that are taken; under the pool's lock
+    device_chunk*           next   = nullptr;  ///< in a list of chunks to be freed
 };
 
-/// Bytes in a chunk: none if there is no chunk.
+/// Bytes in a chunk; none if there is no chunk.
 template <class Device>
 struct device_range {
     device_chunk<Device>* chunk  = nullptr;
@@ -39,13 +39,13 @@ struct device_range {
 };
 
 struct device_chunk_options {
-    std::size_t chunk_bytes = std::size_t{64} << 20;  ///< the most that is asked of a driver at once, for several
+    std::size_t chunk_bytes = std::size_t{64} << 20;  ///< the most asked of a driver at once for several blocks
     std::size_t keep_idle   = std::size_t{64} << 20;  ///< bytes in chunks that nobody uses, and that stay
 };
 
-/// Ranges of device memory, cut from chunks: the smallest free one that fits. The first chunk is small, each next
-/// as large as all before, up to a limit. A chunk in which nothing is left goes back to the driver, but for some
-/// that are kept for the next to come.
+/// Cuts ranges of device memory from chunks, each from the smallest free range that fits. The first chunk is
+/// small, each next as large as all before, up to a limit. A chunk in which nothing is left goes back to the
+/// driver, except for some that are kept for the next ranges.
 ///
 /// Thread-safe: one mutex, never held across a call of the driver. Freeing allocates nothing. O(log n).
 template <class Device>
@@ -54,7 +54,7 @@ public:
     using chunk = device_chunk<Device>;
     using range = device_range<Device>;
 
-    /// The most that a range can be aligned to.
+    /// The largest alignment of a range.
     static constexpr std::size_t alignment = std::size_t{64} << 10;
 
     device_chunks(Device& d, device_chunk_options const& o) noexcept : device_(d), options_(o) {}
@@ -62,11 +62,13 @@ public:
     device_chunks(device_chunks const&)            = delete;
     device_chunks& operator=(device_chunks const&) = delete;
 
-    /// Whole pages, up to a quarter of a chunk, at a multiple of `align`, which is no more than `alignment`.
+    /// Returns whether take() may be asked for that: up to a quarter of a chunk, at a multiple of `align`, which
+    /// is at most `alignment`.
     bool fits(std::size_t bytes, std::size_t align) const noexcept {
         return bytes <= options_.chunk_bytes / 4 && align <= alignment;
     }
 
+    /// Takes a range of whole pages from a chunk. Errors: memory_full, or what the driver says.
     result<range> take(std::size_t bytes, std::size_t align) noexcept {
         bytes = (bytes + grain - 1) / grain * grain;
         {
@@ -79,7 +81,7 @@ public:
         if (!made) return made.error();
         std::scoped_lock const guard(mutex_);
         if (!pool_.prepare() || !memory_lasts([&] { chunks_.reserve(chunks_.size() + 1); })) {
-            retire(*made);  // of all that is allocated here it has nothing to give back
+            retire(*made);  // the pool does not know the chunk yet
             return make_error_code(errc::memory_full);
         }
         add(**made);
@@ -88,15 +90,15 @@ public:
         return taken(e);
     }
 
-    /// Memory of its own, beside the chunks.
+    /// Takes memory of its own, beside the chunks. Errors: memory_full, or what the driver says.
     result<range> take_whole(std::size_t bytes, std::size_t align) noexcept {
         result<chunk*> const c = make(bytes, align);
         if (!c) return c.error();
         return range{*c, 0, bytes};
     }
 
-    /// What take() and take_whole() gave comes back, in any order, under one lock. Chunks that go with that are
-    /// added to `idle`, for free_all().
+    /// Takes back what take() and take_whole() returned, in any order, under one lock. Adds chunks that go with
+    /// that to `idle`, for free_all().
     template <class Ranges>
     void put(Ranges const& ranges, chunk*& idle) noexcept {
         std::scoped_lock const guard(mutex_);
@@ -115,8 +117,8 @@ public:
         }
     }
 
-    /// To the driver, with no lock held; the first thing it said against that. Each is forgotten all the same, for
-    /// the driver will not hear of it again. What goes with a device that is lost is gone, and that is no error.
+    /// Gives chunks back to the driver, with no lock held, and returns its first error. Chunks are forgotten even
+    /// then, because the driver will not take them again. A lost device is no error here: what it had is gone.
     result<void> free_all(chunk* idle) noexcept {
         result<void> outcome{};
         while (chunk* const c = idle) {
@@ -128,7 +130,7 @@ public:
         return outcome;
     }
 
-    /// Gives back all chunks in which nothing is.
+    /// Gives back all chunks in which nothing is taken. Errors: what the driver says.
     result<void> trim() noexcept {
         chunk* idle = nullptr;
         {
@@ -143,7 +145,7 @@ public:
         return free_all(idle);
     }
 
-    /// What the driver has given for them, allocations of one block aside.
+    /// Returns the bytes of the chunks, without allocations of one block.
     std::size_t bytes() const noexcept {
         std::scoped_lock const guard(mutex_);
         return total_;
@@ -154,13 +156,13 @@ private:
 
     static std::uint64_t place_of(chunk const& c) noexcept { return reinterpret_cast<std::uintptr_t>(c.shadow); }
 
-    /// Of those that begin after it the first. Under the lock.
+    /// Returns an iterator to the first chunk that begins after `place`. Call it under the lock.
     auto after(std::uint64_t place) noexcept {
         return std::upper_bound(chunks_.begin(), chunks_.end(), place,
                                 [](std::uint64_t at, chunk const* c) { return at < place_of(*c); });
     }
 
-    /// What was cut from the pool, as a range of its chunk. Under the lock.
+    /// Returns what was cut from the pool as a range of its chunk. Call it under the lock.
     range taken(extent_in_file e) noexcept {
         chunk& c = **std::prev(after(e.offset));
         if (c.used == 0) idle_ -= c.bytes;
@@ -168,17 +170,17 @@ private:
         return {&c, static_cast<std::size_t>(e.offset - place_of(c)), static_cast<std::size_t>(e.bytes)};
     }
 
-    /// Under the lock; the pool is prepared, and there is room in chunks_.
+    /// Adds a chunk. Call it under the lock; the pool is prepared, and there is room in chunks_.
     void add(chunk& c) noexcept {
         chunks_.insert(after(place_of(c)), &c);
         total_ += c.bytes;
         idle_ += c.bytes;
-        if (gone_ != 0) --gone_;  // the pool still counts one as out that will not come back
+        if (gone_ != 0) --gone_;  // the pool still counts a removed chunk as taken
         else pool_.split();
         pool_.put({place_of(c), c.bytes}, free_kind::warm);
     }
 
-    /// Nothing of it is out. Under the lock.
+    /// Removes a chunk of which nothing is taken. Call it under the lock.
     void remove(chunk& c, chunk*& idle) noexcept {
         pool_.take(extent_in_file{place_of(c), c.bytes});
         ++gone_;
@@ -188,8 +190,8 @@ private:
         idle   = &c;
     }
 
-    /// A chunk with at least so many bytes, as yet unknown to all. Where the device is short of memory it is a
-    /// smaller one, and what lay idle goes back first.
+    /// Makes a chunk with at least `least` bytes, which the pool does not know yet. If the device is short of
+    /// memory, idle chunks go back first, and the chunk is smaller.
     result<chunk*> grow(std::size_t least) noexcept {
         constexpr std::size_t first = std::size_t{4} << 20;
         std::size_t const     most  = options_.chunk_bytes;
@@ -204,7 +206,7 @@ private:
     }
 
     result<chunk*> make_shadowed(std::size_t bytes) noexcept {
-        // A page more, so that no two chunks touch, and a free range never lies in two.
+        // A page more, so that no two chunks touch, and no free range lies in two.
         void* const shadow = reserve_aligned(bytes + page_bytes(), alignment);
         if (!shadow) return make_error_code(errc::memory_full);
         result<chunk*> const made = make(bytes, alignment);
@@ -240,10 +242,10 @@ private:
     device_chunk_options const options_;
     mutable std::mutex         mutex_;
     extent_pool                pool_{0};
-    std::vector<chunk*>        chunks_;     ///< by place
-    std::size_t                total_ = 0;  ///< in chunks_
-    std::size_t                idle_  = 0;  ///< of these, in chunks that nothing is taken from
-    std::size_t                gone_  = 0;  ///< chunks removed since the pool was told of them
+    std::vector<chunk*>        chunks_;     ///< ordered by place
+    std::size_t                total_ = 0;  ///< bytes in chunks_
+    std::size_t                idle_  = 0;  ///< of these, in chunks of which nothing is taken
+    std::size_t                gone_  = 0;  ///< removed chunks that the pool counts as taken
 };
 
 }  // namespace tenure::detail

@@ -28,7 +28,7 @@ struct device_part {
     std::size_t             offset;
 };
 
-/// What a device_store and the views of its blocks share: so that it outlives both.
+/// State that a device_store shares with the views of its blocks, so that it outlives both.
 template <class Device>
 class device_core {
 public:
@@ -38,7 +38,7 @@ public:
     device_core(std::shared_ptr<Device> d, std::size_t capacity, device_chunk_options const& o) noexcept
         : device_(std::move(d)), bytes_(capacity), space_(*device_, o) {}
 
-    /// Frees what is still live. Nobody has a view, or it would not come to this.
+    /// Frees what is still live. There are no views, because a view shares this.
     ~device_core() {
         blocks_.for_each([&](std::uint64_t, place const& p) { static_cast<void>(space_.put({&p, 1})); });
     }
@@ -88,7 +88,8 @@ public:
         return part{p.chunk->memory, p.offset + offset};
     }
 
-    /// The block is pinned on success, for unpin().
+    /// Pins a block until unpin(), and returns what kernels take. Errors: no_such_block, memory_full, or what the
+    /// driver says; the block is not pinned then.
     result<typename Device::native_type> pin(block b) noexcept {
         if (!memory_lasts([&] { pins_.hold(b.id); })) return make_error_code(errc::memory_full);
         result<part> const at = part_of(b, 0, b.bytes);
@@ -101,7 +102,8 @@ public:
         return native;
     }
 
-    /// What the driver says of memory that goes with that reaches nobody: it is gone from here either way.
+    /// Removes a pin. If memory goes back with it, an error of the driver is dropped: the memory is gone from here
+    /// either way.
     void unpin(std::uint64_t id) noexcept {
         place p;
         if (pins_.drop(id, p)) static_cast<void>(space_.put({&p, 1}));
@@ -118,7 +120,8 @@ private:
 
     bool find(block b, place& p) const noexcept { return blocks_.find(b.id, p) && p.bytes == b.bytes; }
 
-    /// One by one, as the places of those that are pinned stay: the others are `unpinned` in number, at the begin.
+    /// Erases blocks one by one, because the places of pinned ones stay. The places of the others come first in
+    /// `freed`; `unpinned` is their number.
     void erase_pinned(std::span<block const> many, std::span<place> freed, std::size_t& lived,
                       std::size_t& unpinned, std::size_t& bytes) noexcept {
         for (block const& b : many) {

@@ -11,22 +11,23 @@
 
 namespace tenure::detail {
 
-/// Blocks that something outside of the store points into: their memory stays until that is over, though they be
-/// freed before. Who has pinned nothing pays a load. Thread-safe.
+/// Keeps the memory of blocks that something outside the store points into until that is over, even if they are
+/// freed before. A store without pins pays one load. Thread-safe.
 template <class Place>
 class device_pins {
 public:
-    /// Whether any block is pinned. Of one that the caller may free, and so nobody is just pinning, it is exact.
+    /// Returns whether any block is pinned. It is exact for a block that the caller may free, because then nobody
+    /// is just pinning it.
     bool any() const noexcept { return count_.load(std::memory_order_acquire) != 0; }
 
-    /// One pin more. Throws std::bad_alloc.
+    /// Adds a pin. Throws std::bad_alloc.
     void hold(std::uint64_t id) {
         std::scoped_lock const guard(mutex_);
         ++pins_[id].count;
         count_.store(pins_.size(), std::memory_order_release);
     }
 
-    /// The block was freed. True: it is pinned, and its place is taken care of.
+    /// Notes that a block was freed. Returns true if it is pinned; its place goes with the last pin.
     bool defer(std::uint64_t id, Place const& p) noexcept {
         std::scoped_lock const guard(mutex_);
         auto const             i = pins_.find(id);
@@ -36,7 +37,7 @@ public:
         return true;
     }
 
-    /// One pin less. True: the block was freed, and that was its last; then `p` is where it was.
+    /// Removes a pin. Returns true if it was the last of a block that was freed; `p` is then the block's place.
     bool drop(std::uint64_t id, Place& p) noexcept {
         std::scoped_lock const guard(mutex_);
         auto const             i = pins_.find(id);

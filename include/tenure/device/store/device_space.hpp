@@ -26,7 +26,7 @@ struct device_span : slot_span {
     device_range<Device> where;
 };
 
-/// Where a block is.
+/// The place of a block.
 template <class Device>
 struct device_place {
     device_chunk<Device>* chunk;
@@ -35,15 +35,16 @@ struct device_place {
     std::size_t           bytes;  ///< as asked for
 };
 
-/// A device's memory in blocks of any size: a driver takes microseconds to milliseconds for an allocation, and may
-/// have room for some thousands of them only. Up to 64 KiB a block is a slot of a span, as in span_heap; up to a
-/// quarter of a chunk a range of one; beyond, an allocation of the driver's. All that is known of them lies in this
-/// process's memory: the device's is not touched.
+/// Gives out a device's memory in blocks of any size. A driver takes microseconds to milliseconds for an
+/// allocation, and may have room for only some thousands of them. Up to 64 KiB, a block is a slot of a span, as in
+/// span_heap; up to a quarter of a chunk, a range of one; beyond, an allocation of the driver's. All that is known
+/// of blocks lies in this process's memory; the device's is not touched.
 ///
-/// Memory is given out as it came back, for a store is one client: who lets several at it clears in between.
+/// Memory is given out as it came back, because a store is one client. If several clients share a store, clear
+/// blocks in between.
 ///
-/// Thread-safe. A lock is held for one slot when taking, for a run of one size when freeing, and none across a call
-/// of the driver.
+/// Thread-safe. A lock is held for one slot when taking, for a run of one size when freeing, and none across a
+/// call of the driver.
 template <class Device>
 class device_space {
 public:
@@ -61,7 +62,8 @@ public:
         return place{r->chunk, nullptr, r->offset, bytes};
     }
 
-    /// All of them are live. What the driver said, if a chunk that went with them could not be given back.
+    /// Takes back blocks, which must be live. Returns the driver's error if a chunk that went with them could not
+    /// be given back.
     result<void> put(std::span<place const> many) noexcept {
         device_chunk<Device>* idle = nullptr;
         while (!many.empty()) {
@@ -79,7 +81,7 @@ public:
         return idle ? chunks_.free_all(idle) : result<void>{};
     }
 
-    /// Gives back to the driver what nobody uses.
+    /// Gives chunks that nobody uses back to the driver. Errors: what the driver says.
     result<void> trim() noexcept { return chunks_.trim(); }
 
 private:
@@ -107,7 +109,8 @@ private:
         }
         auto* const s = new (std::nothrow) span;
         if (!s) return make_error_code(errc::memory_full);
-        // As many again as there are, in spans of 64 KiB or eight slots up to 2 MiB.
+        // The more spans there are, the larger the next: from 64 KiB, or eight slots, four times as much for each,
+        // up to 2 MiB.
         std::size_t const least = std::max(least_span, std::bit_ceil(each * 8));
         std::size_t       n     = std::min(least << std::min<std::size_t>(2 * some, 20), slot_span::bytes);
         if (!chunks_.fits(n, alignment)) n = least;
@@ -144,7 +147,7 @@ private:
                 empty        = p.span;
             }
         }
-        while (empty) {  // nobody else knows them now
+        while (empty) {  // only this thread knows them now
             auto* const s = static_cast<span*>(empty);
             empty         = s->next;
             chunks_.put(std::array{s->where}, idle);

@@ -11,21 +11,23 @@
 
 namespace tenure::detail::remote {
 
-/// What the server holds for this client, from the answers: without a word kept per block. Where what was asked for
-/// does not say how much it frees (the end of a batch, a list with dead blocks in it) the server says what is left.
-/// It takes requests in the order of their numbers, so that has in it all requests before that one and none after.
+/// What the server holds for this client, computed from its answers: no word is kept per block. If a request does
+/// not say how much it frees (the end of a batch, a list with dead blocks in it), the server reports what is left.
+/// It takes requests in the order of their numbers, so the report counts all requests before that one and none
+/// after.
 ///
-/// Changed by who drives the connection; read by all.
+/// Changed by the thread that drives the connection; read by all threads.
 class accounts {
 public:
-    /// The answer to this request: so much more or less is held.
+    /// Adds what the answer to this request changed: more, or less if negative.
     void changed(std::uint64_t request, std::int64_t bytes, std::int64_t blocks) noexcept {
-        if (request < since_) return;  // the server has told with that in it
+        if (request < since_) return;  // the server's report counts it already
         add(bytes_, bytes);
         add(blocks_, blocks);
     }
 
-    /// The answer to this request says what is held, to which was added what answers to later ones have changed.
+    /// Sets what is held to the report in the answer to this request, to which the caller has added what answers
+    /// to later ones changed.
     void told(std::uint64_t request, std::uint64_t bytes, std::uint64_t blocks) noexcept {
         if (request < since_) return;
         since_ = request;
@@ -33,7 +35,7 @@ public:
         blocks_.store(blocks, std::memory_order_relaxed);
     }
 
-    /// A new session, of which this was the first request: nothing is held.
+    /// Begins a new session, with nothing held. Its first request has this number.
     void begin(std::uint64_t request) noexcept {
         since_ = request;
         bytes_.store(0, std::memory_order_relaxed);
@@ -44,7 +46,7 @@ public:
     std::int64_t blocks() const noexcept { return at_least_none(blocks_); }
 
 private:
-    // Unsigned, as a server may say any number.
+    // Unsigned, because a server may say any number.
     using number = std::atomic<std::uint64_t>;
 
     static void add(number& to, std::int64_t n) noexcept {

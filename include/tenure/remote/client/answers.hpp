@@ -15,13 +15,14 @@
 
 namespace tenure::detail::remote {
 
-/// Whether an error may have a body of that size: only a limit has one, a text that says which it is.
+/// Returns whether an error may have a body of that size. Only limit_exceeded has a body: a text that says which
+/// limit.
 inline bool may_refuse(protocol::frame_header const& h) noexcept {
     return h.body == 0 || (h.status == protocol::status_of(make_error_code(errc::limit_exceeded)) &&
                            h.body <= protocol::most_reason);
 }
 
-/// Whether a header may be that of the answer to this request. The server may be anybody.
+/// Returns whether a header may be that of the answer to this request. The server may be anybody.
 inline bool is_answer(protocol::frame_header const& h, request const& r) noexcept {
     using enum protocol::operation;
     if (h.operation != (r.header.operation | protocol::is_reply) || h.settled != 0 || r.early) return false;
@@ -38,13 +39,14 @@ inline bool is_answer(protocol::frame_header const& h, request const& r) noexcep
     }
 }
 
-/// What an allocation asks for.
+/// Returns the kind of block that an allocation asks for.
 inline block_kind kind_of(request const& r) noexcept {
     auto const a = r.body_as<protocol::allocate_request>();
     return {a.batch, static_cast<std::size_t>(a.bytes), static_cast<std::size_t>(a.alignment)};
 }
 
-/// Where a text goes that is the body of an answer; null: nowhere, it is thrown away.
+/// Returns the memory for a text that is the body of an answer. Null if it is thrown away: no call waits, or
+/// memory is full.
 inline std::byte* room_for_text(request& r, std::size_t n) noexcept try {
     if (!r.of) return nullptr;
     r.of->text.resize(n);
@@ -54,14 +56,14 @@ inline std::byte* room_for_text(request& r, std::size_t n) noexcept try {
     return nullptr;
 }
 
-/// What the body of an answer says to the call, and to what the client knows.
+/// Reads the bodies of answers, for the call and for what the client knows.
 struct reader_of_answers {
     epochs&         ids;
     accounts&       held;
     stash&          spare;
     request_window& window;
 
-    /// False: it makes no sense.
+    /// Reads the body of the answer to `r`. Returns false if it makes no sense.
     bool take(request& r, std::span<std::byte const> body) const noexcept {
         using enum protocol::operation;
         switch (r.operation()) {
@@ -88,8 +90,8 @@ struct reader_of_answers {
     }
 
 private:
-    /// It has in it what requests before that one did. What later ones did is in their answers: those that are here
-    /// are added, others will be.
+    /// Takes a report of what is held. It counts the requests before this one. What later ones did is in their
+    /// answers: those that are here are added, others will be.
     void take_usage(std::uint64_t request, protocol::usage_reply const& u) const noexcept {
         std::uint64_t bytes = u.bytes, blocks = u.blocks;
         window.for_each_answered_after(request, [&](tenure::detail::remote::request const& later) {
@@ -100,7 +102,7 @@ private:
         held.told(request, bytes, blocks);
     }
 
-    /// The first is who asked's, if it still waits; the others are for who asks next.
+    /// Gives the first block to the call, if that still waits, and the others to the stash.
     bool take_run(request& r, result<protocol::block_run> const& run) const noexcept {
         auto const asked = r.body_as<protocol::allocate_request>();
         if (!run || run->bytes != asked.bytes || run->count != asked.count || !ids.came(run->first, run->count))

@@ -13,7 +13,7 @@
 
 namespace tenure::detail::remote {
 
-/// Fill in what a call asks for, whether its caller blocks or not.
+/// These functions fill in what a call asks for, whether its caller blocks or not.
 
 inline void ask_blocks(call& c, std::uint64_t batch, std::size_t bytes, std::size_t alignment) noexcept {
     c.what   = protocol::operation::allocate;
@@ -29,7 +29,7 @@ inline void ask_many(call& c, protocol::operation what, std::span<block const> m
     c.batch = batch;
 }
 
-/// A range that is not in the block is not asked for, in pieces: only whether the block lives.
+/// Asks for a range of a block. If the range is not in the block, asks only whether the block lives.
 inline void ask_range(call& c, protocol::operation what, block b, std::size_t offset, std::byte* memory,
                       std::size_t bytes) noexcept {
     c.what   = what;
@@ -47,7 +47,7 @@ inline void ask_read(call& c, block b, std::size_t offset, std::span<std::byte> 
     ask_range(c, protocol::operation::read, b, offset, out.data(), out.size());
 }
 inline void ask_write(call& c, block b, std::size_t offset, std::span<std::byte const> in) noexcept {
-    auto* const from = const_cast<std::byte*>(in.data());  // it is only read
+    auto* const from = const_cast<std::byte*>(in.data());  // a write only reads it
     ask_range(c, protocol::operation::write, b, offset, from, in.size());
 }
 
@@ -61,7 +61,7 @@ inline void ask_copy(call& c, block from, std::size_t from_offset, block to, std
     c.length    = bytes;
 }
 
-/// With the ticket that a grant gave at the other server.
+/// Asks to send a range to another server, with the ticket that a grant gave there.
 inline void ask_send(call& c, block from, std::size_t offset, std::size_t bytes, std::string const& there, block to,
                      std::size_t to_offset, protocol::key const& ticket) {
     ask_range(c, protocol::operation::send, from, offset, nullptr, bytes);
@@ -71,7 +71,7 @@ inline void ask_send(call& c, block from, std::size_t offset, std::size_t bytes,
     c.text      = there;
 }
 
-/// share, open, unshare. A name that cannot be one is not sent.
+/// Asks for share, open or unshare. An invalid name is not sent, but fails with invalid_argument.
 inline void ask_name(call& c, protocol::operation what, std::string_view name, block b = {}) {
     c.what = what;
     c.b    = b;

@@ -20,7 +20,7 @@
 
 namespace tenure::detail::remote {
 
-/// What a handler gets of a finished call, beside why it failed.
+/// What a handler gets from a finished call, besides the error.
 template <class T>
 struct given;
 template <>
@@ -44,14 +44,14 @@ struct given<std::string> {
     static std::tuple<std::string> of(call& c) noexcept { return std::move(c.text); }
 };
 
-/// A call that nobody blocks for, with its handler: one allocation, by the handler's allocator. It stays until it
-/// runs on the handler's executor: until then the handler's cancellation slot may be used.
+/// A call for which no thread blocks, with its handler: one allocation, by the handler's allocator. It lives until
+/// it runs on the handler's executor; until then the handler's cancellation slot may be used.
 template <class Handler, class Given>
 class async_call final : public call {
 public:
     using allocator_type = boost::asio::associated_allocator_t<Handler>;
 
-    /// Fills the call in by `set(call&)`.
+    /// Makes a call and fills it in by `set(call&)`.
     template <class Set>
     static async_call* make(driver& d, Handler&& h, Set set) {
         rebound     a(boost::asio::get_associated_allocator(h));
@@ -74,7 +74,8 @@ public:
         return c;
     }
 
-    /// It is finished. The handler's context has work until this returns: else it could be gone before.
+    /// Posts the finished call to the handler's executor. Holds work there until it returns, else the context
+    /// could be gone before.
     void deliver() {
         auto const work = work_;
         boost::asio::post(work.get_executor(), delivery{std::unique_ptr<async_call, deleter>(this)});
@@ -111,7 +112,7 @@ private:
         c.deliver();
     }
 
-    /// On the handler's executor.
+    /// Runs the handler, on its executor.
     struct delivery {
         using allocator_type = typename async_call::allocator_type;
 
@@ -125,7 +126,8 @@ private:
             boost::system::error_code const why  = what->error;
             auto                            made = given<Given>::of(*what);
             auto const                      work = std::move(what->work_);
-            // The memory goes first: the handler may ask for the same again. It needs the handler's allocator.
+            // Frees the memory first, for which it needs the handler's allocator: the handler may ask for as much
+            // again.
             rebound     a(boost::asio::get_associated_allocator(handler));
             auto* const c = what.release();
             if (c->slot_.is_connected()) c->slot_.clear();

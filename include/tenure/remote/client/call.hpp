@@ -18,60 +18,60 @@ namespace tenure::detail::remote {
 
 using clock = std::chrono::steady_clock;
 
-/// What somebody waits for: one operation of a store, of which large ones are several requests. It lies in the
-/// waiting thread's stack, or with the handler of who does not wait, and is in lists by hooks of its own: so a call
-/// allocates nothing. Who drives the connection has it from when it is submitted until it is finished.
+/// One operation of a store; a large one is several requests. It lies on the stack of the thread that waits for
+/// it, or with its handler if no thread does, and has list hooks of its own: so a call allocates nothing. From its
+/// submission until it is finished it belongs to the thread that drives the connection.
 struct call {
     using hook = boost::intrusive::list_member_hook<>;
 
     protocol::operation what = protocol::operation::renew;
 
-    // What is asked for. Memory and `many` stay the caller's, and stay.
+    // What is asked for. The memory and `many` are the caller's, and must stay valid.
     block                  b, to;
     std::size_t            offset = 0, to_offset = 0, length = 0;
     std::byte*             memory = nullptr;  ///< a write only reads it
     std::span<block const> many;
     std::uint64_t          batch     = 0;
     std::size_t            alignment = 0, count = 1;
-    std::size_t            room = 0;  ///< of allocations: bytes of each to ask for, `length` or more
+    std::size_t            room = 0;  ///< of an allocation: bytes of each block to ask for, `length` or more
     protocol::key          ticket{};
-    std::string            text;            ///< a name, an endpoint; what the server's status is
-    bool                   beyond = false;  ///< the range is not in the block: asks only whether that lives
+    std::string            text;            ///< a name, an endpoint; the server's status
+    bool                   beyond = false;  ///< the range is not in the block: asks only whether the block lives
 
-    // What came of it.
+    // Results.
     std::error_code error;
     block           made;
 
-    // How far it is.
-    std::size_t done       = 0;  ///< bytes or blocks that were asked for so far
-    unsigned    under_way  = 0;  ///< requests without an answer
-    bool        all_asked  = false;
-    bool        ask_usage  = false;  ///< as the last request, where the others do not say what was freed
-    bool        again      = false;  ///< it was refused with more than was asked for, and asks once more
-    bool        ends_early = false;  ///< `error` is decided, once nobody touches its memory
+    // Progress.
+    std::size_t done      = 0;  ///< bytes or blocks asked for so far
+    unsigned    under_way = 0;  ///< requests without an answer
+    bool        all_asked = false;
+    bool ask_usage  = false;  ///< asks for the usage last, because the other requests do not say what was freed
+    bool again      = false;  ///< was refused for lack of room, and asks once more, for one block
+    bool ends_early = false;  ///< `error` is decided; the call is finished once nobody touches its memory
 
     clock::time_point deadline;
 
-    /// Called by the driver, once, in none of its lists; the call may be gone afterwards.
+    /// Called by the driver, once, when the call is in none of its lists. The call may be gone afterwards.
     void (*finish)(call&) noexcept = nullptr;
 
     hook submitted, cancelled;  ///< under the driver's lock
-    bool past = false;          ///< too: nobody may cancel it any more
-    hook active;                ///< from then on until it is finished: in order of deadlines
-    hook ready;                 ///< something of it may be sent; or it is finished
+    bool past = false;          ///< under the driver's lock: the call cannot be cancelled any more
+    hook active;                ///< from its acceptance until it is finished: in order of deadlines
+    hook ready;                 ///< some of it may be sent, or it is finished
 
     call()                       = default;
     call(call const&)            = delete;
     call& operator=(call const&) = delete;
 
-    /// Whether it can only be done to blocks that are there. (To free others is done already.)
+    /// Returns whether the operation needs live blocks. (Freeing dead blocks is already done.)
     bool names_blocks() const noexcept {
         using enum protocol::operation;
         return what == read || what == write || what == copy || what == transfer || what == share ||
                what == grant || what == send;
     }
 
-    /// The first error stays.
+    /// Sets the error, unless there is one.
     void failed(std::error_code why) noexcept {
         if (!error) error = why;
     }
@@ -84,7 +84,7 @@ template <call::hook call::* Hook>
 using call_list = boost::intrusive::list<call, boost::intrusive::member_hook<call, call::hook, Hook>,
                                          boost::intrusive::constant_time_size<false>>;
 
-/// Takes it out if it is in.
+/// Takes the call out of the list if it is in it.
 template <call::hook call::* Hook>
 void unlink(call_list<Hook>& list, call& c) noexcept {
     if ((c.*Hook).is_linked()) list.erase(list.iterator_to(c));

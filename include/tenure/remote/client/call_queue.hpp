@@ -8,8 +8,8 @@
 
 namespace tenure::detail::remote {
 
-/// The calls that are not finished, in order of their deadlines; of those, in turn, the ones that have something to
-/// ask; and the ones that are finished, for who drives to tell. Not thread-safe. O(1), if deadlines come in order.
+/// The unfinished calls in order of their deadlines; those of them that have something to ask, in turn; and the
+/// finished ones, which the driving thread reports. Not thread-safe. O(1) if deadlines come in order.
 class call_queue {
 public:
     void enter(call& c) noexcept {
@@ -23,29 +23,31 @@ public:
         finished_.push_back(c);
     }
 
-    /// It has something to ask, after the others; or nothing, for now.
+    /// Puts the call behind the others that have something to ask.
     void wants(call& c) noexcept {
         if (!c.ready.is_linked()) ready_.push_back(c);
     }
+    /// Notes that the call has nothing to ask for now.
     void rests(call& c) noexcept { unlink<&call::ready>(ready_, c); }
 
-    /// Whose turn it is; null: nobody's.
+    /// Returns the call whose turn it is to ask, or null.
     call* first() noexcept { return ready_.empty() ? nullptr : &ready_.front(); }
 
-    /// Calls f(call&), which may finish that one, for each that has something to ask.
+    /// Calls f(call&), which may finish the call, for each call that has something to ask.
     template <class F>
     void for_each_that_wants(F f) noexcept {
         for (auto at = ready_.begin(); at != ready_.end();) f(*at++);
     }
 
-    /// Whose time is over, as f(call&), which may finish it. False: not all are finished.
+    /// Calls f(call&), which may finish the call, for each call that is out of time. Returns false if one is not
+    /// finished.
     template <class F>
     bool late(clock::time_point now, F f) noexcept {
         for (auto at = active_.begin(); at != active_.end() && at->deadline <= now;) f(*at++);
         return active_.empty() || active_.front().deadline > now;
     }
 
-    /// Takes out the next that is finished; null: there is none.
+    /// Takes out the next finished call; returns null if there is none.
     call* next_finished() noexcept {
         if (finished_.empty()) return nullptr;
         call& c = finished_.front();

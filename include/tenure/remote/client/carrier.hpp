@@ -16,8 +16,8 @@
 
 namespace tenure::detail::remote {
 
-/// A connection, while there is one: through Asio, one read and one write at a time; or, where that is possible,
-/// by the socket's own calls, when neither is under way.
+/// A connection, while there is one. I/O goes through Asio, one read and one write at a time; or, where possible
+/// and when neither is under way, by the socket's own calls.
 class carrier {
 public:
     using code = boost::system::error_code;
@@ -26,10 +26,10 @@ public:
         transport_  = std::move(t);
         is_sending_ = false;
     }
-    /// Its begin is over: from now on directly, if it can be.
+    /// Ends the greeting. From now on the socket's own calls are used where possible.
     void settle() noexcept { socket_ = transport_->descriptor(); }
 
-    /// What is under way ends with an error. Not before all has ended, is_busy() no more, may end() be called.
+    /// Closes the connection. Operations under way end with an error; end() may be called once is_busy() is false.
     void close() noexcept {
         socket_ = -1;
         transport_->close();
@@ -58,7 +58,8 @@ public:
                                                       }});
     }
 
-    // If it is direct. False: not now; else done(why, n) was called.
+    // write_now() and read_now() need is_direct(). They return false if the socket is not ready; else they have
+    // called done(why, n).
 
     template <class F>
     bool write_now(std::span<boost::asio::const_buffer const> from, F done) {
@@ -75,7 +76,7 @@ public:
         return true;
     }
     int  socket() const noexcept { return socket_; }
-    bool is_sending() const noexcept { return is_sending_; }  ///< waits until it can be written
+    bool is_sending() const noexcept { return is_sending_; }  ///< waits until the socket can be written
 
 private:
     static std::size_t amount(moved const& m) noexcept {

@@ -20,13 +20,14 @@
 
 namespace tenure::detail::remote {
 
-/// Who runs a client's I/O: one thread at a time, the leader. A blocked caller leads until its own call is
-/// finished: so nobody has to be woken for an answer. Others that come meanwhile sleep, and one of them is woken to
-/// lead when the leader is done (cf. Schmidt et al., Leader/Followers, 2000). The store's own thread leads while
-/// nobody is blocked and something is expected, or due; and it runs the handlers that have no executor of their
-/// own. So those never run on a blocked caller's thread, which may hold locks that they want.
+/// Runs a client's I/O, on one thread at a time: the leader. A blocked caller leads until its own call is
+/// finished, so no thread has to be woken for an answer. Callers that arrive meanwhile sleep, and one of them is
+/// woken to lead when the leader is done (cf. Schmidt et al., Leader/Followers, 2000). The store's own thread
+/// leads while no caller is blocked and something is expected or due. It also runs the handlers that have no
+/// executor of their own. So they never run on the thread of a blocked caller, which may hold locks that they
+/// want.
 ///
-/// One mutex guards who leads and what was submitted. It is not held across I/O.
+/// One mutex guards the leader and the submitted calls. It is not held across I/O.
 class driver {
 public:
     driver(endpoint const& to, client_options const& options, stash& spare)
@@ -36,26 +37,27 @@ public:
     // NOLINTNEXTLINE(bugprone-exception-escape): Asio may throw where memory is out, and then this ends the program
     ~driver() {
         session_.abandon();
-        wire_.poll();  // what Asio still has refers to the session
+        wire_.poll();  // the handlers that Asio still has refer to the session
     }
     driver(driver const&)            = delete;
     driver& operator=(driver const&) = delete;
 
     session const& state() const noexcept { return session_; }
 
-    /// The connection is the parent process's, and so are the threads that work on it.
+    /// Returns whether this is a child of the process that owns the connection and the threads that work on it.
     bool is_parents() const noexcept { return mark_.in_child(); }
 
-    /// For who blocks: until it is finished.
+    /// A call for which a thread blocks.
     struct blocking_call final : call {
         std::condition_variable wake;
-        bool                    done  = false;  ///< under the driver's lock, or by who leads
+        bool                    done  = false;  ///< changed under the driver's lock; the leader reads it without
         bool                    leads = false;
         blocking_call*          next  = nullptr;
         driver*                 by    = nullptr;
         std::thread::id         who;
     };
 
+    /// Runs a call until it is finished.
     void run(blocking_call& c) noexcept {
         c.by     = this;
         c.who    = std::this_thread::get_id();
@@ -63,7 +65,7 @@ public:
             auto&                  b = static_cast<blocking_call&>(x);
             std::scoped_lock const guard(b.by->mutex_);
             b.done = true;
-            b.wake.notify_one();  // with the lock: then it goes
+            b.wake.notify_one();  // with the lock: the call may be gone once it is free
         };
         if (mark_.in_child()) {
             c.error = make_error_code(errc::forked);
@@ -72,7 +74,7 @@ public:
         }
         std::unique_lock lock(mutex_);
         submitted_.push_back(c);
-        if (leader_ == c.who) {  // from a handler with an executor that calls it at once
+        if (leader_ == c.who) {  // called by a handler whose executor runs it at once
             lock.unlock();
             while (!c.done) step();
             return;
@@ -91,7 +93,7 @@ public:
         hand_over();
     }
 
-    /// For who does not. May be called from any thread.
+    /// Submits a call for which no thread blocks. Any thread.
     void submit(call& c) noexcept {
         if (mark_.in_child()) {
             c.error = make_error_code(errc::forked);
@@ -102,24 +104,25 @@ public:
         rouse();
     }
 
-    /// It ends with operation_canceled as soon as it may, if it is not finished. Any thread; `c` lives.
+    /// Ends the call with operation_canceled as soon as possible, unless it is finished. Any thread; `c` must
+    /// live.
     void cancel(call& c) noexcept {
         std::scoped_lock const guard(mutex_);
         if (c.past || c.cancelled.is_linked()) return;
         cancelled_.push_back(c);
         rouse();
     }
-    /// From then on cancel() does nothing.
+    /// Makes cancel() of this call do nothing from now on.
     void is_past(call& c) noexcept {
         std::scoped_lock const guard(mutex_);
         c.past = true;
         unlink<&call::cancelled>(cancelled_, c);
     }
 
-    /// Where handlers run that have no executor.
+    /// Returns the context where handlers run that have no executor.
     boost::asio::io_context& handlers() noexcept { return handlers_; }
 
-    /// Something was posted there.
+    /// Notes that something was posted to handlers().
     void handlers_wait() noexcept {
         std::scoped_lock const guard(mutex_);
         handlers_wait_ = true;
@@ -128,7 +131,7 @@ public:
         else idle_.notify_one();
     }
 
-    /// The store's own thread, until stop(): after that it ends once nothing is expected.
+    /// Runs the store's own thread until stop(), and then until nothing is expected.
     // NOLINTNEXTLINE(bugprone-exception-escape): Asio may throw where memory is out, and then this ends the program
     void serve() noexcept {
         std::unique_lock lock(mutex_);
@@ -166,7 +169,7 @@ public:
 private:
     inline static std::thread::id const nobody{};
 
-    /// By the leader, without the lock.
+    /// Makes one round of I/O: by the leader, without the lock.
     void step() noexcept {
         take_in();
         session_.pump();
@@ -192,7 +195,7 @@ private:
         }
     }
 
-    /// For the socket, or for somebody with something to do. True: there is something to receive.
+    /// Waits for the socket, for something to do, or until `due`. Returns whether there is something to receive.
     bool wait(clock::time_point due) noexcept {
         std::unique_lock lock(mutex_);
         if (!submitted_.empty() || !cancelled_.empty()) return false;
@@ -223,7 +226,7 @@ private:
         while (any_cancelled && !cancelled_.empty()) {
             call& c = cancelled_.front();
             cancelled_.pop_front();
-            lock.unlock();  // it stays: only this thread finishes it
+            lock.unlock();  // `c` stays: only this thread finishes it
             session_.end_early(c, std::make_error_code(std::errc::operation_canceled));
             lock.lock();
         }
@@ -250,7 +253,7 @@ private:
 
     // With the lock ---------------------------------------------------------------------------------------------
 
-    /// Whoever leads looks at what was submitted; if nobody does, the store's own thread is to.
+    /// Makes the leader look at what was submitted. If there is none, wakes the store's own thread to lead.
     void rouse() noexcept {
         if (leader_ == nobody) {
             wanted_ = true;
@@ -261,14 +264,14 @@ private:
             if (!std::exchange(woken_, true)) wake_up_.set();
         } else if (!roused_) {
             roused_ = true;
-            boost::asio::post(wire_, with_memory{&rouse_memory_, [this] {  // which is free by now
+            boost::asio::post(wire_, with_memory{&rouse_memory_, [this] {  // rouse_memory_ is free by now
                                                      std::scoped_lock const guard(mutex_);
                                                      roused_ = false;
                                                  }});
         }
     }
 
-    /// By the leader, which is it no more.
+    /// Ends the lead of the calling thread. The first sleeper leads next, else the store's own thread if wanted.
     void hand_over() noexcept {
         wanted_ = session_.busy() || !submitted_.empty() || !cancelled_.empty();
         due_    = session_.due();
@@ -298,14 +301,14 @@ private:
 
     fork_mark const             mark_;
     std::mutex                  mutex_;
-    std::condition_variable     idle_;  ///< of the store's own thread
+    std::condition_variable     idle_;  ///< where the store's own thread waits
     std::thread::id             leader_, own_;
-    blocking_call*              first_ = nullptr;  ///< who sleeps, in order of coming
+    blocking_call*              first_ = nullptr;  ///< the callers that sleep, in order of arrival
     call_list<&call::submitted> submitted_;
     call_list<&call::cancelled> cancelled_;
-    bool              waits_ = false, woken_ = false;  ///< the leader, for its socket; and was told not to
-    bool              roused_ = false, handlers_wait_ = false, wanted_ = false, stopping_ = false;
-    clock::time_point due_ = clock::time_point::max(), waits_until_ = due_;
+    bool                        waits_ = false, woken_ = false;  ///< the leader waits for its socket; it was woken
+    bool                        roused_ = false, handlers_wait_ = false, wanted_ = false, stopping_ = false;
+    clock::time_point           due_ = clock::time_point::max(), waits_until_ = due_;
 
     boost::asio::io_context wire_{1}, handlers_{1};
     io_memory               rouse_memory_;

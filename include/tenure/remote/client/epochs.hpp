@@ -11,12 +11,13 @@
 
 namespace tenure::detail::remote {
 
-/// Which blocks went with a session that is over. The upper 24 bits of an id are those of the server's instance; a
-/// new session with the same instance has later ids than the old one had. Known of the last 64 instances: of
-/// blocks from before those the server says that there are none.
+/// Knows which blocks went with a session that is over. The upper 24 bits of an id are those of the server's
+/// instance. A new session with the same instance has later ids than the old one. The last 64 instances are known;
+/// of blocks from earlier ones the server says that there are none.
 class epochs {
 public:
-    /// Blocks with these ids came. False: they cannot be of the instance that gave others.
+    /// Notes that blocks with these ids came. Returns false if they cannot be of the instance that gave the
+    /// others.
     bool came(std::uint64_t first, std::uint64_t count) noexcept {
         std::uint64_t const last = first + (count - 1);
         if (first == 0 || count == 0 || last < first || of(first) != of(last)) return false;
@@ -30,7 +31,7 @@ public:
         return true;
     }
 
-    /// The session is over, and so is what came in it.
+    /// Ends the session, and with it the blocks that came in it.
     void over() noexcept {
         if (!known_) return;
         lost_[next_++ % lost_.size()] = current_;
@@ -38,7 +39,7 @@ public:
         known_                        = false;
     }
 
-    /// A new session, with the same instance as the one before or with another.
+    /// Begins a session, with the same instance as the one before or with another.
     void begin(bool same_instance) noexcept {
         if (same_instance && former_ != none) {
             std::replace(lost_.begin(), lost_.end(), former_, none);
@@ -51,12 +52,12 @@ public:
         former_ = none;
     }
 
-    /// The block is of an instance whose session is over.
+    /// Returns whether the block is of an instance whose session is over.
     bool lost(std::uint64_t id) const noexcept {
         return std::find(lost_.begin(), lost_.end(), std::uint64_t{of(id)}) != lost_.end();
     }
 
-    /// The server has no such block: because it went with an earlier session with the same instance.
+    /// Returns whether a block that the server does not have went with an earlier session of the same instance.
     bool was_before(std::uint64_t id) const noexcept { return id < floor_ && known_ && of(id) == current_; }
 
 private:

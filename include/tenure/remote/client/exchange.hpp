@@ -19,17 +19,17 @@
 
 namespace tenure::detail::remote {
 
-/// Calls become requests, answers end calls: whatever connection there is. Not thread-safe.
+/// Turns calls into requests, and ends calls by their answers, whatever connection there is. Not thread-safe.
 ///
-/// Nobody touches a call's memory after the call is finished: so a call that is to end early while a payload of it
-/// is under way is finished once that has gone, or the connection has.
+/// Nobody touches a call's memory after the call is finished. So a call that is to end early while one of its
+/// payloads is under way is finished once the payload has gone, or the connection has.
 class exchange {
 public:
     exchange(stash& spare, std::uint32_t in_flight) : spare_(spare), window_(in_flight) {}
     exchange(exchange const&)            = delete;
     exchange& operator=(exchange const&) = delete;
 
-    /// False: it is finished already.
+    /// Accepts a call. Returns false if it is finished already.
     bool accept(call& c) noexcept {
         queue_.enter(c);
         if (c.error || pieces_.settles(c)) {
@@ -40,7 +40,7 @@ public:
         return true;
     }
 
-    /// It ends with that error as soon as its memory is not in use.
+    /// Ends the call with that error as soon as its memory is not in use.
     void end_early(call& c, std::error_code why) noexcept {
         if (c.ends_early || !c.active.is_linked()) return;
         c.ends_early = true;
@@ -52,12 +52,12 @@ public:
         });
     }
 
-    /// Who is out of time ends early. False: the memory of one is in use nevertheless.
+    /// Ends the calls whose deadlines have come. Returns false if the memory of one is still in use.
     bool end_late(clock::time_point now) noexcept {
         return queue_.late(now, [this](call& c) { end_early(c, make_error_code(errc::timed_out)); });
     }
 
-    /// Whoever waits for a request to be sent hears why not.
+    /// Fails the calls that wait for a request to be sent, with `why`.
     void fail_waiting(std::error_code why) noexcept {
         queue_.for_each_that_wants([&](call& c) {
             if (!pieces_.settles(c)) c.failed(c.what == protocol::operation::goodbye ? unheard : why);
@@ -77,7 +77,7 @@ public:
 
     // Sessions --------------------------------------------------------------------------------------------------
 
-    /// A number for a hello. 0: too many are not settled.
+    /// Returns a number for a hello, or 0 if too many requests are not settled.
     std::uint64_t number() noexcept {
         if (!window_.holds_hello()) return 0;
         request& r = window_.fresh();
@@ -87,26 +87,27 @@ public:
     }
     std::uint64_t settled() const noexcept { return window_.settled(); }
 
-    /// What is not answered goes again, over a new connection.
+    /// Sends the unanswered requests again, over a new connection.
     void resume(agreed most, std::uint32_t in_flight) noexcept {
         pieces_.most = most;
         window_.limit(in_flight);
         out_.restart();
     }
 
-    /// As resume(), after end() and a hello with that number: nothing is held.
+    /// Begins a session, after end() and a hello with that number. Nothing is held; unanswered calls go on as
+    /// after resume().
     void begin(std::uint64_t hello, bool same_instance, agreed most, std::uint32_t in_flight) noexcept {
         ids_.begin(same_instance);
         held_.begin(hello);
         resume(most, in_flight);
         queue_.for_each_that_wants([&](call& c) {
             if (!pieces_.settles(c) && c.done == 0) return;
-            if (c.names_blocks()) c.failed(make_error_code(errc::stale_handle));  // the first of them are gone
+            if (c.names_blocks()) c.failed(make_error_code(errc::stale_handle));  // its blocks are gone
             queue_.finish(c);
         });
     }
 
-    /// The connection is gone, and nobody is at any call's memory.
+    /// Notes that the connection is gone and that nobody touches any call's memory.
     void pause() noexcept {
         current_ = nullptr;
         out_.restart();
@@ -116,8 +117,8 @@ public:
         });
     }
 
-    /// The session is over: what it had is gone at the server, too. What was under way fails, unless it was to
-    /// free. `told`: by a server, which is there and has none of the blocks.
+    /// Ends the session: what it had is gone at the server, too. Calls under way fail with `why`, except those
+    /// that free. `told`: a server said so, and calls that name blocks fail with stale_handle.
     void end(std::error_code why, bool told) noexcept {
         ids_.over();
         spare_.drop_all();
@@ -140,7 +141,7 @@ public:
         out_.restart();
     }
 
-    /// The server knows how to trim blocks.
+    /// Sets whether the server knows how to trim blocks.
     void trims(bool knows) noexcept { spare_.round(knows); }
 
     void renew() noexcept {
@@ -148,7 +149,7 @@ public:
         spare_.sweep(false);
     }
 
-    /// What is to be sent next; it may be empty.
+    /// Returns what is to be sent next; it may be empty.
     std::span<boost::asio::const_buffer const> gather() noexcept {
         issue();
         return out_.gather();
@@ -162,7 +163,7 @@ public:
 
     enum class understood { all, more, nonsense };
 
-    /// The next answer that has come in, with its header before it. `more`: it is not all there.
+    /// Reads the next answer from the inbox, header first. Returns `more` if it is not all there.
     understood take(inbox& in) noexcept {
         using enum understood;
         if (!current_) {
@@ -196,11 +197,12 @@ public:
     }
 
 private:
-    static constexpr std::size_t most_waiting = 2 << 20;  ///< bytes to send, beyond which calls wait for their turn
-    static constexpr std::size_t most_asked   = 16 << 20;  ///< bytes of large payloads that are to come
+    static constexpr std::size_t most_waiting = 2 << 20;   ///< bytes to send, beyond which calls wait their turn
+    static constexpr std::size_t most_asked   = 16 << 20;  ///< bytes to come, beyond which large reads wait
     static constexpr std::size_t large        = 64 << 10;
 
-    /// Of a goodbye: whatever else ends with it is closed, but nobody knows what the server did.
+    /// The error of a goodbye without an answer. All else that ends then is closed, but nobody knows what the
+    /// server did.
     inline static std::error_code const unheard = make_error_code(errc::disconnected);
 
     void ask_no_more(call& c) noexcept {
@@ -209,8 +211,8 @@ private:
         if (std::exchange(c.ask_usage, false)) ask_usage_ = true;
     }
 
-    /// Its call, which is to end early, waits for it no more, and the memory is not to be touched: if that can be
-    /// now.
+    /// Detaches a request from its call, which is to end early and whose memory must not be touched any more. Does
+    /// nothing while that is in use.
     void release(request& r) noexcept {
         using enum protocol::operation;
         if (out_.in_use(r)) return;
@@ -235,7 +237,7 @@ private:
         asked_ += r.expected;
         if (r.of) ++r.of->under_way;
         if (r.operation() != end_batch) return;
-        // What nobody has asked for yet ends with the batch, too; and what is on its way.
+        // Blocks that nobody has asked for yet end with the batch, too, and so do those on their way.
         std::uint64_t const batch = r.body_as<protocol::batch_request>().batch;
         spare_.drop(batch);
         window_.for_each([&](request& other) {
@@ -243,7 +245,8 @@ private:
         });
     }
 
-    /// Calls take turns: so a small one waits for a piece of a large one, not for all of it.
+    /// Makes requests of calls. Calls take turns, so a small one waits for one piece of a large one, not for all
+    /// of it.
     void issue() noexcept {
         using enum protocol::operation;
         call* waits = nullptr;
@@ -268,12 +271,13 @@ private:
         }
     }
 
-    /// What nobody waits for.
+    /// Makes a request for which no call waits. Returns false if none is due.
     bool issue_own() noexcept {
         using enum protocol::operation;
         request&                           r = window_.fresh();
         std::array<protocol::block_run, 3> runs;
-        // Whatever else is asked may name these; but for the end of their batch.
+        // Trims go first, because any other request may name these blocks. The end of their batch makes trims
+        // needless.
         call* const next = queue_.first();
         if (spare_.has_trims() && next && next->what == end_batch) spare_.forget_trims(next->batch);
         if (spare_.has_trims() && (next || renew_ || spare_.has_many_trims()) && pieces::tell_trims(r, spare_)) {
@@ -294,7 +298,7 @@ private:
         return true;
     }
 
-    /// The answer is in and the request is out.
+    /// Completes a request whose answer is in and whose frame is out.
     void complete(request& r) noexcept {
         using enum protocol::operation;
         call* const           c       = r.of;
@@ -322,12 +326,12 @@ private:
     void refused(call& c, protocol::operation what, std::error_code why, bool several) noexcept {
         using enum protocol::operation;
         if (why == errc::no_such_block && went_before(c)) {
-            if (what == deallocate) return;  // gone, as it is to be
+            if (what == deallocate) return;  // the blocks are gone, as was asked
             why = make_error_code(errc::stale_handle);
         }
         bool const no_room = why == errc::store_full || why == errc::limit_exceeded || why == errc::memory_full;
         if (what == allocate && no_room && !c.again && (several || spare_.blocks() != 0)) {
-            spare_.sweep(true);  // then there may be room for this one
+            spare_.sweep(true);  // then there may be room for this block
             c.again     = true;
             c.count     = 1;
             c.room      = c.length;
@@ -339,7 +343,7 @@ private:
         if (!c.ask_usage) queue_.rests(c);
     }
 
-    /// The blocks were those of a session that is over.
+    /// Returns whether the call's blocks went with a session that is over.
     bool went_before(call const& c) const noexcept {
         auto const gone = [&](block const& b) { return ids_.was_before(b.id) || ids_.lost(b.id); };
         return c.many.empty() ? gone(c.b) || gone(c.to) : std::ranges::all_of(c.many, gone);
@@ -352,7 +356,7 @@ private:
     request_window window_;
     outbox         out_{window_, ids_};
     pieces         pieces_{ids_};
-    request*       current_   = nullptr;  ///< its payload is coming in
+    request*       current_   = nullptr;  ///< the request whose payload is coming in
     std::size_t    asked_     = 0;        ///< bytes of payload that are to come
     bool           ask_usage_ = false, renew_ = false;
 

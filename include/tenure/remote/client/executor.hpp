@@ -11,8 +11,8 @@
 
 namespace tenure::detail::remote {
 
-/// A store's own executor: what is posted to it runs on the store's thread, in order, and never at once. Valid as
-/// long as the store.
+/// A store's own executor. What is posted to it runs on the store's thread, in order, and never inside execute().
+/// Valid as long as the store.
 class store_executor {
 public:
     explicit store_executor(driver& d) noexcept : driver_(&d) {}

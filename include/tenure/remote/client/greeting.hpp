@@ -21,7 +21,7 @@
 
 namespace tenure::detail::remote {
 
-/// The first request of a connection, and what resumes a session. Allocates once.
+/// The first request of a connection, and what resumes a session. Allocates only when it is made.
 class greeting {
 public:
     explicit greeting(client_options const& o)
@@ -60,11 +60,11 @@ public:
     struct answer {
         bool                       sound = true, whole = false;
         std::error_code            refused;
-        std::span<std::byte const> reason;  ///< which limit; in the inbox
+        std::span<std::byte const> reason;  ///< which limit was met; in the inbox
         protocol::hello_reply      reply;
     };
 
-    /// What came of the answer to the hello with that number; all of it, once it is whole.
+    /// Reads the answer to the hello with that number. Takes it out of the inbox once it is whole.
     answer take(inbox& in, std::uint64_t number) const noexcept {
         answer     a;
         auto const bytes = in.bytes();
@@ -90,7 +90,7 @@ public:
         session_  = r.session;
         secret_   = r.secret;
     }
-    /// The next session is a new one.
+    /// Makes the next session a new one.
     void forget() noexcept {
         session_ = 0;
         secret_  = {};
@@ -103,7 +103,7 @@ private:
                (h.status == 0 ? h.body == sizeof(protocol::hello_reply) : may_refuse(h));
     }
 
-    /// Whether it can be worked with.
+    /// Returns whether the client can work with the reply.
     bool is_sound(protocol::hello_reply const& r) const noexcept {
         bool const same = r.instance == instance_ && r.session == session_;
         return r.version >= protocol::oldest_version && r.version <= protocol::version && r.resumed <= 1 &&

@@ -13,26 +13,26 @@
 
 namespace tenure::detail::remote {
 
-/// What came and is not understood yet. Many small answers come by one read; of a long payload, what is left goes
-/// from the socket to where it belongs.
+/// Bytes that have come and are not understood yet. One read takes many small answers; the rest of a long payload
+/// goes from the socket straight to where it belongs.
 class inbox {
 public:
     inbox() : buffer_(std::make_unique_for_overwrite<std::byte[]>(room)) {}
 
-    /// A new connection.
+    /// Empties the inbox for a new connection.
     void clear() noexcept {
         begin_ = end_ = 0;
         left_         = 0;
     }
 
-    /// Where the next bytes go. `little`: payloads are about to come, so that only their heads should be read.
+    /// Returns where the next bytes go. `little`: payloads are about to come, and only their heads should be read.
     std::span<boost::asio::mutable_buffer const> where(bool little) noexcept {
         if (begin_ != 0) {
             std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
             end_ -= begin_;
             begin_ = 0;
         }
-        // A payload that is under way has taken all that was in the buffer.
+        // A payload that is under way has already taken all that was in the buffer.
         direct_ = left_ != 0 && into_ && left_ >= least_direct;
         if (direct_) {
             parts_ = {boost::asio::buffer(into_, left_), boost::asio::buffer(buffer_.get(), head)};
@@ -43,7 +43,7 @@ public:
         return std::span(parts_).first(1);
     }
 
-    /// So many came there.
+    /// Notes that so many bytes came there.
     void came(std::size_t n) noexcept {
         if (direct_) {
             std::size_t const part = std::min(n, left_);
@@ -54,17 +54,17 @@ public:
         end_ += n;
     }
 
-    /// What can be looked at.
+    /// Returns the bytes in the buffer that were not skipped.
     std::span<std::byte const> bytes() const noexcept { return {buffer_.get() + begin_, end_ - begin_}; }
     void                       skip(std::size_t n) noexcept { begin_ += n; }
 
-    /// What comes next is a payload. Null: it is thrown away.
+    /// Announces a payload of `n` bytes, which comes next. It is thrown away if `into` is null.
     void expect(std::byte* into, std::size_t n) noexcept {
         into_ = into;
         left_ = n;
     }
 
-    /// Gives the payload what is there of it. True: that is all of it.
+    /// Gives the payload what the buffer has of it. Returns whether the payload is complete.
     bool filled() noexcept {
         std::size_t const n = std::min(left_, end_ - begin_);
         if (into_ && n != 0) {

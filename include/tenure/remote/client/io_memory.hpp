@@ -7,8 +7,8 @@
 
 namespace tenure::detail::remote {
 
-/// Memory for what Asio keeps of one operation that is under way again and again. Not thread-safe: one thread at a
-/// time, as the operation.
+/// Memory for what Asio keeps of an operation that is started again and again. Not thread-safe: one thread at a
+/// time uses it, as with the operation.
 class io_memory {
 public:
     io_memory()                            = default;
@@ -65,7 +65,7 @@ private:
     io_memory* memory_;
 };
 
-/// `f` with that memory.
+/// A handler that calls `f` and gives Asio memory from `memory`.
 template <class F>
 struct with_memory {
     using allocator_type = io_allocator<void>;

@@ -18,12 +18,13 @@
 
 namespace tenure::detail::remote {
 
-/// One attempt to reach a server: its name, its socket, TLS.
+/// One attempt to reach a server: finds its address, connects, and shakes hands for TLS.
 class link : public std::enable_shared_from_this<link> {
 public:
     using handler = std::function<void(boost::system::error_code, std::shared_ptr<transport>)>;
 
-    /// Calls `done` on the context, unless cancel() comes first. Throws std::bad_alloc.
+    /// Starts an attempt. Calls `done` on the context, unless cancel() comes first. Throws std::bad_alloc and
+    /// boost::system::system_error.
     static std::shared_ptr<link> start(boost::asio::io_context& on, endpoint const& to,
                                        std::shared_ptr<security> const& tls, handler done) {
         auto const l = std::make_shared<link>(on, to, tls, std::move(done));
@@ -35,10 +36,10 @@ public:
     link(boost::asio::io_context& on, endpoint const& to, std::shared_ptr<security> tls, handler done)
         : to_(to), tls_(std::move(tls)), done_(std::move(done)), resolver_(on), tcp_(on), local_(on) {}
 
-    /// `done` is not called any more.
+    /// Ends the attempt. `done` is not called any more.
     void cancel() noexcept {
         done_ = nullptr;
-        boost::system::error_code ignored;  // they are gone in any case
+        boost::system::error_code ignored;  // the sockets are closed in any case
         resolver_.cancel();
         tcp_.close(ignored);
         local_.close(ignored);
@@ -58,7 +59,7 @@ private:
     void resolve() {
         boost::system::error_code no_address;
         auto const                address = boost::asio::ip::make_address(to_.where, no_address);
-        if (!no_address) {  // nobody needs to be asked
+        if (!no_address) {  // no name needs to be looked up
             tcp_.async_connect({address, to_.port}, [self = shared_from_this()](boost::system::error_code why) {
                 self->connected(why, [&] { return self->tcp_socket(); });
             });
@@ -75,9 +76,9 @@ private:
             });
     }
 
-    /// Small requests are not to wait for others.
+    /// Returns the TCP socket with TCP_NODELAY set, so that small requests do not wait for others.
     security::socket tcp_socket() {
-        boost::system::error_code ignored;  // then they wait
+        boost::system::error_code ignored;  // without the option they wait
         tcp_.set_option(tcp::no_delay(true), ignored);
         return security::socket(std::move(tcp_));
     }

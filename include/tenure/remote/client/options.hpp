@@ -13,30 +13,32 @@
 
 namespace tenure {
 
-/// How a remote_store goes about it. All have defaults.
+/// Options of a remote_store. All have defaults.
 struct client_options {
-    /// What the client calls itself, for people who look at the server.
+    /// The client's name, for people who look at the server; cut after 255 bytes.
     std::string name{};
 
-    /// What proves to the server that it may: tokens::from_file(path). The first is shown.
+    /// What lets the client in: tokens::from_file(path). The first token is shown.
     tenure::tokens tokens{};
 
-    /// For endpoints that begin with "tls:": a tls_client, from remote/tls.hpp.
+    /// A tls_client, from remote/tls.hpp, for endpoints that begin with "tls:".
     std::shared_ptr<security> tls{};
 
-    /// After so long any operation has ended, if only with errc::timed_out: also one of many gigabytes.
+    /// The longest that an operation takes, even one of many gigabytes. Then it ends, if need be with
+    /// errc::timed_out.
     std::chrono::milliseconds timeout{30'000};
 
-    /// Of that: to find the server's address, reach it, shake hands and be greeted.
+    /// The part of `timeout` that it may take to find the server's address, reach it, shake hands and be greeted.
     std::chrono::milliseconds connect_timeout{5'000};
 
-    /// Requests without an answer, at most; the server may allow less.
+    /// The most requests without an answer. The server may allow less.
     std::uint32_t in_flight = 256;
 
-    /// Longer reads and writes are requests of so many bytes each, which go side by side.
+    /// The most bytes that one request reads or writes; longer reads and writes are several, which go side by
+    /// side. The server may allow less.
     std::uint32_t piece = 1 << 20;
 
-    /// Of small blocks some are fetched before they are asked for, up to so many bytes of a kind; 0: never.
+    /// The most bytes of small blocks of one kind that are fetched before they are asked for; 0: none are.
     std::size_t ahead = 1 << 20;
 };
 

@@ -15,25 +15,25 @@
 
 namespace tenure::detail::remote {
 
-/// What of the requests is to go out next: many frames in one gathering write, payloads from where they lie. A list
-/// of runs that does not fit into its request is made as it goes, some at a time.
+/// The requests that go out next: many frames in one gathering write, payloads from where they lie. A list of runs
+/// that does not fit into its request is made while it is sent, some runs at a time.
 class outbox {
 public:
     outbox(request_window& window, epochs const& gone) noexcept : window_(window), gone_(gone) {}
 
     bool empty() const noexcept { return next_ >= window_.next(); }
 
-    /// Frames that have not wholly left, in bytes (and what has left of the first).
+    /// Returns the bytes of frames that have not wholly left, including what has left of the first.
     std::size_t waiting() const noexcept { return waiting_; }
     void        written(request const& r) noexcept { waiting_ += r.frame_bytes(); }
 
-    /// What goes next. Valid until wrote() or restart(), and for as long as the requests' memory is.
+    /// Returns what goes next. Valid until wrote() or restart(), and as long as the requests' memory is.
     std::span<boost::asio::const_buffer const> gather() noexcept {
         count_           = 0;
         std::size_t skip = offset_;
         for (end_ = next_; end_ < window_.next() && count_ + 4 <= buffers_.size(); ++end_) {
             request& r = window_[end_];
-            if (r.is == request::state::answered) continue;  // a hello of earlier
+            if (r.is == request::state::answered) continue;  // before the connection was lost; or a hello
             r.begun          = true;
             r.header.settled = std::min(window_.settled(), r.number() - 1);
             add(r.head(), skip);
@@ -48,10 +48,11 @@ public:
         return std::span(buffers_).first(count_);
     }
 
-    /// Of the last gather(): it may be read from while a write is under way.
+    /// Returns whether the last gather() took the request: a write under way may read from it.
     bool gathered(std::uint64_t number) const noexcept { return number >= next_ && number < end_; }
 
-    /// So many bytes of it are out. Calls sent(request&) for each whose last byte is.
+    /// Notes that `n` bytes of the last gather() are out. Calls sent(request&) for each request that is out
+    /// wholly.
     template <class F>
     void wrote(std::size_t n, F sent) noexcept {
         for (offset_ += n; next_ < window_.next(); ++next_) {
@@ -67,7 +68,7 @@ public:
         end_ = next_;
     }
 
-    /// A new connection: all that is not answered goes again.
+    /// Starts over for a new connection: all that is not answered goes again.
     void restart() noexcept {
         next_ = end_ = window_.settled() + 1;
         offset_      = 0;
@@ -79,12 +80,12 @@ public:
         });
     }
 
-    /// Some of it is out, or is being read from: it goes as it is.
+    /// Returns whether some of the request is out, or is being read: then it must go as it is.
     bool in_use(request const& r) const noexcept {
         if (r.is != request::state::written) return false;
         return gathered(r.number()) || (r.number() == next_ && offset_ != 0);
     }
-    /// A request that is not in use is another one now.
+    /// Notes that a request, not in use, has changed from `before` to `now` bytes.
     void changed(std::size_t before, std::size_t now) noexcept { waiting_ = waiting_ - before + now; }
 
 private:
@@ -94,7 +95,7 @@ private:
         if (n != bytes.size()) buffers_[count_++] = boost::asio::buffer(bytes.data() + n, bytes.size() - n);
     }
 
-    /// The next of its runs. Nothing may follow them in this write: there is one chunk.
+    /// Adds the next of the request's runs. Nothing may follow them in this write, because there is one chunk.
     void add_runs(request const& r, std::size_t skip) noexcept {
         if (chunk_of_ != r.number()) {
             chunk_of_   = r.number();

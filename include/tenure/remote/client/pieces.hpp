@@ -20,24 +20,24 @@
 
 namespace tenure::detail::remote {
 
-/// What a server has agreed to.
+/// The most bytes of a body and a payload, as agreed with the server.
 struct agreed {
     std::uint32_t body = 0, payload = 0;
 };
 
-/// Makes the requests that a call is, one after the other.
+/// Makes the requests of a call, one after the other.
 class pieces {
 public:
     explicit pieces(epochs const& gone) noexcept : gone_(gone) {}
 
     agreed most;
 
-    /// What can be said without the server. True: the call is done, with its error or without.
+    /// Decides what can be decided without the server. Returns whether the call is done, with an error or without.
     bool settles(call& c) const noexcept {
         using enum protocol::operation;
         switch (c.what) {
         case deallocate: {
-            // Those of an earlier session are gone: as they are to be.
+            // Blocks of an earlier session are gone already.
             bool const any = std::ranges::any_of(c.many, [&](block const& b) { return !gone_.lost(b.id); });
             return !any;
         }
@@ -62,7 +62,8 @@ public:
         return static_cast<bool>(c.error);
     }
 
-    /// The next request of `c`, which is not all asked. False: it is to have none, but `c.error`.
+    /// Makes the next request of `c`, which has not asked for everything. Returns false if it fails instead, with
+    /// `c.error`.
     bool make(call& c, request& r) const {
         using enum protocol::operation;
         protocol::operation what = c.what;
@@ -146,7 +147,7 @@ public:
         return true;
     }
 
-    /// Tells of blocks that they are smaller. False: there is nothing to tell.
+    /// Makes the request that tells of smaller blocks. Returns false if there are none.
     static bool tell_trims(request& r, stash& spare) noexcept {
         r.header.operation = static_cast<std::uint16_t>(protocol::operation::trim);
         std::array<protocol::block_run, request::body_room / sizeof(protocol::block_run)> few;
@@ -154,7 +155,7 @@ public:
         try {
             r.tail.resize(stash::most_trims * sizeof(protocol::block_run));
             runs = {reinterpret_cast<protocol::block_run*>(r.tail.data()), stash::most_trims};
-        } catch (std::bad_alloc const&) {  // as many as there is room for
+        } catch (std::bad_alloc const&) {  // as many as the body has room for
             r.tail.clear();
         }
         auto const told = spare.trims(runs);
@@ -168,7 +169,7 @@ public:
         return told.runs != 0;
     }
 
-    /// Frees what nobody waits for: three runs at most.
+    /// Makes the request that frees spare blocks: three runs at most.
     static void give_back(request& r, std::span<protocol::block_run const> runs) noexcept {
         r.header.operation = static_cast<std::uint16_t>(protocol::operation::deallocate);
         for (protocol::block_run const& run : runs) {
@@ -178,8 +179,9 @@ public:
         }
     }
 
-    /// Instead of a request whose memory is its caller's no more: of the same kind, so that the server may answer
-    /// as it has before; if it never got the first one, this one does nothing. An allocation stays what it is.
+    /// Empties a request whose memory is no longer its caller's. It stays of the same kind, so that the server may
+    /// answer as before; if the server never got the first one, this one does nothing. An allocation is not
+    /// changed.
     static void empty(request& r) noexcept {
         using enum protocol::operation;
         r.of = nullptr;
@@ -192,7 +194,7 @@ public:
             r.memory         = nullptr;
             break;
         }
-        case read: r.memory = nullptr; break;  // what comes is thrown away
+        case read: r.memory = nullptr; break;  // the payload is thrown away
         case deallocate:
         case transfer:
             r.header.body = r.operation() == transfer ? sizeof(protocol::batch_request) : 0;
@@ -202,7 +204,7 @@ public:
         }
     }
 
-    /// Instead of a request of which the server knows nothing yet.
+    /// Turns a request of which the server knows nothing yet into one that does nothing.
     static void nothing(request& r) noexcept {
         std::uint64_t const number = r.number();
         r.header                   = {};
@@ -231,7 +233,7 @@ private:
         r.header.body += static_cast<std::uint32_t>(r.tail.size());
     }
 
-    /// As many as go into one body: here if there is room, else as they go out.
+    /// Adds as many runs as go into one body: now if there is room in the request, else while they go out.
     bool make_runs(call& c, request& r) const noexcept {
         std::size_t const   room = (most.body - r.header.body) / sizeof(protocol::block_run);
         std::size_t const   here = (request::body_room - r.header.body) / sizeof(protocol::block_run);

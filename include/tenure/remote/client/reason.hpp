@@ -14,7 +14,7 @@
 
 namespace tenure::detail::remote {
 
-/// Which of the server's limits was met last, in its words. Thread-safe.
+/// Which of the server's limits was met last, in the server's words. Thread-safe.
 class reason {
 public:
     void say(std::span<std::byte const> text) noexcept {
@@ -26,7 +26,7 @@ public:
         }
     }
 
-    /// Throws bad_alloc.
+    /// Returns the text, in which ? stands for what is not printable. Throws std::bad_alloc.
     std::string text() const {
         std::scoped_lock const guard(lock_);
         return {text_.data(), size_};

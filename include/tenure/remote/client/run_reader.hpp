@@ -11,8 +11,8 @@
 
 namespace tenure::detail::remote {
 
-/// A list of blocks as runs, in its order: numbers that follow each other, up or down, with equal bytes. Blocks
-/// that went with an earlier session are left out. Makes nothing beforehand: so a list of any length needs no
+/// Reads a list of blocks as runs, in its order: consecutive numbers, up or down, with equal bytes. Leaves out
+/// blocks that went with an earlier session. Each run is made when it is read, so a list of any length needs no
 /// memory.
 class run_reader {
 public:
@@ -20,11 +20,11 @@ public:
     run_reader(std::span<block const> many, std::size_t from, epochs const& gone) noexcept
         : many_(many), at_(from), gone_(&gone) {}
 
-    /// False: there are no more.
+    /// Reads the next run. Returns false if there are no more.
     bool next(protocol::block_run& run) noexcept {
         while (at_ < many_.size() && gone_->lost(many_[at_].id)) ++at_;
         if (at_ == many_.size()) return false;
-        // No run may end beyond the last number there is: no block has that, nor the number 0.
+        // No run may end beyond the last number there is. No block has that number, nor 0.
         std::uint64_t const first = many_[at_].id == ~std::uint64_t{0} ? 0 : many_[at_].id;
         std::uint64_t const bytes = many_[at_].bytes;
         std::uint64_t       n     = 1;
@@ -43,7 +43,7 @@ public:
         return true;
     }
 
-    /// Of the block that comes next.
+    /// Returns the index of the block that comes next.
     std::size_t at() const noexcept { return at_; }
 
 private:

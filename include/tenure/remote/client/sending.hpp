@@ -12,8 +12,8 @@
 
 namespace tenure::detail::remote {
 
-/// From server to server in two steps: a ticket of the one, with which the other comes. `grant(self)` begins the
-/// first, `send(self, ticket)` the second.
+/// Sends from server to server in two steps: one server grants a ticket, the other shows it. `grant(self)` begins
+/// the first step, `send(self, ticket)` the second.
 template <class Grant, class Send>
 struct sending {
     Grant grant;
@@ -29,7 +29,7 @@ struct sending {
         bool const cancelled = self.cancelled() != boost::asio::cancellation_type::none;
         if (cancelled && !why) why = boost::asio::error::operation_aborted;
         if (why) return self.complete(why);
-        auto next = send;  // `self` is moved, and this with it
+        auto next = send;  // `self` is moved, and this object with it
         next(self, ticket);
     }
     template <class Self>

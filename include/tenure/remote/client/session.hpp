@@ -23,8 +23,8 @@
 
 namespace tenure::detail::remote {
 
-/// A client's side of a session: connections come and go beneath it. All of it is who drives it, see driver: not
-/// thread-safe, and never waiting.
+/// A client's side of a session, beneath which connections come and go. Everything runs on the thread that drives
+/// it, see driver. Not thread-safe; nothing waits.
 ///
 ///     down --- a call ---> linking ---> greeting ---> open
 ///      ^                    |   ^          |            |
@@ -41,7 +41,7 @@ public:
     session(session const&)            = delete;
     session& operator=(session const&) = delete;
 
-    /// The time, as of now.
+    /// Sets the time that counts as now.
     void              at(clock::time_point t) noexcept { now_ = t; }
     clock::time_point now() const noexcept { return now_; }
 
@@ -52,7 +52,7 @@ public:
         else if (calls_.accept(c) && stage_ == stage::down) reach();
     }
 
-    /// See exchange.
+    /// Ends a call early: see exchange::end_early().
     void  end_early(call& c, std::error_code why) noexcept { calls_.end_early(c, why); }
     call* next_finished() noexcept {
         call* const c = calls_.next_finished();
@@ -60,7 +60,7 @@ public:
         return c;
     }
 
-    /// Sends what can be sent. To be called after anything else.
+    /// Sends what can be sent. Must be called after any other function.
     void pump() noexcept {
         if (stage_ != stage::open) return;
         send();
@@ -69,21 +69,21 @@ public:
         if (expects_ && !is_direct()) read();
     }
 
-    /// What is said now goes without Asio: instead of running its context, who drives waits for the socket, and
-    /// calls receive() when something has come.
+    /// Returns whether I/O goes without Asio. Then the driving thread waits for the socket instead of running
+    /// Asio's context, and calls receive() when something has come.
     bool           is_direct() const noexcept { return stage_ == stage::open && wire_.is_direct(); }
     carrier const& connection() const noexcept { return wire_; }
     void           receive() noexcept {
         wire_.read_now(in_.where(calls_.expects_much()), [this](auto why, std::size_t n) { came(why, n); });
     }
 
-    /// Whether something is expected of the server or the system.
+    /// Returns whether something is expected of the server or the system.
     bool busy() const noexcept {
         return !calls_.idle() || stage_ == stage::linking || stage_ == stage::greeting ||
                stage_ == stage::winding_up;
     }
 
-    /// When tick() is to be called at the latest.
+    /// Returns when tick() must be called at the latest.
     clock::time_point due() const noexcept {
         auto const at = calls_.deadline();
         switch (stage_) {
@@ -119,7 +119,7 @@ public:
         }
     }
 
-    /// The system refused memory to what runs on the context.
+    /// Handles that the system refused memory to what runs on the context.
     void out_of_memory() noexcept {
         auto const why = make_error_code(errc::memory_full);
         if (stage_ != stage::linking) return lose(why);
@@ -127,7 +127,7 @@ public:
         not_reached(why);
     }
 
-    /// Nobody waits any more, nor will.
+    /// Ends the session. No call waits any more, nor will one.
     void abandon() noexcept {
         shut_ = true;
         end();
@@ -136,12 +136,12 @@ public:
     accounts const& held() const noexcept { return calls_.held(); }
     reason const&   limit() const noexcept { return calls_.limit(); }
     std::uint64_t   capacity() const noexcept { return capacity_.load(std::memory_order_relaxed); }
-    std::error_code last_trouble() const noexcept { return trouble_; }  ///< for who could not connect
+    std::error_code last_trouble() const noexcept { return trouble_; }  ///< why there is no connection
 
 private:
     enum class stage { down, linking, greeting, open, winding_up, waiting };
 
-    /// When it is too long that the server has said nothing.
+    /// Returns when the server has said nothing for too long.
     clock::time_point quiet_end() const noexcept {
         return expects_ ? heard_ + options_.timeout : clock::time_point::max();
     }
@@ -177,7 +177,7 @@ private:
         over(why.category() == error_category() ? why : make_error_code(errc::device_unavailable));
     }
 
-    /// For the next attempt.
+    /// Waits for the next attempt to connect.
     void wait() noexcept {
         stage_    = stage::waiting;
         retry_at_ = now_ + patience_;
@@ -218,11 +218,11 @@ private:
         if (why) return lose(why);
         sent_ = now_;
         if (greeting_.is_out()) return calls_.wrote(n);
-        greeting_.wrote(n);  // even if the server has answered it
+        greeting_.wrote(n);  // even if the server has answered already
         if (!greeting_.is_out()) write(greeting_.left());
     }
 
-    /// Begun when something is to come, and once the question is out: so a read that is too early costs only time
+    /// Begins a read, when something is to come and the question is out. A read that is too early costs only time
     /// in which there is nothing to do but wait.
     void read() noexcept {
         if (wire_.is_reading()) return;
@@ -274,7 +274,7 @@ private:
 
     // Its end ---------------------------------------------------------------------------------------------------
 
-    /// The connection is to go, and with it the session if `for_good`.
+    /// Closes the connection; `for_good` ends the session with it.
     void lose(std::error_code why, bool for_good = false) noexcept {
         if (stage_ != stage::greeting && stage_ != stage::open) return;
         trouble_  = why;
@@ -286,7 +286,7 @@ private:
         wound_up();
     }
 
-    /// Nobody is at the calls' memory any more, once Asio has said so.
+    /// Ends the connection once Asio has reported that nobody touches the calls' memory any more.
     void wound_up() noexcept {
         if (wire_.is_busy()) return;
         wire_.end();
@@ -302,7 +302,7 @@ private:
         calls_.end(why, told);
     }
 
-    /// Nor is there another one: who waits for it hears why.
+    /// Ends the session without a next one: calls that wait for one fail with `why`.
     void over(std::error_code why) noexcept {
         if (shut_) why = make_error_code(errc::store_closed);
         end_session(why);
@@ -311,7 +311,7 @@ private:
         stage_ = stage::down;
     }
 
-    /// The user's wish.
+    /// Ends the session at the user's request.
     void end() noexcept {
         auto const why = make_error_code(errc::store_closed);
         if (stage_ == stage::linking) stop_linking();
@@ -335,7 +335,7 @@ private:
     std::error_code       trouble_;
 
     greeting          greeting_;
-    std::uint64_t     session_ = 0, hello_ = 0;  ///< 0: none; hello_: the number that is set aside for it
+    std::uint64_t     session_ = 0, hello_ = 0;  ///< 0: none; hello_: the number set aside for the next hello
     clock::duration   lease_{}, patience_{};
     clock::time_point now_, reach_by_, retry_at_, lease_end_, sent_, heard_;
 };

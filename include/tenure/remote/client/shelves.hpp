@@ -10,7 +10,7 @@
 
 namespace tenure::detail::remote {
 
-/// Blocks of which allocations are the same: what is asked for is likely asked for again.
+/// Blocks that are allocated alike. A caller that asks for one is likely to ask for more.
 struct block_kind {
     std::uint64_t batch     = 0;
     std::size_t   bytes     = 0;
@@ -19,21 +19,21 @@ struct block_kind {
     friend bool operator==(block_kind const&, block_kind const&) = default;
 };
 
-/// Blocks of one kind that nobody has yet, one after the other by their numbers.
+/// Blocks of one kind that nobody has yet, with consecutive numbers.
 struct spare_run {
     std::uint64_t first = 0, count = 0;
 };
 
-/// What there is of a kind, and how many are fetched the next time.
+/// The spare blocks of one kind, and how many are fetched the next time.
 struct shelf {
     block_kind               kind{};
     bool                     fetching = false;
-    std::size_t              ask      = 0;  ///< how many the last time
-    std::uint64_t            used     = 0;  ///< when; 0: this is no kind's
+    std::size_t              ask      = 0;  ///< how many were fetched the last time
+    std::uint64_t            used     = 0;  ///< when it was used last; 0: the shelf is free
     std::size_t              runs     = 0;
     std::array<spare_run, 4> run{};
 
-    /// The number of one; there are some.
+    /// Takes out a block and returns its number. There must be one.
     std::uint64_t take() noexcept {
         spare_run&          r  = run[runs - 1];
         std::uint64_t const id = r.first++;
@@ -41,7 +41,7 @@ struct shelf {
         return id;
     }
 
-    /// False: there is no place.
+    /// Adds a run. Returns false if there is no place for it.
     bool put(spare_run const& r) noexcept {
         if (runs == run.size()) return false;
         run[runs++] = r;
@@ -51,7 +51,7 @@ struct shelf {
     bool is_of(block_kind const& k) const noexcept { return used != 0 && kind == k; }
 };
 
-/// In the place of the one that was used longest ago, once `empty(shelf&)` has cleared it. Null: it cannot.
+/// Returns a shelf for the kind: the one used longest ago, once `empty(shelf&)` has cleared it. Null if it cannot.
 template <class F>
 shelf* make_shelf(std::span<shelf> among, block_kind const& kind, F empty) noexcept {
     shelf& s = *std::ranges::min_element(among, {}, &shelf::used);
@@ -63,7 +63,7 @@ shelf* make_shelf(std::span<shelf> among, block_kind const& kind, F empty) noexc
 /// Shelves of the kinds that come often. Not thread-safe.
 class exact_shelves {
 public:
-    static constexpr std::uint64_t patience = 1024;  ///< blocks of other kinds, before one gives way
+    static constexpr std::uint64_t patience = 1024;  ///< uses of other kinds, before a shelf gives way
 
     shelf* find(block_kind const& kind) noexcept {
         for (shelf& s : all_)
@@ -71,7 +71,7 @@ public:
         return nullptr;
     }
 
-    /// Null: all are in use.
+    /// Returns a shelf for the kind, or null if all are in use.
     template <class F>
     shelf* try_make(block_kind const& kind, std::uint64_t now, F empty) noexcept {
         std::uint64_t const oldest = std::ranges::min_element(all_, {}, &shelf::used)->used;
@@ -87,8 +87,8 @@ private:
     std::array<shelf, 8> all_{};
 };
 
-/// A shelf for each class of sizes, of a few batches and alignments. Those of one batch and alignment never take
-/// each other's places. Not thread-safe.
+/// A shelf for each size class, for a few batches and alignments. The shelves of one batch and alignment never
+/// take each other's places. Not thread-safe.
 class class_shelves {
 public:
     shelf* find(block_kind const& kind, std::size_t index) noexcept {
@@ -97,7 +97,8 @@ public:
         return nullptr;
     }
 
-    /// Null: there is no room for what the oldest has.
+    /// Returns the kind's shelf, and makes it if there is none. Null if there is no room for what the oldest one
+    /// has.
     template <class F>
     shelf* find_or_make(block_kind const& kind, std::size_t index, F empty) noexcept {
         shelf* const s = find(kind, index);

@@ -8,13 +8,13 @@
 
 namespace tenure::detail::remote {
 
-/// Sizes that others are rounded up to: 16, 32, ... 128, then four for each doubling. At most a fifth of a block is
-/// more than was asked for, beyond 64 bytes.
+/// A size that others are rounded up to: 16, 32, ... 128, then four for each doubling. Beyond 64 bytes at most a
+/// fifth of a block is more than was asked for.
 struct size_class {
     std::size_t bytes = 0;
-    std::size_t index = 0;  ///< of the sizes in their order, from 0 on
+    std::size_t index = 0;  ///< the size's place in their order, from 0 on
 
-    /// The smallest that is no smaller than `n`.
+    /// Returns the smallest size of at least `n` bytes.
     static constexpr size_class of(std::size_t n) noexcept {
         if (n <= 128) {
             std::size_t const steps = std::max<std::size_t>((n + 15) / 16, 1);

@@ -19,36 +19,37 @@
 
 namespace tenure::detail::remote {
 
-/// Small blocks that came before anybody asked for them. The first request of a kind asks for one block, the next
-/// for two, then four: so who makes one pays for one, and who makes many waits rarely. They are held at the server,
-/// and by nobody here. What nobody wants goes back: see leaving().
+/// Small blocks that were fetched before anybody asked for them. The first request of a kind asks for one block,
+/// the next for two, then four: a caller that makes one pays for one, a caller that makes many rarely waits. The
+/// server holds them; no caller has them. Those that nobody wants go back: see leaving().
 ///
-/// A few kinds have just the bytes that are asked for. Where there are more sizes, blocks of a class of sizes are
-/// fetched, and become as small as was asked for when they are given: the server hears of it with the next request,
-/// before that (trims()). So each size costs what one size costs, and the server knows every block's true bytes.
+/// A few kinds are fetched with just the bytes that are asked for. If there are more sizes, blocks of a size class
+/// are fetched, and trimmed when they are given out. The server hears of it just before the next request: see
+/// trims(). So many sizes cost no more than one, and the server knows every block's true bytes.
 ///
-/// Thread-safe; a lock for a few loads and stores.
+/// Thread-safe, by a lock that is held for a few loads and stores.
 class stash {
 public:
     static constexpr std::size_t largest    = 64 << 10;  ///< bytes of a block
     static constexpr std::size_t most       = 512;       ///< blocks in one request
-    static constexpr std::size_t most_trims = 512;       ///< that wait to be told
+    static constexpr std::size_t most_trims = 512;       ///< trims that wait to be told
 
-    /// `in_flight`: requests without an answer, at most. Throws bad_alloc.
+    /// `ahead`: the most bytes of a kind to fetch; `in_flight`: the most requests without an answer. Throws
+    /// std::bad_alloc.
     stash(std::size_t ahead, std::size_t in_flight) : ahead_(ahead) {
         if (ahead == 0) return;
         by_class_.emplace();
         trims_.reserve(most_trims + in_flight + 2);
     }
 
-    /// What to ask a server for.
+    /// What to ask the server for.
     struct wanted {
         std::size_t count = 1;
-        std::size_t bytes = 0;  ///< of each; more than were asked for: they are to be trimmed
+        std::size_t bytes = 0;  ///< of each; if more than were asked for, the blocks are to be trimmed
     };
 
-    /// One of that kind; else what to ask the server for. If that is more than one block, put() or failed()
-    /// follows.
+    /// Returns a block of that kind, or sets `ask` to what to ask the server for. If that is several blocks, put()
+    /// or failed() must follow.
     std::optional<block> take(block_kind const& kind, wanted& ask) noexcept {
         ask = {1, kind.bytes};
         if (kind.bytes > largest || ahead_ == 0) return {};
@@ -75,7 +76,7 @@ public:
         return {};
     }
 
-    /// These came beyond what was asked for.
+    /// Adds the blocks that came beyond what was asked for.
     void put(block_kind const& kind, std::uint64_t first, std::uint64_t n) noexcept {
         std::scoped_lock const guard(lock_);
         count(kind.bytes, static_cast<std::int64_t>(n));
@@ -84,7 +85,7 @@ public:
         if (!s || !s->put({first, n})) leave(kind.bytes, {first, n});
     }
 
-    /// What was asked for did not come: next time one, again.
+    /// Notes that the blocks did not come: the next request asks for one again.
     void failed(block_kind const& kind) noexcept {
         std::scoped_lock const guard(lock_);
         if (shelf* const s = fetching(kind)) {
@@ -93,13 +94,14 @@ public:
         }
     }
 
-    /// A block of that batch, with so many bytes at the server, came for one who asked for fewer.
+    /// Notes that a block of that batch, with `bytes` bytes at the server, came for a caller that asked for fewer,
+    /// or as many.
     void came_for(block b, std::size_t bytes, std::uint64_t batch) noexcept {
         std::scoped_lock const guard(lock_);
         trim(b, bytes, batch);
     }
 
-    /// The batch is about to end: of what is in it the server need not hear any more.
+    /// Forgets the trims of a batch that is about to end.
     void forget_trims(std::uint64_t batch) noexcept {
         std::scoped_lock const guard(lock_);
         std::erase_if(trims_, [&](trim_of const& t) {
@@ -109,7 +111,7 @@ public:
         note_waiting();
     }
 
-    /// The batch has ended, and with it what was in it: nobody is to get that.
+    /// Drops the spare blocks of a batch that has ended: nobody is to get them.
     void drop(std::uint64_t batch) noexcept {
         std::scoped_lock const guard(lock_);
         for_each([&](shelf& s) {
@@ -120,7 +122,7 @@ public:
         });
     }
 
-    /// The session is over, and all is gone.
+    /// Drops everything: the session is over.
     void drop_all() noexcept {
         std::scoped_lock const guard(lock_);
         for_each([](shelf& s) { s = {}; });
@@ -132,13 +134,13 @@ public:
         rounds_ = false;
     }
 
-    /// The server trims blocks. Without that there are no classes.
+    /// Sets whether the server trims blocks. If not, there are no size classes.
     void round(bool may) noexcept {
         std::scoped_lock const guard(lock_);
         rounds_ = may;
     }
 
-    /// What was not asked for since this was called last, or all of it, leaves.
+    /// Marks spare blocks to go back: those of kinds not asked for since the last call, or all.
     void sweep(bool all) noexcept {
         std::scoped_lock const guard(lock_);
         for_each([&](shelf& s) {
@@ -161,19 +163,22 @@ public:
         return n;
     }
 
-    /// Whether there are blocks of which the server is to hear that they are smaller: before it hears of anything
-    /// that names them. Then trims(out) takes them out, into memory for most_trims runs at least: returns how many,
-    /// and by how many bytes they are smaller. Those are to be given to trimmed() when the server has answered.
+    /// Returns whether there may be trims. The server must hear of them before anything that names their blocks.
+    /// True also while blocks are to go back.
     bool has_trims() const noexcept { return waiting_.load(std::memory_order_acquire); }
+    /// Returns whether half of the room for trims is used.
     bool has_many_trims() noexcept {
         if (!has_trims()) return false;
         std::scoped_lock const guard(lock_);
         return trims_.size() >= most_trims / 2;
     }
+    /// What trims() took out: runs, and by how many bytes their blocks are smaller.
     struct trimming {
         std::size_t  runs  = 0;
         std::int64_t bytes = 0;
     };
+    /// Takes out trims, as many runs as there is room for. Pass their bytes to trimmed() when the server has
+    /// answered.
     trimming trims(std::span<protocol::block_run> out) noexcept {
         std::scoped_lock const guard(lock_);
         trimming               t;
@@ -196,14 +201,16 @@ public:
         note_waiting();
         return t;
     }
+    /// Notes that the server has answered trims of so many bytes.
     void trimmed(std::int64_t bytes) noexcept {
         std::scoped_lock const guard(lock_);
         add(bytes_, -bytes);
     }
 
-    /// What the server counts and nobody was given: whole blocks, and the rest of trimmed ones of which it has not
-    /// said that it knows.
+    /// Returns the bytes that the server counts and nobody was given: whole blocks, and the surplus of trimmed
+    /// ones until the server has answered.
     std::int64_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
+    /// Returns the blocks that the server counts and nobody was given.
     std::int64_t blocks() const noexcept { return blocks_.load(std::memory_order_relaxed); }
 
 private:
@@ -230,7 +237,8 @@ private:
         return by_class_->find_or_make(rounded, c.index, [this](shelf& old) { return empty(old); });
     }
 
-    /// Whichever shelf has asked for such blocks: of two it does not matter which gets them.
+    /// Returns a shelf that has asked for such blocks, or null. If two have, it does not matter which gets the
+    /// blocks.
     shelf* fetching(block_kind const& kind) noexcept {
         shelf* const s = exact_.find(kind);
         if (s && s->fetching) return s;
@@ -245,7 +253,7 @@ private:
         if (by_class_) by_class_->for_each(f);
     }
 
-    /// False: there is no room for what it has.
+    /// Marks all blocks of the shelf to go back, and clears it. Returns false if there is no room for them.
     bool empty(shelf& s) noexcept {
         if (leave_.size() - leaving_ < s.runs) return false;
         for (std::size_t i = 0; i < s.runs; ++i) leave(s.kind.bytes, s.run[i]);
@@ -253,7 +261,8 @@ private:
         return true;
     }
 
-    /// Where there is no room it stays, until the session is over; it counts as before.
+    /// Marks a run to go back. Without room it stays at the server until the session is over, and counts as
+    /// before.
     void leave(std::size_t bytes, spare_run const& r) noexcept {
         if (leaving_ == leave_.size()) return;
         leave_[leaving_].first = r.first;
@@ -276,7 +285,7 @@ private:
     std::size_t const                    ahead_;
     spin_lock                            lock_;
     exact_shelves                        exact_;
-    std::optional<class_shelves>         by_class_;  ///< null: nothing is fetched ahead
+    std::optional<class_shelves>         by_class_;  ///< empty: nothing is fetched ahead
     bool                                 rounds_ = false;
     std::array<protocol::block_run, 128> leave_;  ///< the first `leaving_` are to go back
     std::size_t                          leaving_ = 0;

@@ -17,7 +17,7 @@
 
 namespace tenure::detail::remote {
 
-/// What ends a wait of another thread.
+/// An eventfd by which one thread ends the wait of another.
 class wake_up {
 public:
     /// Throws what the system says.
@@ -28,15 +28,15 @@ public:
     wake_up(wake_up const&)            = delete;
     wake_up& operator=(wake_up const&) = delete;
 
-    // Neither can fail: its number stays small.
+    // set() and clear() cannot fail, because the number stays small.
     void set() noexcept { [[maybe_unused]] int const done = ::eventfd_write(fd_, 1); }
     void clear() noexcept {
         std::uint64_t              n;
         [[maybe_unused]] int const done = ::eventfd_read(fd_, &n);
     }
 
-    /// For so long, or until the socket can be read, or written if that is `wanted`, or somebody calls set(). True:
-    /// it can be read.
+    /// Waits until the socket can be read (or written, if `wanted`), another thread calls set(), or `patience` is
+    /// over. Returns whether the socket can be read.
     bool wait(int socket, bool wanted, std::chrono::nanoseconds patience) noexcept {
         ::pollfd which[] = {{socket, static_cast<short>(wanted ? POLLIN | POLLOUT : POLLIN), 0}, {fd_, POLLIN, 0}};
         auto const       s = std::chrono::duration_cast<std::chrono::seconds>(patience);

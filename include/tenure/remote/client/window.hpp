@@ -18,7 +18,7 @@
 
 namespace tenure::detail::remote {
 
-/// One frame to the server, until its answer is in. Header and body lie together: so they are one buffer.
+/// One frame to the server, kept until its answer is in. Header and body are adjacent, so they are one buffer.
 struct request {
     static constexpr std::size_t body_room = 80;
 
@@ -26,24 +26,24 @@ struct request {
 
     protocol::frame_header           header;
     std::array<std::byte, body_room> body;
-    std::string                      tail;  ///< more of the body: a name, an endpoint
+    std::string                      tail;  ///< the rest of the body: a name, an endpoint, trims
 
-    call*           of         = nullptr;  ///< null: nobody waits for the answer (any more)
+    call*           of         = nullptr;  ///< the call; null: none waits for the answer (any more)
     state           is         = state::answered;
-    bool            begun      = false;     ///< a server may know of it
-    bool            early      = false;     ///< the answer is in, but that all of the frame is out is not known yet
-    bool            no_surplus = false;     ///< an allocation whose batch has ended since
-    std::size_t     begin = 0, runs = 0;    ///< so many more runs of of->many, from this block on, are in the body
-    std::byte*      memory   = nullptr;     ///< the payload: from here, or to here
-    std::uint32_t   expected = 0;           ///< bytes of payload in the answer
-    std::error_code outcome;                ///< what the answer says
-    std::int64_t    bytes = 0, blocks = 0;  ///< that success changes in what the server holds
+    bool            begun      = false;   ///< a server may know of it
+    bool            early      = false;   ///< the answer is in, but not known yet: whether all of the frame is out
+    bool            no_surplus = false;   ///< an allocation whose batch has ended since
+    std::size_t     begin = 0, runs = 0;  ///< `runs` runs of of->many, from block `begin` on, end the body
+    std::byte*      memory   = nullptr;   ///< the payload goes from here, or to here
+    std::uint32_t   expected = 0;         ///< bytes of payload in the answer
+    std::error_code outcome;              ///< what the answer says
+    std::int64_t    bytes = 0, blocks = 0;  ///< what success adds to what the server holds
 
     std::uint64_t       number() const noexcept { return header.request; }
     protocol::operation operation() const noexcept {
         return static_cast<protocol::operation>(std::uint16_t{header.operation});
     }
-    /// Of the body, what lies here.
+    /// Returns how many bytes of the body lie here.
     std::size_t inline_body() const noexcept {
         return header.body - tail.size() - runs * sizeof(protocol::block_run);
     }
@@ -70,10 +70,10 @@ static_assert(offsetof(request, body) == offsetof(request, header) + sizeof(prot
 /// The requests that are not settled, by number: a ring, allocated once.
 class request_window {
 public:
-    /// Room for so many, and for a hello besides.
+    /// Makes room for `most` requests, and for a hello besides.
     explicit request_window(std::uint32_t most) : ring_(std::bit_ceil(std::size_t{most} + 2)) {}
 
-    /// So many at once from now on: what the server allows, at most what there is room for.
+    /// Sets how many requests there may be: what the server allows, at most what there is room for.
     void limit(std::uint32_t n) noexcept { limit_ = std::min<std::uint64_t>(n, ring_.size() - 2); }
 
     std::uint64_t next() const noexcept { return next_; }
@@ -82,17 +82,17 @@ public:
     bool          empty() const noexcept { return next_ - settled_ == 1; }
     bool          holds_hello() const noexcept { return next_ - settled_ < ring_.size(); }
 
-    /// Of a request that is not settled.
+    /// Returns a request that is not settled.
     request& operator[](std::uint64_t number) noexcept { return ring_[number & (ring_.size() - 1)]; }
 
-    /// The answer may come: it was written, and has none. Else null.
+    /// Returns the request if its answer may come: it was written, and has none. Else null.
     request* find(std::uint64_t number) noexcept {
         if (number <= settled_ || number >= next_) return nullptr;
         request& r = (*this)[number];
         return r.is == request::state::answered ? nullptr : &r;
     }
 
-    /// A new one, when it is not full (but for a hello); with nothing in it, and not to be sent before commit().
+    /// Returns a new, empty request, which is not sent before commit(). Needs !full(), except for a hello.
     request& fresh() noexcept {
         request& r       = (*this)[next_];
         r.header         = {};
@@ -110,7 +110,7 @@ public:
     }
     void commit() noexcept { ++next_; }
 
-    /// Its answer is in, or never comes.
+    /// Notes that the request's answer is in, or never comes.
     void answered(request& r) noexcept {
         r.is = request::state::answered;
         r.of = nullptr;
@@ -118,15 +118,15 @@ public:
         while (settled_ + 1 < next_ && (*this)[settled_ + 1].is == request::state::answered) ++settled_;
     }
 
-    /// Calls f(request&) for each that has no answer, in order.
+    /// Calls f(request&) for each request that has no answer, in order.
     template <class F>
     void for_each(F f) {
         for (std::uint64_t n = settled_ + 1; n < next_; ++n)
             if (request& r = (*this)[n]; r.is != request::state::answered) f(r);
     }
 
-    /// Calls f(request const&) for each behind that one, which has none, whose answer is in. What that was stays
-    /// till the requests before it are settled.
+    /// Calls f(request const&) for each answered request after that one, which is unanswered. An answered request
+    /// stays as it was until those before it are settled.
     template <class F>
     void for_each_answered_after(std::uint64_t number, F f) noexcept {
         for (std::uint64_t n = number + 1; n < next_; ++n)

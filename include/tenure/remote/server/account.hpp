@@ -12,8 +12,8 @@
 
 namespace tenure::detail {
 
-/// What one session has taken of its tenant's limits: more than it needs before it makes something, and afterwards
-/// what it needs. Not thread-safe.
+/// Counts what one session has taken of its tenant's limits: an upper bound before it makes something, and after
+/// settle() the true use. Gives everything back at its end. Not thread-safe.
 class account {
 public:
     explicit account(std::shared_ptr<tenant> of) noexcept : of_(std::move(of)) {}
@@ -23,14 +23,14 @@ public:
 
     std::shared_ptr<tenant> const& of() const noexcept { return of_; }
 
-    /// The error is that of tenant::take().
+    /// Takes `n` of the tenant's limits, or nothing. Errors: those of tenant::take().
     std::error_code take(resource r, std::uint64_t n) noexcept {
         if (auto const why = of_->take(r, n)) return why;
         taken_[index_of(r)] += n;
         return {};
     }
 
-    /// So much is used.
+    /// Sets what is taken to `used`: gives the rest back, or adds the excess whatever the limits say.
     void settle(resource r, std::uint64_t used) noexcept {
         std::uint64_t& taken = taken_[index_of(r)];
         if (used > taken) of_->add(r, used - taken);
@@ -38,10 +38,10 @@ public:
         taken = used;
     }
 
-    /// Somebody else gives back so much of it.
+    /// Forgets `n`, which somebody else gives back.
     void pass_on(resource r, std::uint64_t n) noexcept { taken_[index_of(r)] -= n; }
 
-    /// Nothing is used any more.
+    /// Gives everything back.
     void close() noexcept {
         for (std::size_t i = 0; i < resources; ++i)
             of_->give_back(static_cast<resource>(i), std::exchange(taken_[i], 0));
@@ -52,7 +52,7 @@ private:
     amounts                 taken_{};
 };
 
-/// Calls settle() at its end, however that comes.
+/// Calls settle() when it is destroyed.
 template <class T>
 class settling {
 public:

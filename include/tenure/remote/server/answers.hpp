@@ -13,16 +13,16 @@
 
 namespace tenure::detail {
 
-/// What was said to a request, while it may be asked again.
+/// The answer to a request, kept while the client may ask again.
 struct answer {
     std::uint64_t             request   = 0;
     std::uint16_t             operation = 0;
     std::uint16_t             status    = 0;
     std::uint8_t              size      = 0;
-    bool                      pending   = false;  ///< nothing yet
-    bool                      again     = false;  ///< it is to be done again: a read
+    bool                      pending   = false;  ///< there is no answer yet
+    bool                      again     = false;  ///< if repeated, the request is done again (read, status)
     std::array<std::byte, 24> body{};
-    std::error_code           limit;  ///< which, if the status is limit_exceeded
+    std::error_code           limit;  ///< the limit that refused the request, if one did
 
     std::span<std::byte const> bytes() const noexcept { return std::span(body).first(size); }
     void                       say(std::span<std::byte const> what) noexcept {
@@ -31,7 +31,7 @@ struct answer {
     }
 };
 
-/// The answers that were not settled, in the order of their requests: a ring, allocated once. Not thread-safe.
+/// The answers that are not settled, in the order of their requests: a ring, allocated once. Not thread-safe.
 class answers {
 public:
     explicit answers(std::size_t most) : ring_(most) {}
@@ -45,7 +45,7 @@ public:
         }
     }
 
-    /// Its request is above all others.
+    /// Appends an answer whose request is above all others. The ring must not be full.
     void add(answer const& a) noexcept { at(count_++) = a; }
 
     answer* find(std::uint64_t request) noexcept {

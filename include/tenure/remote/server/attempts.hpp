@@ -13,7 +13,7 @@
 
 namespace tenure::detail {
 
-/// So many at once, and then so many a second.
+/// A token bucket: gives some at once, then some a second. Not thread-safe.
 class token_bucket {
 public:
     using clock = std::chrono::steady_clock;
@@ -22,7 +22,7 @@ public:
         double at_once = 0, a_second = 0;  ///< a_second 0: no limit
     };
 
-    /// Zero: one was taken. Else how long it takes until there is one.
+    /// Takes one and returns zero, or returns how long it takes until there is one.
     clock::duration take(rate const& r, clock::time_point now) noexcept {
         if (r.a_second <= 0) return {};
         double const after = std::max(spent(r, now), 0.0) + 1;
@@ -36,7 +36,7 @@ public:
     }
     void give_back() noexcept { spent_ -= 1; }
 
-    /// As if nothing had ever been taken.
+    /// Returns whether the bucket is as if nothing had ever been taken.
     bool is_full(rate const& r, clock::time_point now) const noexcept { return spent(r, now) <= 0; }
 
 private:
@@ -48,9 +48,9 @@ private:
     clock::time_point since_{};
 };
 
-/// Holds back whoever guesses tokens: after some wrong ones, those from the same place are looked at one by one,
-/// and those from all places, too, but for a place from which a right one came: what others guess does not hold
-/// that up. What waits costs no thread. Thread-safe; its memory is bounded.
+/// Slows down clients that guess tokens: limits the rate at which wrong tokens from one place are checked, and
+/// from all places together. A place that has sent a right token waits only for its own wrong ones. A waiting
+/// client costs no thread. Thread-safe; its memory is bounded.
 class attempts {
 public:
     using clock = token_bucket::clock;
@@ -60,8 +60,8 @@ public:
     attempts(token_bucket::rate from_one, token_bucket::rate from_all) noexcept
         : from_one_(from_one), from_all_(from_all) {}
 
-    /// Zero: a token from there may be looked at, and is taken for wrong until right() is called. Else when to ask
-    /// again. Throws bad_alloc.
+    /// Returns zero if a token from `place` may be checked now; it counts as wrong until right() is called. Else
+    /// returns the time after which to ask again. Throws bad_alloc.
     clock::duration begin(std::string const& place, clock::time_point now) {
         std::scoped_lock const guard(lock_);
         auto                   at = places_.find(place);
@@ -85,7 +85,7 @@ public:
             if (trusted_.size() >= most_places) trusted_.erase(trusted_.begin());
             trusted_.insert(place);
         } catch (std::bad_alloc const&) {
-            return;  // it waits as others do, until it shows the next right one
+            return;  // the place waits as others do, until its next right token
         }
     }
 
@@ -95,7 +95,8 @@ public:
     }
 
 private:
-    /// Those from which nothing wrong came for a while; any, if there are none such: the limit of all still holds.
+    /// Forgets places that sent nothing wrong for a while. If too many remain, forgets any: the limit for all
+    /// places still holds.
     void forget(clock::time_point now) noexcept {
         std::erase_if(places_, [&](auto const& p) { return p.second.is_full(from_one_, now); });
         while (places_.size() >= most_places / 4 * 3) places_.erase(places_.begin());
@@ -104,7 +105,7 @@ private:
     token_bucket::rate const                      from_one_, from_all_;
     mutable std::mutex                            lock_;
     std::unordered_map<std::string, token_bucket> places_;
-    std::unordered_set<std::string>               trusted_;  ///< places from which right ones came
+    std::unordered_set<std::string>               trusted_;  ///< places that have sent a right token
     token_bucket                                  all_;
 };
 

@@ -11,7 +11,7 @@
 
 namespace tenure::detail {
 
-/// Bytes that grow at the end: a vector that does not clear what is to be overwritten anyway. Not thread-safe.
+/// Bytes that grow at the end: a vector that does not clear new bytes. Not thread-safe.
 class byte_row {
 public:
     bool             empty() const noexcept { return size_ == 0; }
@@ -19,7 +19,7 @@ public:
     std::size_t      room() const noexcept { return room_; }
     std::byte const* data() const noexcept { return memory_.get(); }
 
-    /// The next `n` bytes, which are to be filled. Throws bad_alloc.
+    /// Appends `n` bytes, which the caller must fill, and returns them. Throws bad_alloc.
     std::span<std::byte> grow(std::size_t n) {
         if (n > room_ - size_) {
             std::size_t const more = std::max({std::size_t{4096}, 2 * room_, size_ + n});
@@ -38,7 +38,7 @@ public:
 
     void shrink(std::size_t size) noexcept { size_ = size; }
 
-    /// Keeps its memory, unless that is a lot.
+    /// Removes all bytes. Keeps the memory, up to most_kept bytes.
     void clear() noexcept {
         size_ = 0;
         if (room_ > most_kept) {

@@ -14,19 +14,19 @@ namespace tenure::detail {
 
 class chunk;
 
-/// Memory for payloads on their way to a store without addresses: used again and again, while a connection has some
-/// of it. Thread-safe.
+/// Pools memory for payloads to and from a store without addresses. Idle chunks are reused, and freed when the
+/// last taken one comes back. Thread-safe.
 class chunk_pool : public std::enable_shared_from_this<chunk_pool> {
 public:
     static constexpr std::uint32_t chunk_bytes = std::uint32_t{1} << 20;
 
-    /// `n` bytes, at most chunk_bytes. Throws bad_alloc.
+    /// Returns `n` bytes, at most chunk_bytes. Throws bad_alloc.
     chunk take(std::size_t n);
 
 private:
     friend class chunk;
     static constexpr std::size_t most_idle = 8;
-    static constexpr std::size_t small     = std::size_t{64} << 10;  ///< too little for a chunk: not the pool's
+    static constexpr std::size_t small     = std::size_t{64} << 10;  ///< up to this, memory is not the pool's
 
     void put(std::unique_ptr<std::byte[]> memory) noexcept {
         std::scoped_lock const guard(lock_);
@@ -39,7 +39,7 @@ private:
     std::size_t                               out_ = 0;
 };
 
-/// Memory from a pool, which gets it back; a little of it is its own.
+/// Memory from a pool, returned to it by the destructor. Small memory is the chunk's own.
 class chunk {
 public:
     chunk() noexcept = default;

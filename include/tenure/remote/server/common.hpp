@@ -17,9 +17,9 @@
 
 namespace tenure::detail {
 
-/// What all sessions of a server have in common.
+/// The parts that all sessions of a server share.
 struct common {
-    /// `each` tenant's limits, and those of all together.
+    /// `each`: limits of each tenant; `together`: of all together.
     common(std::shared_ptr<served_store> s, std::uint64_t random, amounts const& each = {},
            amounts const& together = {})
         : store(std::move(s)),
@@ -37,14 +37,14 @@ struct common {
     std::uint32_t                     in_flight = 256;
     amounts const                     each_tenant;
     std::shared_ptr<meter> const      all;
-    std::uint64_t                     told_bytes = 0;  ///< of all: the owner's limit; one by default is not told
+    std::uint64_t                     told_bytes = 0;  ///< the owner's limit for all; 0: a default, not told
 
-    /// Of one frame: without addresses it is copied, so it is less.
+    /// Returns the most payload bytes of a frame: fewer for a store without addresses, where payloads are copied.
     std::uint32_t most_payload() const noexcept {
         return store->addressable() ? protocol::most_payload : chunk_pool::chunk_bytes;
     }
 
-    /// Bytes that a client may have; 0: not known.
+    /// Returns how many bytes a client may have; 0: not known.
     std::uint64_t capacity(tenant const& of) const noexcept {
         std::uint64_t out = store->get().usage().capacity;
         for (std::uint64_t const most : {of.own().most(resource::bytes), told_bytes})

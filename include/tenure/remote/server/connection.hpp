@@ -29,12 +29,12 @@
 
 namespace tenure::detail {
 
-/// One connection: frames from its transport to the session, and what that answers back. Many small requests come
-/// with one receive, their answers go with one send; a long payload goes straight between the socket and its block.
-/// While `most_queued` bytes wait to be sent, nothing more is received; and where the tenant's or the server's
-/// queue is full, nothing but one request after the other, and long ones of one connection of the tenant. All of it
-/// runs on the transport's executor, one handler at a time; no memory is allocated for a request once buffers have
-/// grown.
+/// One connection: takes frames from its transport to the session, and sends the answers back. Many small requests
+/// come with one receive, and their answers go with one send. A long payload goes straight between the socket and
+/// its block. While `most_queued` bytes wait to be sent, nothing more is received. If the tenant's or the server's
+/// queue is full, each connection takes one request at a time, and only one connection of the tenant takes long
+/// ones. Everything runs on the transport's executor, one handler at a time. Once the buffers have grown, a
+/// request allocates no memory.
 class connection final : public line {
 public:
     connection(std::shared_ptr<hub> h, std::shared_ptr<transport> t, peer who, hub::entrance e = {})
@@ -82,13 +82,13 @@ public:
 private:
     static constexpr std::size_t most_queued = std::size_t{4} << 20;
     static constexpr std::size_t most_long   = std::size_t{2} * protocol::most_body;
-    static constexpr std::size_t queue_unit  = std::size_t{64} << 10;  ///< in which queues are counted
+    static constexpr std::size_t queue_unit  = std::size_t{64} << 10;  ///< queues are counted in multiples of it
 
     template <class F>
     void soon(F f) {
         boost::asio::post(transport_->get_executor(), [self = me(), f] { self->handle(f); });
     }
-    /// What every handler does: where memory is full, this connection ends, and not the server.
+    /// Runs a handler. If it throws, because memory is full, this connection ends and the server does not.
     template <class F>
     void handle(F f) {
         std::scoped_lock const guard(lock_);
@@ -102,21 +102,22 @@ private:
 
     // ---- receiving and sending
 
-    /// Whatever can go on, does.
+    /// Starts the next send and the next receive if they are possible. Shuts the transport down once the last
+    /// words are sent.
     void pump() {
         if (closed_) return;
         if (!writing_ && !out_.empty()) write();
         if (ending_ && out_.empty() && !finished_ && !(finished_ = transport_->finish())) return close();
-        if (!reading_ && finished_) {  // until the peer goes, or its time is up
+        if (!reading_ && finished_) {  // drops what comes until the peer closes, or its time is up
             in_.drop();
             return read();
         }
         if (!reading_ && !ending_ && !paused_ && !waiting_ && out_.size() < allowed()) read();
     }
 
-    // ---- what its queues take up
+    // ---- the size of its queues
 
-    /// Bytes that may wait to be sent before more is done.
+    /// Counts the queues for the tenant. Returns how many bytes may wait to be sent before requests must wait.
     std::size_t allowed() {
         if (!session_ && !ticket_) return most_queued;
         account((in_.memory() + out_.memory()) / queue_unit * queue_unit);
@@ -132,7 +133,7 @@ private:
     }
     tenant& whose() noexcept { return *(session_ ? session_->logic : *ticket_).whose(); }
 
-    /// False: another connection of the tenant has it.
+    /// Takes the tenant's turn for long requests. Returns false if this or another connection has it.
     bool take_turn() noexcept {
         if (has_turn_ || !whose().take_turn()) return false;
         has_turn_ = true;
@@ -189,8 +190,9 @@ private:
         pump();
     }
 
-    /// What the socket takes at once, without a turn of the executor; the rest is left to write(), and so is much,
-    /// for others wait for their turn. True: more may be parsed, which had to wait for this.
+    /// Sends what the socket takes at once, without a turn of the executor, and leaves the rest to write(). If
+    /// there is much, leaves all of it, because other connections wait for their turn. Returns whether everything
+    /// is sent and parsing, which had to wait for that, may go on.
     bool send_now() {
         constexpr std::size_t much = std::size_t{512} << 10;
         if (closed_ || writing_ || out_.empty() || out_.size() > much || transport_->descriptor() < 0) return false;
@@ -220,7 +222,7 @@ private:
             guard = std::unique_lock(session_->lock);
             if (session_->logic.over() || session_->current() != this) return shut();
         }
-        session::counting const counted(session_.get());  // before the lock is let go
+        session::counting const counted(session_.get());  // counts before the lock is released
         auto&                   logic = session_ ? session_->logic : *ticket_;
         for (full_ = true; out_.size() < allowed();) {
             auto const done = in_.step(logic, out_);
@@ -231,12 +233,12 @@ private:
         if (auto const why = logic.last_limit(); why && session_) note(server_event::kind::limited, why);
     }
 
-    /// False: not now, or never.
+    /// Acts on the result of a step. Returns false if nothing more may be parsed, now or ever.
     bool take(session_logic::next n) {
         if (n == session_logic::next::done) return true;
         if (n == session_logic::next::later) {
             paused_ = true;
-            if (in_.crowded()) {  // the client lives: it is this server that does not listen
+            if (in_.crowded()) {  // the client is alive: it is the server that does not read
                 if (session_) session_->heard();
                 later(std::chrono::milliseconds(5));
             }
@@ -247,7 +249,7 @@ private:
         return false;
     }
 
-    /// Goes on with what has arrived after a while.
+    /// Goes on after `wait` with what has arrived.
     void later(std::chrono::nanoseconds wait) {
         pause_.expires_after(wait);
         pause_.async_wait([self = me()](boost::system::error_code ec) {
@@ -261,7 +263,8 @@ private:
 
     // ---- hello
 
-    /// True: there is a session.
+    /// Handles the hello, if all of it has arrived. Always returns false: say_hello() goes on with the frames
+    /// after it.
     bool parse_hello() {
         if (waiting_ || ending_) return false;
         auto const head = in_.head();
@@ -310,7 +313,7 @@ private:
             }
             auto const                   s = std::move(w->session);
             std::unique_lock<std::mutex> guard(s->lock);
-            if (s->logic.over()) continue;  // just now
+            if (s->logic.over()) continue;  // it has just ended
             if (resumed_ && !s->logic.resume(hello_)) {
                 s->end();
                 guard.unlock();
@@ -345,7 +348,7 @@ private:
 
     // ---- the end
 
-    /// What is queued is sent, and nothing more is taken.
+    /// Sends the queued answers and takes no more requests, for the hello timeout at most.
     void last_words() {
         ending_ = true;
         expire(hub_->options.hello_timeout);
@@ -358,7 +361,7 @@ private:
         });
     }
 
-    /// For another visitor, unless it has just said hello.
+    /// Closes the connection to make room for another visitor, unless it has said hello.
     void make_room() {
         if (!session_ && !ticket_) close();
     }
@@ -370,7 +373,7 @@ private:
             pause_.cancel();
         }
         if (reading_ || writing_ || std::exchange(gone_, true)) return;
-        // Nothing of the system's refers to a block any more.
+        // No read or write is under way, so the system no longer refers to a block.
         out_.clear();
         in_.clear();
         if (session_ || ticket_) {
@@ -392,11 +395,11 @@ private:
         hub_->log(e);
     }
 
-    std::mutex                     lock_;  ///< cheaper than a strand, by a turn of the executor for each handler
+    std::mutex                     lock_;  ///< one handler at a time; a strand costs each a turn of the executor
     std::shared_ptr<hub>           hub_;
     std::shared_ptr<transport>     transport_;
     peer const                     peer_;
-    hub::entrance                  entrance_;  ///< a visit until it has said hello
+    hub::entrance                  entrance_;  ///< with a visit until the client has said hello
     boost::asio::steady_timer      timer_, pause_;
     intake                         in_;
     outgoing                       out_;
@@ -404,12 +407,12 @@ private:
     std::unique_ptr<session_logic> ticket_;
     std::uint64_t                  hello_   = 0;
     std::uint16_t                  version_ = protocol::version;
-    std::size_t                    queued_  = 0;  ///< bytes, as they count for the tenant
+    std::size_t                    queued_  = 0;  ///< bytes, as counted for the tenant
     bool                           reading_ = false, writing_ = false;
     bool                           resumed_ = false, has_turn_ = false;
-    bool                           waiting_ = false;  ///< for the session
-    bool                           paused_  = false;  ///< until all is sent
-    bool                           full_    = false;  ///< too: so much waits to be sent that no more was parsed
+    bool                           waiting_ = false;  ///< for the session, or to show a token
+    bool                           paused_  = false;  ///< until all is sent, finish() is called or a pause is over
+    bool                           full_    = false;  ///< parsing stopped because too much waits to be sent
     bool                           ending_ = false, finished_ = false, closed_ = false, gone_ = false;
 };
 

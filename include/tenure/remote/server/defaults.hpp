@@ -14,7 +14,7 @@
 
 namespace tenure::detail {
 
-/// What this process may use of the machine's memory, in bytes: all of it, or less in a container.
+/// Returns how many bytes of the machine's memory this process may use: all, or less in a container.
 inline std::uint64_t machine_memory() {
     auto const    pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);
     std::uint64_t all = pages > 0 && page > 0 ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page)
@@ -24,7 +24,7 @@ inline std::uint64_t machine_memory() {
     return all;
 }
 
-/// The limits of all tenants together, with those that were left to the server.
+/// Returns `of`, the limits of all tenants together, with those filled in that were left to the server.
 inline server_limits resolved(server_limits of, any_store const& store) {
     bool const takes_memory = store.capabilities().anonymous && store.usage().capacity == 0;
     if (of.bytes == 0 && takes_memory) of.bytes = machine_memory() / 4 * 3;

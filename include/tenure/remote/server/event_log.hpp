@@ -13,8 +13,8 @@
 
 namespace tenure::detail {
 
-/// Tells a server's events to its log: refusals, which anybody can cause, only some a second. How many were left
-/// out is told with the next one that is not. Thread-safe.
+/// Tells a server's events to its log. Refusals and exceeded limits, which anybody can cause, are told a few times
+/// a second at most; the next event that is told says how many were left out. Thread-safe.
 class event_log {
 public:
     using clock = token_bucket::clock;

@@ -13,20 +13,20 @@
 
 namespace tenure::detail {
 
-/// What a client says first. It refers to the frame.
+/// A client's first message. It refers to the bytes of the frame.
 struct greeting {
     protocol::hello_request    hello;
     std::string_view           name;
     std::span<std::byte const> token;
 };
 
-/// Whether a stranger's first frame may have that header: before its body is waited for.
+/// Returns whether a stranger's first frame may have this header. Checked before the body is received.
 inline bool may_greet(protocol::frame_header const& h) noexcept {
     return h.operation == static_cast<std::uint16_t>(protocol::operation::hello) && h.status == 0 &&
            h.body <= protocol::most_hello && h.payload == 0;
 }
 
-/// protocol_error: it makes no sense.
+/// Reads the body of a hello. Errors: protocol_error if it makes no sense.
 inline result<greeting> read_greeting(std::span<std::byte const> body) noexcept {
     auto const h = protocol::take<protocol::hello_request>(body);
     if (!h || h->magic != protocol::magic || h->zero != 0 || h->zero_too != 0 ||

@@ -15,9 +15,9 @@
 
 namespace tenure::detail {
 
-/// A block that somebody beside its owner may be at: a transfer between a socket and its memory, a client that
-/// found it by name, one that holds a ticket. It lives until its owner gives it up; what it is goes back to the
-/// store when nobody is at it any more. Thread-safe, without locks.
+/// A block that others beside its owner may use: a socket that its bytes go to or come from, a client that found
+/// it by name, one that holds a ticket. It lives until its owner gives it up. Its memory goes back to the store
+/// when nobody uses it any more. Thread-safe, without locks.
 class held_block {
 public:
     held_block(std::shared_ptr<served_store> store, std::shared_ptr<tenant> owner, block b, std::size_t n,
@@ -26,7 +26,7 @@ public:
     held_block(held_block const&)            = delete;
     held_block& operator=(held_block const&) = delete;
 
-    /// False: its owner gave it up.
+    /// Begins a use. Returns false if the owner has given the block up.
     bool enter() noexcept {
         std::uint32_t now = state_.load(std::memory_order_relaxed);
         do {
@@ -35,37 +35,37 @@ public:
         return true;
     }
 
-    /// The last to leave a block that was given up frees it, and only then does it no longer count; what the store
-    /// says then nobody can be told.
+    /// Ends a use. The last user of a block that was given up frees it; the block counts for its tenant until
+    /// then. An error of the store is dropped, because nobody is left to hear it.
     void leave() noexcept {
         if (state_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
         static_cast<void>(store_->free({&where, 1}));
         of->give_back(resource::bytes, where.bytes);
     }
 
-    /// True: nobody is at it, and the caller frees it.
+    /// Gives the block up. Returns true if nobody uses it: the caller then frees it.
     bool give_up() noexcept { return state_.fetch_and(~live, std::memory_order_acq_rel) == live; }
 
     bool alive() const noexcept { return state_.load(std::memory_order_acquire) & live; }
 
-    std::uint64_t const           id;     ///< the server's
-    block const                   where;  ///< the store's
-    std::size_t const             bytes;  ///< that the client knows of it
+    std::uint64_t const           id;     ///< the server's number of it
+    block const                   where;  ///< the store's name of it
+    std::size_t const             bytes;  ///< as the client knows it
     std::shared_ptr<tenant> const of;
-    std::vector<std::string>      names;  ///< that it is shared under; guarded by the list of names
+    std::vector<std::string>      names;  ///< under which it is shared; guarded by the lock of shared_names
 
 private:
     static constexpr std::uint32_t live = std::uint32_t{1} << 31;
 
     std::shared_ptr<served_store> store_;
-    std::atomic<std::uint32_t>    state_{live};  ///< and how many are at it
+    std::atomic<std::uint32_t>    state_{live};  ///< `live`, and the number of users
 };
 
-/// Somebody's stay at a block.
+/// A use of a held_block, ended by the destructor.
 class stay {
 public:
     stay() noexcept = default;
-    /// `h` was entered, and is left at the end of this.
+    /// Takes over a use that enter() has begun.
     explicit stay(std::shared_ptr<held_block> h) noexcept : held_(std::move(h)) {}
     stay(stay&& other) noexcept : held_(std::move(other.held_)) {}
     stay& operator=(stay&& other) noexcept {

@@ -24,15 +24,15 @@
 
 namespace tenure::detail {
 
-/// The blocks of one session, by id and by batch. The store's blocks of a batch lie in one array, as the store's
-/// deallocate() takes them: so the end of a batch is one call, after a look at eight bytes a block. Freeing
-/// allocates nothing. What is held is taken of the tenant's limits, the bookkeeping included, before it is made;
+/// The blocks of one session, by id and by batch. The store's blocks of a batch lie in one array, as its
+/// deallocate() takes them. So the end of a batch is one call, after a look at eight bytes a block. Freeing
+/// allocates nothing. Everything held, bookkeeping included, is taken of the tenant's limits before it is made;
 /// only what a trim adds is counted afterwards. Not thread-safe.
 class holdings {
 public:
-    /// What a store needs to know one block, and what it spends on alignment up to this: an estimate.
+    /// An estimate of the bytes that a store needs to know one block, and spends on an alignment up to this.
     static constexpr std::uint64_t store_cost = 64;
-    /// A larger one is no store's.
+    /// The largest alignment that is passed to a store.
     static constexpr std::size_t most_alignment = std::size_t{1} << 30;
 
     holdings(std::shared_ptr<served_store> store, id_source& ids, std::shared_ptr<tenant> of)
@@ -47,7 +47,9 @@ public:
     std::uint64_t blocks() const noexcept { return blocks_; }
     std::uint64_t batches() const noexcept { return numbers_.size(); }
 
-    /// The first id of `count` blocks, or an error and nothing. A block takes up its alignment at least.
+    /// Allocates `count` blocks and returns the first id. A block takes up at least its alignment, if that exceeds
+    /// store_cost. Errors, after which nothing is held: protocol_error if `count` is 0, bad_alignment,
+    /// memory_full, a limit, those of the store.
     result<std::uint64_t> allocate(std::uint64_t batch, std::size_t bytes, std::size_t alignment,
                                    std::uint64_t count) noexcept {
         if (count == 0) return make_error_code(errc::protocol_error);
@@ -86,7 +88,7 @@ public:
         return first;
     }
 
-    /// A block of the store's, of which the client knows the first `bytes`.
+    /// A block of the store, and how many of its first bytes the client knows.
     struct found {
         block       where;
         std::size_t bytes = 0;
@@ -101,10 +103,11 @@ public:
         return found{l.blocks[at->index], bytes};
     }
 
-    /// Somebody else may come to be at it, and it stays till they leave. Null: memory is full.
+    /// Returns the block as a held_block, which others may use and which stays until they leave. Null: memory is
+    /// full.
     std::shared_ptr<held_block> hold(std::uint64_t id, found const& what) noexcept {
         try {
-            if (held_.size() >= most_held_) {  // let go of those at which nobody is any more
+            if (held_.size() >= most_held_) {  // drop those that nobody uses
                 erase_if(held_, [](auto const& e) { return e.second.use_count() == 1; });
                 most_held_ = std::max(least_held, 2 * held_.size());
             }
@@ -116,14 +119,15 @@ public:
         }
     }
 
-    /// Null: nobody else ever was at it.
+    /// Returns the held_block of `id`, or null if nobody else can use the block.
     held_block* held(std::uint64_t id) const noexcept {
         if (held_.empty()) return nullptr;
         auto const at = held_.find(id);
         return at == held_.end() ? nullptr : at->second.get();
     }
 
-    /// Frees all that it can. `gone(held_block&)` hears of each that somebody else may be at.
+    /// Frees all that it can. Calls `gone(held_block&)` for each block that others may use. Errors: no_such_block
+    /// if one is not live, those of the store; a limit if runs name too many blocks, and then nothing is freed.
     template <class F>
     result<void> deallocate(std::span<protocol::block_run const> runs, F gone) noexcept {
         if (too_many(runs)) return limit_error(resource::buffers, false);
@@ -153,7 +157,7 @@ public:
                 room_ -= b.bytes;
                 --blocks_;
                 if (is_ours_alone(id, gone)) many[n++] = b;
-                else account_.pass_on(resource::bytes, b.bytes);  // who is at it gives that back
+                else account_.pass_on(resource::bytes, b.bytes);  // its last user gives that back
                 if (n == many.size()) flush();
                 ++id;
             }
@@ -163,11 +167,11 @@ public:
         return {};
     }
 
-    /// All or none.
+    /// Moves blocks to `batch`: all or none. Errors: no_such_block, memory_full, a limit.
     result<void> transfer(std::span<protocol::block_run const> runs, std::uint64_t batch) noexcept {
         if (too_many(runs)) return limit_error(resource::buffers, false);
         std::uint64_t count   = 0;
-        bool          smaller = false;  // than what the store holds
+        bool          smaller = false;  // some are smaller for the client than for the store
         for (protocol::block_run const& r : runs) {
             for (std::uint64_t i = 0; i < r.count; ++i) {
                 block_place const* const at = places_.find(r.first + i);
@@ -204,9 +208,9 @@ public:
         return {};
     }
 
-    /// Those blocks have `bytes` bytes from now on, which are no more than before: as many as can be. What the
-    /// store holds for them stays. no_such_block: one of them is not live, is smaller, or somebody else may be at
-    /// it.
+    /// Shortens blocks to the `bytes` of their runs: as many as it can. The store's blocks stay as they are.
+    /// Errors: no_such_block if one is not live, is smaller, would be 4 GiB or more below the store's block, or
+    /// may be in use by others; memory_full; a limit if runs name too many blocks.
     result<void> trim(std::span<protocol::block_run const> runs) noexcept {
         if (too_many(runs)) return limit_error(resource::buffers, false);
         settling const  at_end(*this);
@@ -232,6 +236,8 @@ public:
         return {};
     }
 
+    /// Frees the blocks of `batch`, if there is such a batch. Calls `gone(held_block&)` for each that others may
+    /// use. Errors: those of the store.
     template <class F>
     result<void> end_batch(std::uint64_t batch, F gone) noexcept {
         auto const at = numbers_.find(batch);
@@ -243,7 +249,7 @@ public:
         return done;
     }
 
-    /// Frees everything, and gives back all that was taken.
+    /// Frees everything, and gives back all that was taken of the tenant's limits.
     template <class F>
     void clear(F gone) noexcept {
         for (std::uint32_t i = 0; i < lists_.size(); ++i) {
@@ -256,7 +262,7 @@ public:
         places_.clear();
         account_.close();
     }
-    /// What was taken of the tenant's limits and is not used goes back.
+    /// Gives back what was taken of the tenant's limits and is not used.
     void settle() noexcept {
         account_.settle(resource::bytes, room_);
         account_.settle(resource::buffers, blocks_);
@@ -267,14 +273,14 @@ public:
 private:
     static constexpr std::size_t least_held = 256;
 
-    static constexpr std::size_t small_list = 16;  ///< entries whose memory stays when the batch is over
+    static constexpr std::size_t small_list = 16;  ///< entries whose memory is kept when the batch is over
 
     std::uint64_t cost() const noexcept {
         return memory_.bytes() + lists_.capacity() * list_memory::list_cost +
                places_.pages() * place_map::page_cost + blocks_ * store_cost;
     }
 
-    /// What `count` blocks more will need.
+    /// Takes what `count` more blocks of `room` bytes need of the tenant's limits.
     std::error_code take_for(std::uint64_t batch, std::size_t room, std::uint64_t count, bool smaller) noexcept {
         if (count >= block_place::nowhere) return limit_error(resource::buffers, false);
         if (room != 0 && count > ~std::uint64_t{0} / room) return limit_error(resource::bytes, false);
@@ -285,7 +291,7 @@ private:
             return why;
         return take_for_list(batch, count, smaller);
     }
-    /// What the list of that batch will need for `count` more.
+    /// Takes what the list of `batch` needs for `count` more blocks.
     std::error_code take_for_list(std::uint64_t batch, std::uint64_t count, bool smaller) noexcept {
         std::uint64_t need = 0;
         auto const    at   = batch == 0 ? numbers_.end() : numbers_.find(batch);
@@ -302,8 +308,9 @@ private:
         }
         return account_.take(resource::memory, need);
     }
-    /// False: memory is full. No limit refuses it, for the client has given that part of the block to somebody
-    /// already: settle() counts it afterwards, four bytes a block.
+    /// Makes room to note the sizes of trimmed blocks. Returns false if memory is full. No limit refuses it,
+    /// because the client has already given the shorter block to somebody; settle() counts it afterwards, four
+    /// bytes a block.
     bool make_room_for_less(batch_list& l) noexcept {
         try {
             memory_.reserve(l, 0, true);
@@ -312,23 +319,23 @@ private:
             return false;
         }
     }
-    /// More than can be noted.
+    /// Returns whether the store's block exceeds `bytes` by more than can be noted.
     bool too_small(block_place at, std::uint64_t bytes) const noexcept {
         return lists_[at.list].blocks[at.index].bytes - bytes > ~std::uint32_t{0};
     }
 
-    /// So that what a client names is bounded by what it may have.
+    /// Returns whether runs name more blocks than the client may have. This bounds the work of a request.
     bool too_many(std::span<protocol::block_run const> runs) const noexcept {
         return more_than(account_.of()->most(resource::buffers), runs);
     }
 
-    /// The list of that batch, which is opened. Throws bad_alloc.
+    /// Returns the list of `batch`, which it opens if needed. Throws bad_alloc.
     std::uint32_t open(std::uint64_t batch) {
         if (batch == 0) return 0;
         if (auto const at = numbers_.find(batch); at != numbers_.end()) return at->second;
         if (unused_.empty()) {
             if (lists_.size() == lists_.capacity()) lists_.reserve(2 * lists_.size());
-            unused_.reserve(lists_.capacity());  // each can be put there
+            unused_.reserve(lists_.capacity());  // so that every list can be put there later
             lists_.emplace_back();
             unused_.push_back(static_cast<std::uint32_t>(lists_.size() - 1));
         }
@@ -375,7 +382,7 @@ private:
             room_ -= room;
             places_.erase(l.ids[i]);
             if (is_ours_alone(l.ids[i], gone)) l.blocks[ours++] = l.blocks[i];
-            else account_.pass_on(resource::bytes, room);  // who is at it gives that back
+            else account_.pass_on(resource::bytes, room);  // its last user gives that back
         }
         blocks_ -= l.ids.size();
         auto const done = store_->free(std::span(l.blocks).first(ours));
@@ -386,13 +393,13 @@ private:
     std::shared_ptr<served_store>                                         store_;
     account                                                               account_;
     place_map                                                             places_;
-    std::vector<batch_list>                                               lists_;   ///< the first: of no batch
-    std::vector<std::uint32_t>                                            unused_;  ///< lists
+    std::vector<batch_list>                                               lists_;   ///< the first is of no batch
+    std::vector<std::uint32_t>                                            unused_;  ///< indices of unused lists
     boost::unordered_flat_map<std::uint64_t, std::uint32_t>               numbers_;
     boost::unordered_flat_map<std::uint64_t, std::shared_ptr<held_block>> held_;
-    std::uint64_t bytes_ = 0, room_ = 0, blocks_ = 0;  ///< room_: of the store's blocks
+    std::uint64_t bytes_ = 0, room_ = 0, blocks_ = 0;  ///< room_: bytes of the store's blocks
     list_memory   memory_;
-    std::size_t   most_held_ = least_held;  ///< before it is seen who is needed still
+    std::size_t   most_held_ = least_held;  ///< at this size, those that nobody uses are dropped
 };
 
 }  // namespace tenure::detail

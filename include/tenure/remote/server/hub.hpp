@@ -36,17 +36,17 @@
 
 namespace tenure::detail {
 
-/// Who is at the other side of a connection, as far as the system knows.
+/// The other side of a connection, as far as the system knows it.
 struct peer {
     std::string text;               ///< for people
-    bool        local     = false;  ///< a process here, whose user the kernel told
-    bool        owner     = false;  ///< and that is the server's
+    bool        local     = false;  ///< a process of this machine, whose user the kernel told
+    bool        owner     = false;  ///< that user is the server's own
     bool        certified = false;
-    std::string place;   ///< the address, or the user: of those that guess tokens
-    std::string tenant;  ///< who it is where there is no token: the user, or the certificate's subject
+    std::string place;   ///< the address or the user, by which wrong tokens and visitors are counted
+    std::string tenant;  ///< the tenant if no token is shown: the user, or the certificate's subject
 };
 
-/// What the connections of a server share: its sessions, and who may have one. Thread-safe.
+/// The sessions of a server, and their admission: shared by its connections. Thread-safe.
 class hub : public std::enable_shared_from_this<hub> {
 public:
     hub(boost::asio::any_io_executor e, any_store store, server_options o)
@@ -74,15 +74,16 @@ public:
 
     common& parts() noexcept { return *shared_; }
 
-    /// What a hello gets: a session that was there or a new one, or the right to use a ticket; or it waits.
+    /// The answer to a hello: a new or a resumed session, the right to use a ticket, or a wait.
     struct welcome {
         std::shared_ptr<detail::session> session;
         std::unique_ptr<session_logic>   ticket;
         bool                             resumed = false;
-        attempts::clock::duration        wait{};  ///< too much was guessed: hello() is to be called again then
+        attempts::clock::duration        wait{};  ///< too many tokens were guessed: call hello() again after it
     };
 
-    /// access_denied, newer_format; a limit; store_closed, where nobody is let in any more.
+    /// Admits a client. Errors: access_denied; newer_format; a limit; store_closed, if no new session is let in
+    /// any more.
     result<welcome> hello(greeting const& g, std::uint64_t request, peer const& who) {
         protocol::hello_request const& h = g.hello;
         if (h.oldest > protocol::version || h.newest < h.oldest || h.newest < protocol::oldest_version)
@@ -115,7 +116,7 @@ public:
         std::string const whose = !token          ? who.tenant
                                   : !name.empty() ? "token \"" + name + '"'
                                                   : "token " + std::to_string(*token + 1);
-        if (known) {  // the secret alone is not enough
+        if (known) {  // the secret alone is not enough: the tenant must be the same
             if (known->logic.whose()->name != whose) return make_error_code(errc::access_denied);
             return welcome{known, nullptr, true, {}};
         }
@@ -132,24 +133,24 @@ public:
         s->ended = [self = weak_from_this(), number] {
             if (auto const here = self.lock()) here->forget(number);
         };
-        s->watch();  // whatever becomes of the connection
+        s->watch();  // its lease runs whatever happens to the connection
         sessions_.emplace(number, s);
         return welcome{std::move(s), nullptr, false, {}};
     }
 
-    /// What a connection has: it counts as long as `present` is there, and as a visitor until it has said hello.
+    /// A connection's entrance. It counts as a connection while `present` lives, and as a visitor until hello.
     struct entrance {
         visitors::visit             visit;
         std::shared_ptr<void const> present;
     };
-    /// Without a visit: too many wait to say hello, or are there. Users of this machine, whom the kernel names, do
-    /// not wait behind strangers.
+    /// Lets a connection in; without a visit if too many connections or visitors are there. Users of this machine,
+    /// whom the kernel names, do not wait behind strangers.
     entrance enter(peer const& who) {
         if (limits.connections != 0 && connections() >= limits.connections) return {};
         return {(who.local ? users_ : strangers_)->enter(who.place), present_};
     }
 
-    /// That have something here, or had a moment ago.
+    /// Returns the tenants that have something here, or had it a moment ago.
     std::vector<std::shared_ptr<tenant>> tenants() const {
         std::scoped_lock const               guard(lock_);
         std::vector<std::shared_ptr<tenant>> out;
@@ -158,7 +159,7 @@ public:
         return out;
     }
 
-    /// Null: a ticket was shown.
+    /// Returns the reply to a hello. `s` is null if a ticket was shown.
     protocol::hello_reply answer_to_hello(session const* s, bool resumed, std::uint16_t version) const noexcept {
         protocol::hello_reply r;
         r.version      = version;
@@ -176,7 +177,8 @@ public:
         return r;
     }
 
-    /// What the session may do beside the usual.
+    /// Gives the session the operations that not every client has: `status` for the server's owner, `send` if
+    /// there are peers.
     void equip(std::shared_ptr<session> const& s, peer const& who) {
         if (who.owner) s->logic.status = status;
         if (options.peers.empty()) return;
@@ -199,7 +201,7 @@ public:
         lines_.erase(l);
     }
 
-    /// No new sessions; `empty` is called when there are none left.
+    /// Lets in no new sessions. Calls `empty` when none is left.
     void drain(std::function<void()> empty) {
         {
             std::scoped_lock const guard(lock_);
@@ -235,7 +237,7 @@ public:
         return out;
     }
 
-    /// That there are, those that shake hands included.
+    /// Returns the number of connections, those that still shake hands included.
     std::size_t connections() const noexcept { return static_cast<std::size_t>(present_.use_count() - 1); }
 
     void log(server_event const& e) { log_.tell(e); }
@@ -243,10 +245,10 @@ public:
         log_.tell({server_event::kind::refused, who.text, {}, {}, 0, 0, 0, why, 0});
     }
 
-    std::function<result<std::string>()> status;  ///< as JSON
+    std::function<result<std::string>()> status;  ///< returns the server's status as JSON
 
 private:
-    /// The session that is named, with its secret; null: there is none such.
+    /// Returns the session that the hello names together with its secret, or null.
     std::shared_ptr<session> resumable(protocol::hello_request const& h) const {
         if (h.session == 0 || h.instance != instance || h.purpose != 0) return nullptr;
         std::scoped_lock const guard(lock_);
@@ -256,7 +258,7 @@ private:
         return same ? at->second : nullptr;
     }
 
-    /// Needs the lock.
+    /// Returns the tenant of that name, which it makes if needed. The caller holds the lock.
     std::shared_ptr<tenant> tenant_of(std::string const& whose) {
         if (auto const at = tenants_.find(whose); at != tenants_.end())
             if (auto t = at->second.lock()) return t;
@@ -300,7 +302,7 @@ private:
         if (empty) empty();
     }
 
-    /// Of what a stranger says, what can stand in a line of a log.
+    /// Returns a stranger's name with '?' for all that cannot stand in a line of a log.
     static std::string printable(std::string_view name) {
         std::string out;
         for (char const c : name) out += c >= ' ' && c <= '~' && c != '"' && c != '\\' ? c : '?';
@@ -308,7 +310,7 @@ private:
     }
 
     attempts                                          attempts_;
-    std::shared_ptr<visitors>                         strangers_, users_;  ///< by TCP, and by a Unix socket
+    std::shared_ptr<visitors>                         strangers_, users_;  ///< over TCP; over Unix sockets
     std::shared_ptr<void const> const                 present_ = std::make_shared<char>();
     event_log                                         log_;
     std::shared_ptr<common>                           shared_;

@@ -11,16 +11,16 @@
 
 namespace tenure::detail {
 
-/// What has arrived and was not taken yet: many small frames, or the begin of a large one. It is large enough for
-/// whatever was asked for with expect(), and shrinks again once all is taken. Not thread-safe.
+/// Bytes that have arrived and are not taken yet: many small frames, or the beginning of a large one. It grows to
+/// what expect() asks for, and shrinks once all is taken. Not thread-safe.
 class inbox {
 public:
     static constexpr std::size_t usual = std::size_t{64} << 10;
-    static constexpr std::size_t least = std::size_t{8} << 10;  ///< for what a stranger may say
+    static constexpr std::size_t least = std::size_t{8} << 10;  ///< enough for a hello
 
     inbox() : memory_(least) {}
 
-    /// From now on there may be much.
+    /// Grows to the usual size, for a client that is admitted.
     void widen() {
         if (memory_.size() < usual) memory_.resize(usual);
     }
@@ -31,14 +31,14 @@ public:
 
     std::size_t memory() const noexcept { return memory_.size(); }
 
-    /// Nothing can be done before `n` bytes are there.
+    /// Makes room for `n` bytes, which the caller needs in one piece.
     void expect(std::size_t n) {
         if (memory_.size() - begin_ >= n) return;
         to_front();
         if (memory_.size() < n) memory_.resize(n);
     }
 
-    /// Where more may be put; there is room, unless what was expected is there already.
+    /// Returns the place for more bytes. It is empty only if what was expected is there already.
     boost::asio::mutable_buffer room() {
         if (begin_ == end_) {
             begin_ = end_ = 0;

@@ -19,11 +19,11 @@
 
 namespace tenure::detail {
 
-/// Cuts what arrives into frames, and hands them to a session. A long payload arrives in the memory of its block.
-/// Without sockets, and not thread-safe.
+/// Cuts what arrives into frames and hands them to a session. A long payload arrives in the memory of its block.
+/// Uses no sockets. Not thread-safe.
 class intake {
 public:
-    /// Where the next bytes go. More than one buffer: the rest of a payload, and what comes after it.
+    /// Returns the buffers for the next bytes. If there are two, the first is for the rest of a payload.
     std::span<boost::asio::mutable_buffer const> room() {
         std::size_t n = 0;
         if (std::size_t const rest = landing_bytes()) {
@@ -34,17 +34,18 @@ public:
         return std::span(room_).first(n);
     }
 
-    /// So many of them have come.
+    /// Notes that `n` bytes have come into room().
     void put(std::size_t n) noexcept {
         std::size_t const part = std::min(landing_bytes(), n);
         missing_ -= part;
         in_.put(n - part);
     }
 
-    /// Nothing is there that could be looked at.
+    /// Returns whether there is no byte to look at.
     bool empty() const noexcept { return in_.size() == 0; }
 
-    /// The header of the next frame; null: it is not there. protocol_error: it makes no sense.
+    /// Returns the header of the next frame, or null if it is not there yet. Errors: protocol_error if it makes no
+    /// sense.
     result<std::optional<protocol::frame_header>> head() {
         std::optional<protocol::frame_header> out;
         if (in_.size() < sizeof(protocol::frame_header)) {
@@ -59,15 +60,15 @@ public:
 
     void widen() { in_.widen(); }
 
-    /// No more memory is to be taken than so much, for now.
+    /// Limits the memory that a frame may take, for now.
     void limit(std::size_t most) noexcept { most_ = most; }
-    /// That is why it does not go on.
+    /// Returns whether step() stopped because of limit().
     bool crowded() const noexcept { return crowded_; }
-    /// There is room for more than is usual.
+    /// Returns whether there is room for more than is usual.
     bool        wide() const noexcept { return in_.memory() > inbox::usual; }
     std::size_t memory() const noexcept { return in_.memory() + landing_.target.memory.memory(); }
 
-    /// The body after that header; null: not all of it is there.
+    /// Returns the body of the frame with that header, or null if it is not all there.
     std::optional<std::span<std::byte const>> body(protocol::frame_header const& h) {
         std::size_t const all = sizeof h + h.body;
         if (in_.size() >= all) return in_.bytes().subspan(sizeof h, h.body);
@@ -76,7 +77,7 @@ public:
     }
     void take_head(protocol::frame_header const& h) noexcept { in_.take(sizeof h + h.body); }
 
-    /// Does what can be done with what is there, up to one frame. Null: more has to come.
+    /// Handles one frame, or a part of one. Returns null if more has to arrive first.
     std::optional<session_logic::next> step(session_logic& logic, outgoing& out) {
         if (landing_.said.request != 0) {
             if (landing_.target.where.empty()) {  // dropped
@@ -116,7 +117,7 @@ public:
         return session_logic::next::done;
     }
 
-    /// The reply to a header that makes no sense; its number is the sender's, if that is one.
+    /// Answers a header that makes no sense, under its request number, or 1 if that is 0.
     session_logic::next answer_nonsense(outgoing& out, std::error_code why) {
         protocol::frame_header raw;
         std::memcpy(&raw, in_.bytes().data(), sizeof raw);
@@ -127,7 +128,7 @@ public:
 
     void drop() noexcept { in_.take(in_.size()); }
 
-    /// Nothing refers to a block any more.
+    /// Gives up the write that is arriving, so that nothing refers to a block any more.
     void clear() noexcept { landing_ = {}; }
 
 private:
@@ -135,7 +136,7 @@ private:
 
     inbox                                      in_;
     session_logic::arriving                    landing_;
-    std::size_t                                missing_ = 0;  ///< of the payload that is landing, or is dropped
+    std::size_t                                missing_ = 0;  ///< of a payload that is landing or dropped
     std::array<boost::asio::mutable_buffer, 2> room_;
     std::size_t                                most_    = 2 * std::size_t{protocol::most_body};
     bool                                       crowded_ = false;

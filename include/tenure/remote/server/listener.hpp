@@ -31,14 +31,14 @@
 
 namespace tenure::detail {
 
-/// A socket that is listened at. It lives until close().
+/// A listening socket, and the connections that it accepts. It lives until close().
 class listener : public std::enable_shared_from_this<listener> {
     using protocol_type = boost::asio::generic::stream_protocol;
     using acceptor      = boost::asio::basic_socket_acceptor<protocol_type>;
     using socket        = plain_transport::socket;
 
 public:
-    /// Throws insecure, and what the system says.
+    /// Binds and listens. Throws insecure where strangers could come, and the system's errors.
     listener(std::shared_ptr<hub> h, endpoint where)
         : where_(std::move(where)),
           hub_(std::move(h)),
@@ -54,7 +54,7 @@ public:
     }
     ~listener() { close_now(); }
 
-    /// As it is bound.
+    /// Returns the endpoint as it is bound, with its port.
     endpoint const& where() const noexcept { return where_; }
 
     void start() {
@@ -71,7 +71,7 @@ private:
         where_.where.copy(at.sun_path, sizeof at.sun_path - 1);
         protocol_type::endpoint const address(&at, sizeof at);
         acceptor_.open(protocol_type(AF_UNIX, 0));
-        ::fchmod(acceptor_.native_handle(), 0600);  // Linux gives that to the file which bind() makes
+        ::fchmod(acceptor_.native_handle(), 0600);  // Linux gives this mode to the file that bind() makes
         boost::system::error_code ec;
         acceptor_.bind(address, ec);
         if (ec == boost::asio::error::address_in_use && nobody_listens(address)) {
@@ -81,12 +81,12 @@ private:
             throw boost::system::system_error(ec);
         }
         ::chmod(where_.where.c_str(),
-                hub_->options.users.empty() ? 0600 : 0666);  // then the kernel tells who it is
+                hub_->options.users.empty() ? 0600 : 0666);  // with `users`, take() asks the kernel who connects
         acceptor_.listen();
         made_file_ = true;
     }
 
-    /// A server that was killed leaves its socket's file.
+    /// Returns whether the file is a socket without a listener: a server that was killed leaves one.
     bool nobody_listens(protocol_type::endpoint const& address) {
         struct ::stat about{};
         if (::lstat(where_.where.c_str(), &about) != 0 || !S_ISSOCK(about.st_mode)) return false;
@@ -120,7 +120,7 @@ private:
 
     void accept() {
         if (!acceptor_.is_open()) return;
-        // A plain connection has a lock; what is inside TLS needs a strand.
+        // A plain connection has a lock; TLS needs a strand.
         auto const one = where_.how == endpoint::kind::tls
                              ? boost::asio::any_io_executor(boost::asio::make_strand(hub_->executor))
                              : hub_->executor;
@@ -138,7 +138,7 @@ private:
                      }));
     }
 
-    /// Out of descriptors, perhaps: others may be closed meanwhile.
+    /// Accepts again after a while: descriptors may have run out, and others may be closed meanwhile.
     void try_again() {
         pause_.expires_after(std::chrono::milliseconds(50));
         pause_.async_wait([self = shared_from_this()](boost::system::error_code ec) {
@@ -175,7 +175,7 @@ private:
         if (where_.how != endpoint::kind::tls)
             return begin(std::make_shared<plain_transport>(std::move(s)), who, std::move(entrance));
 
-        // What does not shake hands in time, or has to make room for others, is closed with its socket.
+        // A TLS handshake. Its socket is shut down if it is late, or has to make room for other visitors.
         struct handshake {
             explicit handshake(boost::asio::any_io_executor const& e) : timer(e) {}
             void give_up() const noexcept {
@@ -227,7 +227,8 @@ private:
         std::make_shared<connection>(hub_, std::move(t), who, std::move(e))->start();
     }
 
-    /// Of IPv6 the network: who has one has all of its addresses.
+    /// Returns the address as text; of IPv6 the network, because the owner of one address has all of its
+    /// addresses.
     static std::string place_of(boost::asio::ip::address const& at) {
         if (at.is_v4()) return at.to_string();
         if (at.to_v6().is_v4_mapped())

@@ -21,20 +21,21 @@
 
 namespace tenure::detail {
 
-/// What is to be sent: frames, one after the other in a row of bytes, with long payloads between them that are sent
-/// from where they lie. Two of these take turns, so that one is filled while the other is sent. Its memory is kept.
+/// Frames to be sent, one after the other in a row of bytes. Long payloads between them are sent from where they
+/// lie. Two outboxes take turns, so that one is filled while the other is sent. Its memory is reused.
 class outbox {
 public:
-    /// Payloads up to this go into the row: cheaper than a place in a list of buffers, and a stay at the block.
+    /// Payloads up to this many bytes are copied into the row. That is cheaper than a buffer of their own and a
+    /// stay at the block.
     static constexpr std::size_t copied = 2 << 10;
 
     bool        empty() const noexcept { return bytes_.empty(); }
     std::size_t size() const noexcept { return bytes_.size() + outside_; }
 
-    /// Bytes that it takes up, beside what lies in blocks.
+    /// Returns the bytes that it takes up, except those in blocks.
     std::size_t memory() const noexcept { return bytes_.room() + chunks_; }
 
-    /// A reply, and its body.
+    /// Appends a reply with its body. The caller appends the payload.
     void reply(std::uint64_t request, std::uint16_t operation, std::uint16_t status,
                std::span<std::byte const> body = {}, std::size_t payload = 0) {
         protocol::frame_header h;
@@ -49,18 +50,18 @@ public:
 
     void append(std::span<std::byte const> bytes) { bytes_.append(bytes); }
 
-    /// Room for a payload, which is to be filled at once.
+    /// Appends `n` bytes for a payload, which the caller fills at once.
     std::span<std::byte> room(std::size_t n) { return bytes_.grow(n); }
 
-    /// Back to what it was when size() was that, before anything long was added.
+    /// Goes back to what it was when size() was `size`. No long payload may have been added since.
     void shrink(std::size_t size) noexcept { bytes_.shrink(size - outside_); }
 
-    /// Sent from where it lies, which `s` keeps.
+    /// Appends a payload that is sent from where it lies. `s` keeps its block.
     void outside(std::span<std::byte const> payload, stay s) {
         parts_.push_back({bytes_.size(), payload, std::move(s), chunk()});
         outside_ += payload.size();
     }
-    /// The same, with memory of its own.
+    /// Appends a payload that is sent from `memory`, and keeps that.
     void outside(chunk memory) {
         std::span<std::byte const> const payload = memory.span();
         parts_.push_back({bytes_.size(), payload, stay(), std::move(memory)});
@@ -68,14 +69,14 @@ public:
         chunks_ += parts_.back().memory.memory();
     }
 
-    /// Whether bytes of that block are still to be sent.
+    /// Returns whether bytes of that block are still to be sent.
     bool refers_to(held_block const* h) const noexcept {
         for (part const& p : parts_)
             if (p.from.get() == h) return true;
         return false;
     }
 
-    /// The bytes from `sent` on, as many buffers as fit.
+    /// Fills `into` with buffers of the bytes from `sent` on, as many as fit, and returns their number.
     std::size_t gather(std::size_t sent, std::span<boost::asio::const_buffer> into) const noexcept {
         std::size_t n = 0, at = 0, row = 0;
         auto const  add = [&](std::byte const* p, std::size_t size) {
@@ -101,7 +102,7 @@ public:
 
 private:
     struct part {
-        std::size_t                after;  ///< bytes of the row
+        std::size_t                after;  ///< bytes of the row before it
         std::span<std::byte const> payload;
         stay                       from;
         chunk                      memory;
@@ -112,10 +113,10 @@ private:
     std::size_t       outside_ = 0, chunks_ = 0;
 };
 
-/// What a connection has to send. Not thread-safe.
+/// The bytes that a connection has to send. Not thread-safe.
 class outgoing {
 public:
-    /// Where replies are put.
+    /// Returns the outbox in which replies are put.
     outbox& filling() noexcept { return boxes_[1 - sending_]; }
 
     std::size_t size() const noexcept { return boxes_[0].size() + boxes_[1].size() - sent_; }
@@ -124,7 +125,7 @@ public:
 
     bool refers_to(held_block const* h) const noexcept { return boxes_[0].refers_to(h) || boxes_[1].refers_to(h); }
 
-    /// What is to be sent next; looked at before anything else is called.
+    /// Returns the buffers to send next. The list is valid until another function is called.
     std::span<boost::asio::const_buffer const> next() noexcept {
         if (boxes_[sending_].empty()) sending_ = 1 - sending_;
         return std::span(list_).first(boxes_[sending_].gather(sent_, list_));
@@ -145,7 +146,7 @@ public:
 private:
     std::array<outbox, 2>                     boxes_;
     unsigned                                  sending_ = 0;
-    std::size_t                               sent_    = 0;  ///< of that one
+    std::size_t                               sent_    = 0;  ///< bytes of boxes_[sending_]
     std::array<boost::asio::const_buffer, 64> list_;
 };
 

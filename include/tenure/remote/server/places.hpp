@@ -13,16 +13,16 @@
 
 namespace tenure::detail {
 
-/// The numbers of a server's blocks, which it gives to its sessions in pages. Thread-safe.
+/// Gives ids of blocks to a server's sessions, in pages. Thread-safe.
 class id_source {
 public:
     static constexpr unsigned      page_bits = 9;
     static constexpr std::uint64_t page_ids  = std::uint64_t{1} << page_bits;
 
-    /// The upper 24 bits are random, so that no name of an earlier server is one of this.
+    /// The upper 24 bits are random, so that no id of an earlier server is one of this server's.
     explicit id_source(std::uint64_t random) noexcept : next_((random | 1) << 40) {}
 
-    /// The first of `n` pages.
+    /// Takes `n` pages and returns the first id.
     std::uint64_t take(std::uint64_t n) noexcept {
         return next_.fetch_add(n * page_ids, std::memory_order_relaxed);
     }
@@ -31,7 +31,7 @@ private:
     std::atomic<std::uint64_t> next_;
 };
 
-/// Where a session's block is in its lists.
+/// The place of a block in its session's lists.
 struct block_place {
     static constexpr std::uint32_t nowhere = ~std::uint32_t{0};
 
@@ -39,8 +39,8 @@ struct block_place {
     std::uint32_t index = 0;
 };
 
-/// Places by id. Ids come in runs, so there is a table for every 512 of them, found by hashing, and the last one
-/// found is remembered: eight bytes a block, and O(1). Not thread-safe.
+/// Maps ids to places. Ids come in runs, so there is a table for every 512 of them, found by hashing, and the last
+/// table found is remembered: eight bytes a block, and O(1). Not thread-safe.
 class place_map {
     struct page {
         std::array<block_place, id_source::page_ids> places;
@@ -52,14 +52,15 @@ public:
 
     explicit place_map(id_source& ids) noexcept : ids_(ids) {}
 
-    /// Pages there are, and that make(n) would make; each costs page_cost bytes.
+    /// Returns the number of pages; each costs page_cost bytes.
     std::uint64_t pages() const noexcept { return pages_.size(); }
+    /// Returns the number of pages that make(n) would add.
     std::uint64_t pages_for(std::uint64_t n) const noexcept {
         return n <= left_ ? 0 : (n + id_source::page_ids - 1) / id_source::page_ids;
     }
 
-    /// Ids for `n` blocks, one after the other, whose places are nowhere yet. Throws bad_alloc, and then nothing
-    /// happened.
+    /// Returns the first of `n` new ids, one after the other, whose places are nowhere yet. Throws bad_alloc, and
+    /// then changes nothing.
     std::uint64_t make(std::uint64_t n) {
         if (n <= left_) {
             std::uint64_t const first = next_;
@@ -77,7 +78,7 @@ public:
             while (made > 0) pages_.erase((first >> id_source::page_bits) + --made);
             throw;
         }
-        std::uint64_t const old = left_ ? next_ : 0;  // else next_ may be one of the new ones
+        std::uint64_t const old = left_ ? next_ : 0;  // without ids left, next_ may be in a new page
         next_                   = first + n;
         left_                   = pages * id_source::page_ids - n;
         last_                   = nullptr;
@@ -85,7 +86,7 @@ public:
         return first;
     }
 
-    /// Null: no block of this session's has that id, or ever had.
+    /// Returns the place of `id`, or null if no block of this session has that id.
     block_place* find(std::uint64_t id) noexcept {
         page* const p = page_of(id);
         if (!p) return nullptr;
@@ -93,7 +94,7 @@ public:
         return at.list == block_place::nowhere ? nullptr : &at;
     }
 
-    /// Of an id that make() gave.
+    /// Sets the place of an id that make() gave.
     void put(std::uint64_t id, block_place where) noexcept {
         page* const p                       = page_of(id);
         p->places[id % id_source::page_ids] = where;
@@ -106,20 +107,20 @@ public:
         if (--p->live == 0) drop_if_empty(id);
     }
 
-    /// Ids that make() gave, and none of which was put.
+    /// Gives up ids that make() gave and none of which was put.
     void abandon(std::uint64_t first, std::uint64_t n) noexcept {
         for (std::uint64_t id = first; id < first + n; id = (id | (id_source::page_ids - 1)) + 1) drop_if_empty(id);
     }
 
-    /// As if none had been made.
+    /// Forgets all ids, as if none had been made.
     void clear() noexcept {
         pages_ = {};
         last_  = nullptr;
         next_ = left_ = 0;
     }
 
-    /// The first id after `id`, which is not the largest, that may have a place, if `id` has none for want of a
-    /// page; never a smaller one: after the last page there is the largest id.
+    /// Returns the first id after `id` that may have a place: without a page for `id`, the first of the next page.
+    /// Returns the largest id if there is no next page, and never a smaller one. `id` is not the largest.
     std::uint64_t skip(std::uint64_t id) noexcept {
         std::uint64_t const last = page_of(id) ? id : id | (id_source::page_ids - 1);
         return last + (last != ~std::uint64_t{0});
@@ -135,7 +136,7 @@ private:
         return last_ = at->second.get();
     }
 
-    /// Unless there are ids left in it to give.
+    /// Drops the page of `id` if it is empty and has no ids left to give.
     void drop_if_empty(std::uint64_t id) noexcept {
         std::uint64_t const number = id >> id_source::page_bits;
         if (left_ && number == next_ >> id_source::page_bits) return;
@@ -147,8 +148,8 @@ private:
 
     id_source&                                                      ids_;
     boost::unordered_flat_map<std::uint64_t, std::unique_ptr<page>> pages_;
-    std::uint64_t                                                   next_        = 0;  ///< to give
-    std::uint64_t                                                   left_        = 0;  ///< in its page
+    std::uint64_t                                                   next_        = 0;  ///< id to give next
+    std::uint64_t                                                   left_        = 0;  ///< ids left in its page
     std::uint64_t                                                   last_number_ = 0;
     page*                                                           last_        = nullptr;
 };

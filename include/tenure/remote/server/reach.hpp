@@ -23,8 +23,8 @@
 
 namespace tenure::detail {
 
-/// What one client can get at: what it has, what it found by name, or just what its ticket is for. Here offsets and
-/// lengths are checked before anything is touched. Not thread-safe.
+/// The blocks that one client can reach: its own, those that it found by name, or just the range of its ticket.
+/// Checks offsets and lengths before anything is touched. Not thread-safe.
 class reach {
 public:
     reach(common& c, std::shared_ptr<tenant> of, std::uint64_t session)
@@ -45,7 +45,7 @@ public:
     holdings const& own() const noexcept { return own_; }
     bool            by_ticket() const noexcept { return only_.has_value(); }
 
-    /// Who hears of a block that is freed and that others may know.
+    /// Removes the names of a block that is freed and that others may know.
     struct leaver {
         shared_names& names;
         void          operator()(held_block& h) const noexcept { names.remove(h); }
@@ -59,12 +59,12 @@ public:
         if (session_) common_.tickets.remove(session_);
     }
 
-    /// A block, and what keeps it while it is in use.
+    /// A block, and a stay that keeps it while it is in use.
     struct located {
         block       where;
-        std::size_t bytes = 0;        ///< that there are for clients: no more than the store holds
-        held_block* held  = nullptr;  ///< if somebody else may be at it
-        stay        at;               ///< of who does not own it
+        std::size_t bytes = 0;        ///< as clients know them; no more than the store holds
+        held_block* held  = nullptr;  ///< set if others may use the block
+        stay        at;               ///< set if the client does not own the block
         bool        own = false;
     };
 
@@ -81,7 +81,7 @@ public:
         return located{at->second->where, at->second->bytes, at->second.get(), stay(at->second), false};
     }
 
-    /// To be at it for longer than a call. memory_full.
+    /// Returns a stay at the block that may outlast the call. Errors: memory_full.
     result<stay> stay_at(located& l, protocol::block_name const& name) noexcept {
         if (!l.own) return std::move(l.at);
         auto const h = own_.hold(name.id, {l.where, l.bytes});
@@ -101,7 +101,7 @@ public:
         return {};
     }
 
-    /// Puts the reply into `out`. An error: nothing.
+    /// Puts the reply into `out`. On error, puts nothing.
     std::error_code read(std::uint64_t request, protocol::range_request const& r, outbox& out) {
         auto at = locate(r.block);
         if (!at) return at.error();
@@ -139,13 +139,13 @@ public:
         return done ? std::error_code() : done.error();
     }
 
-    /// Where a long payload goes as it arrives.
+    /// The target of a long payload that arrives.
     struct landing {
-        std::span<std::byte> where;  ///< empty: nowhere, it is dropped
+        std::span<std::byte> where;  ///< empty: the payload is dropped
         stay                 at;
-        chunk                memory;  ///< if the store has no addresses; then
-        block                target;  ///< this is written afterwards
-        std::size_t          offset = 0;
+        chunk                memory;      ///< the payload, if the store has no addresses
+        block                target;      ///< the block that `memory` is written to
+        std::size_t          offset = 0;  ///< in `target`
     };
 
     std::error_code land(located& at, protocol::range_request const& r, landing& l) {
@@ -166,7 +166,7 @@ public:
         return {};
     }
 
-    /// All of it is there.
+    /// Writes a payload that has wholly arrived to its block, unless it arrived there.
     std::error_code landed(landing& l) {
         if (!l.memory) return {};
         auto const done = common_.store->get().write(l.target, l.offset, l.where);
@@ -222,7 +222,7 @@ public:
     }
 
 private:
-    static constexpr std::uint64_t opened_cost  = 192;  ///< bytes, to know a block of somebody else's
+    static constexpr std::uint64_t opened_cost  = 192;  ///< bytes to know a block of another client
     static constexpr std::size_t   least_opened = 256;
 
     std::error_code make_room_for_opened() noexcept {
@@ -235,7 +235,8 @@ private:
         if (!why) opened_charged_ += opened_cost;
         return why;
     }
-    /// Looked at again when there are twice as many as are left: so each costs the same, whatever there are.
+    /// Forgets freed blocks. Done when there are twice as many blocks as were left the last time, so that the cost
+    /// of each does not grow with their number; and when a limit is reached.
     void forget_what_is_gone() noexcept {
         erase_if(opened_, [](auto const& e) { return !e.second->alive(); });
         most_opened_ = std::max(least_opened, 2 * opened_.size());

@@ -14,17 +14,17 @@
 
 namespace tenure::detail {
 
-/// What a server counts: of each tenant, and of all of them together.
+/// The resources that a server counts, for each tenant and for all together.
 enum class resource : std::uint8_t {
     bytes,     ///< that the store holds in blocks
     buffers,   ///< blocks
     batches,   ///< with a block in them
     sessions,  ///< connected, or waiting for their client
     names,     ///< of shared blocks
-    requests,  ///< that may be unsettled: each session's window
-    queued,    ///< bytes of requests that have not wholly arrived, and of answers that nobody has taken
-    tickets,   ///< that were not used
-    memory,    ///< bytes that the server itself needs to know all this
+    requests,  ///< that may be unsettled: the windows of all sessions
+    queued,    ///< bytes of requests that have partly arrived, and of answers that are not taken
+    tickets,   ///< that are not used yet
+    memory,    ///< bytes of the server's own bookkeeping
 };
 inline constexpr std::size_t resources = 9;
 
@@ -38,7 +38,8 @@ using amounts = std::array<std::uint64_t, resources>;
 
 inline constexpr std::size_t index_of(resource r) noexcept { return static_cast<std::size_t>(r); }
 
-/// Says which limit: inside a server only. On the wire it is errc::limit_exceeded, and a text.
+/// Errors that say which limit refused a request, for use inside a server. On the wire such an error is
+/// errc::limit_exceeded with a text.
 class TENURE_SHARED limit_category_type final : public std::error_category {
 public:
     char const* name() const noexcept override { return "tenure server limit"; }
@@ -55,14 +56,14 @@ TENURE_SHARED inline std::error_category const& limit_category() noexcept {
     return category;
 }
 
-/// `of_all`: the server's own limit, else the tenant's.
+/// Returns the error of a limit: the server's own if `of_all`, else the tenant's.
 inline std::error_code limit_error(resource r, bool of_all) noexcept {
     return {static_cast<int>(2 * index_of(r) + (of_all ? 2 : 1)), limit_category()};
 }
 
 inline bool is_limit(std::error_code why) noexcept { return why.category() == limit_category(); }
 
-/// What others are told: an error of tenure's.
+/// Returns the error that others are told, which is one of tenure's.
 inline std::error_code outward(std::error_code why) noexcept {
     return is_limit(why) ? make_error_code(errc::limit_exceeded) : why;
 }

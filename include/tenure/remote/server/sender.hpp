@@ -32,11 +32,11 @@
 
 namespace tenure::detail {
 
-/// Writes a range of a block of this server's to a block of another server's: says hello with the ticket, and then
-/// a frame after the other. Calls `done` once, on its strand, after `patience` at the latest.
+/// Writes a range of a block of this server to a block of another server: says hello with the ticket, and then
+/// sends one frame after the other. Calls `done` once, on its strand, after `patience` at the latest.
 class sender : public std::enable_shared_from_this<sender> {
 public:
-    static constexpr std::uint64_t memory = std::uint64_t{1} << 20;  ///< bytes that one needs at most
+    static constexpr std::uint64_t memory = std::uint64_t{1} << 20;  ///< bytes that one sender needs at most
 
     sender(boost::asio::any_io_executor const& e, std::shared_ptr<served_store> store,
            std::shared_ptr<security> tls, endpoint to, stay s, block from, protocol::send_request const& what,
@@ -78,7 +78,7 @@ private:
         socket_.close(ignored);
         if (transport_) transport_->close();
     }
-    /// Of every handler: where memory is full, this ends, and not the server.
+    /// Runs a handler. If it throws, because memory is full, this sender ends and the server does not.
     template <class F>
     void handle(F const& f) {
         try {
@@ -106,7 +106,7 @@ private:
             });
     }
 
-    /// One address after the other.
+    /// Tries one address after the other.
     void connect() {
         if (addresses_.empty() || !done_) return unreachable();
         auto const                at = addresses_.front();
@@ -176,7 +176,7 @@ private:
         });
     }
 
-    /// Sends one frame and receives its answer, which has a body of that size.
+    /// Sends one frame and receives its answer, with a body of `size` bytes. Then calls `then`.
     void ask(protocol::operation op, std::span<std::byte const> body, std::span<std::byte const> payload,
              std::size_t size, std::function<void()> then) {
         protocol::frame_header h;

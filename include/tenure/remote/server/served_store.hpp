@@ -21,11 +21,11 @@
 
 namespace tenure::detail {
 
-/// The store that a server exports: its blocks are zeros when they are given, and what it could not free it is
-/// asked for again. As thread-safe as the store.
+/// The store that a server exports. Its blocks are zeros when they are allocated. Blocks that it could not free
+/// are tried again. As thread-safe as the store.
 class served_store {
 public:
-    /// Makes a new block zeros, faster than write() does; null: there is nothing faster.
+    /// Fills a new block with zeros, faster than write() does; null: nothing is faster.
     using clear_type = std::function<result<void>(block)>;
 
     explicit served_store(any_store store, clear_type clear = {}) noexcept
@@ -38,7 +38,7 @@ public:
     any_store const& get() const noexcept { return store_; }
     bool             addressable() const noexcept { return store_.capabilities().addressable; }
 
-    /// No client sees what another one left.
+    /// Allocates a block of zeros, so that no client sees what another left. Errors: those of the store.
     result<block> allocate(std::size_t bytes, std::size_t alignment) {
         result<block> const b = store_.allocate(bytes, alignment);
         if (!b) return b;
@@ -63,7 +63,7 @@ public:
         return done;
     }
 
-    /// Nobody has anything here: what is kept for the next block goes back to the system, where it is known how.
+    /// Returns to the system the memory that a heap_store and malloc keep. Called when no client has anything.
     void give_back() noexcept {
         if (auto* const heap = store_.get_if<heap_store>()) heap->trim();
         ::malloc_trim(0);
@@ -71,7 +71,8 @@ public:
 
     unfreed::figures unfreed_blocks() const noexcept { return refused_.usage(); }
 
-    /// Both are blocks of the store's. Where it cannot copy by itself, through this process in pieces.
+    /// Copies between two blocks of the store; through this process, in pieces, if the store cannot copy. Errors:
+    /// out_of_range if a range is not in its block, or both are in one block and overlap; those of the store.
     result<void> copy(block from, std::size_t from_offset, block to, std::size_t to_offset, std::size_t bytes) {
         if (from_offset > from.bytes || bytes > from.bytes - from_offset || to_offset > to.bytes ||
             bytes > to.bytes - to_offset)
@@ -101,7 +102,7 @@ private:
             if (!at) return at.error();
             std::byte*  p = *at;
             std::size_t n = b.bytes;
-            if (store_.capabilities().anonymous && n >= large) {  // new pages are zeros, and cost nothing yet
+            if (store_.capabilities().anonymous && n >= large) {  // new pages are zeros and cost nothing yet
                 std::size_t const page = page_bytes();
                 std::size_t const head = (page - reinterpret_cast<std::uintptr_t>(p) % page) % page;
                 std::size_t const body = (n - head) / page * page;

@@ -22,7 +22,7 @@ namespace tenure::detail {
 
 class session;
 
-/// A connection, as far as its session knows it.
+/// A connection, as its session sees it.
 class line : public std::enable_shared_from_this<line> {
 public:
     line()                       = default;
@@ -30,13 +30,13 @@ public:
     line(line const&)            = delete;
     line& operator=(line const&) = delete;
 
-    virtual void shut()                                             = 0;  ///< soon; from any thread
-    virtual void attached()                                         = 0;  ///< soon: the session is this line's now
-    virtual void finish(std::uint64_t request, std::error_code why) = 0;  ///< soon: says so
+    virtual void shut()                                             = 0;  ///< closes it soon; from any thread
+    virtual void attached()                                         = 0;  ///< has the session now: goes on soon
+    virtual void finish(std::uint64_t request, std::error_code why) = 0;  ///< sends that request's answer soon
 };
 
-/// A client's session: what it has, the line that it is on, and how long it lives without one. Thread-safe, by a
-/// lock that a line holds while it goes through what has arrived.
+/// A client's session: its holdings, its line, and how long it lives without one. Thread-safe, by a lock that a
+/// line holds while it handles what has arrived.
 class session : public std::enable_shared_from_this<session> {
 public:
     using clock = std::chrono::steady_clock;
@@ -52,7 +52,7 @@ public:
           client(std::move(name)),
           logic(*common_, std::move(a), n, hello) {}
 
-    /// As of the last request, for who watches.
+    /// Figures as of the last request, for readers without the lock.
     struct {
         std::atomic<std::uint64_t> bytes{0}, buffers{0}, batches{0};
         std::atomic<bool>          connected{false};
@@ -65,7 +65,7 @@ public:
         figures.connected.store(line_ != nullptr, std::memory_order_relaxed);
     }
 
-    /// Counts at its end. Null: nothing.
+    /// Calls count() at its end, unless the session is null.
     class counting {
     public:
         explicit counting(session* s) noexcept : session_(s) {}
@@ -83,9 +83,9 @@ public:
         return {what, std::move(where), client, token, number, logic.own().bytes(), logic.own().blocks(), {}, 0};
     }
 
-    std::mutex lock;  ///< guards all that follows, and the logic
+    std::mutex lock;  ///< guards all that follows, and `logic`
 
-    /// `l` speaks for the client from now on, once the line before it is silent: then attached() is called.
+    /// Makes `l` the client's line as soon as the line before it is silent, and then calls its attached().
     void attach(std::shared_ptr<line> l) {
         heard();
         if (!line_) {
@@ -99,7 +99,7 @@ public:
         line_->shut();
     }
 
-    /// `l` is silent for ever.
+    /// Detaches `l`, which is silent for ever. A line that waits takes its place.
     void detach(line const* l) {
         if (successor_.get() == l) successor_ = nullptr;
         if (line_.get() != l) return;
@@ -109,17 +109,17 @@ public:
         if (successor_ && !logic.over()) attach(std::exchange(successor_, nullptr));
     }
 
-    /// The client lives. Needs no lock.
+    /// Notes that the client lives. Needs no lock.
     void heard() noexcept { heard_.store(clock::now(), std::memory_order_relaxed); }
 
-    /// Frees everything. Its line is shut, unless that has last words.
+    /// Frees everything. Shuts the line, unless that is `speaking`, which still has something to send.
     // NOLINTNEXTLINE(bugprone-exception-escape): Asio may throw where memory is out, and then this ends the program
     void end(line const* speaking = nullptr) noexcept {
         logic.end();
         count();
         timer_.cancel();
         if (line_ && line_.get() != speaking) line_->shut();
-        line_ = nullptr;  // each would keep the other
+        line_ = nullptr;  // else line and session would keep each other alive
         if (auto const s = std::exchange(successor_, nullptr)) s->shut();
         if (ended) std::exchange(ended, nullptr)();
     }
@@ -132,8 +132,8 @@ public:
         else logic.finish(request, why, nullptr);
     }
 
-    /// From here on it ends when nothing was heard of it for a lease: to be called once, as soon as it is made.
-    /// The timer is set again only when it fires, and not with every frame.
+    /// Ends the session after a lease in which nothing was heard of the client. The hub calls it once, as soon as
+    /// it has made the session. The timer is set again only when it fires, and not with every frame.
     void watch() {
         timer_.expires_at(heard_.load(std::memory_order_relaxed) + lease_);
         timer_.async_wait([self = shared_from_this()](boost::system::error_code) {

@@ -21,20 +21,20 @@
 
 namespace tenure::detail {
 
-/// What a server does for one client, request by request, without a socket: frames in, frames out. Requests are
-/// done once; an answer is kept until it is settled. Not thread-safe.
+/// The work of a server for one client, request by request, without sockets: frames in, frames out. Each request
+/// is done once, and its answer is kept until it is settled. Not thread-safe.
 class session_logic {
 public:
     enum class next {
-        done,   ///< the answer is in the outbox, or will come from somebody else
+        done,   ///< the answer is in the outbox, or follows by finish()
         later,  ///< nothing happened: call again once all is sent, or finish() was called
-        over,   ///< it said what makes no sense: the answer is in the outbox, and the session is to end
-        bye     ///< as over, and in peace
+        over,   ///< the request makes no sense: the answer is in the outbox, and the session must end
+        bye     ///< the client said goodbye: the answer is in the outbox, and the session must end
     };
-    /// Begins to send a block to another server; an error, or finish() is called later.
+    /// Begins to send a block to another server. Returns an error, or finish() is called later.
     using sender_type = std::function<std::error_code(std::uint64_t request, stay, block,
                                                       protocol::send_request const&, std::string_view endpoint)>;
-    using teller_type = std::function<result<std::string>()>;  ///< status, as JSON
+    using teller_type = std::function<result<std::string>()>;  ///< returns the server's status as JSON
 
     session_logic(common& c, admission a, std::uint64_t number, std::uint64_t hello)
         : common_(c),
@@ -46,7 +46,7 @@ public:
           reach_(c, admission_.of, number),
           said_(window_) {}
 
-    /// Of a connection with a ticket.
+    /// Makes the logic of a connection with a ticket, which has no session.
     session_logic(common& c, admission a, std::uint64_t hello, ticket t)
         : common_(c),
           admission_(std::move(a)),
@@ -64,27 +64,27 @@ public:
     holdings const& own() const noexcept { return reach_.own(); }
     std::uint64_t   number() const noexcept { return number_; }
 
-    /// Who lent to.
+    /// Returns the tenant whose limits apply.
     std::shared_ptr<tenant> const& whose() const noexcept { return admission_.of; }
-    /// Requests that may be unsettled.
+    /// Returns the number of requests that may be unsettled.
     std::uint32_t window() const noexcept { return window_; }
 
-    std::uint16_t version = protocol::version;  ///< that the client speaks
+    std::uint16_t version = protocol::version;  ///< of the protocol that the client speaks
 
-    /// Of the last request, if it was refused for a limit of the tenant's or of the server's.
+    /// Returns which limit, of the tenant or of the server, has refused a request since the last call, if any.
     std::error_code last_limit() noexcept { return std::exchange(limit_, {}); }
 
-    sender_type send;    ///< null: it cannot
-    teller_type status;  ///< null: this client may not
+    sender_type send;    ///< null: access_denied
+    teller_type status;  ///< null: this client may not ask
 
-    /// The client is back, with that number. False: it had that already.
+    /// Resumes the session by a hello of that number. Returns false if the number was used already.
     bool resume(std::uint64_t hello) noexcept {
         if (hello < next_) return false;
         hello_ = hello;
         return true;
     }
 
-    /// Frees everything.
+    /// Frees everything that the client has.
     void end() noexcept {
         if (std::exchange(over_, true)) return;
         reach_.clear();
@@ -92,7 +92,7 @@ public:
     }
     bool over() const noexcept { return over_; }
 
-    /// A whole frame, of a request that is no hello.
+    /// Does a request whose frame has wholly arrived and that is no hello.
     next apply(protocol::frame_header const& h, std::span<std::byte const> body, std::span<std::byte const> payload,
                outgoing& out) {
         answer* known = nullptr;
@@ -115,11 +115,11 @@ public:
     /// A write whose payload is still to come.
     struct arriving {
         reach::landing target;
-        answer         said;              ///< its request is 0 if there is none
-        bool           repeated = false;  ///< and it is recorded already
+        answer         said;              ///< its request is 0 if no write is arriving
+        bool           repeated = false;  ///< the answer is recorded already
     };
 
-    /// The begin of a write: where to. Where that is nowhere, the payload is to be dropped.
+    /// Begins a write, and sets where its payload goes. If that is nowhere, the payload must be dropped.
     next begin_write(protocol::frame_header const& h, std::span<std::byte const> body, arriving& w, outgoing& out) {
         auto const r     = protocol::whole<protocol::range_request>(body);
         answer*    known = nullptr;
@@ -136,7 +136,7 @@ public:
         return next::done;
     }
 
-    /// All of it has arrived.
+    /// Ends a write whose payload has wholly arrived.
     next end_write(arriving& w, outgoing& out) {
         if (!w.repeated) {
             if (auto const why = reach_.landed(w.target)) w.said.status = status_of(why);
@@ -147,7 +147,7 @@ public:
         return next::done;
     }
 
-    /// Of a request that somebody else did; the answer goes into `out`, if there is one.
+    /// Ends a request that another server did. Puts the answer into `out`, unless that is null.
     void finish(std::uint64_t request, std::error_code why, outgoing* out) {
         answer* const a = over_ ? nullptr : said_.find(request);
         if (!a || !a->pending) return;
@@ -158,11 +158,13 @@ public:
     }
 
 private:
-    // Not of tenure's category: so no store can say them.
+    // Errors for use in this class only. They are not of tenure's category, so an errc::protocol_error of a store
+    // is not taken for a violation.
     static std::error_code violation() noexcept { return std::make_error_code(std::errc::protocol_error); }
     static std::error_code not_now() noexcept { return std::make_error_code(std::errc::operation_would_block); }
 
-    /// A protocol_error is another server's, behind the store: this client did nothing wrong.
+    /// Returns the status of an error. A protocol_error comes from another server behind the store, and this
+    /// client did nothing wrong: it is told device_unavailable.
     static std::uint16_t status_of(std::error_code why) noexcept {
         return protocol::status_of(why == errc::protocol_error ? make_error_code(errc::device_unavailable)
                                                                : outward(why));
@@ -175,7 +177,8 @@ private:
         return a;
     }
 
-    /// Whether that may come now: in order, where the numbers of hellos are left out. `known`: it was answered.
+    /// Returns whether the request may come now: numbers grow, and those of hellos are left out. `known`: its
+    /// answer, if it has one.
     bool admit(protocol::frame_header const& h, answer*& known) noexcept {
         using enum protocol::operation;
         auto const op = static_cast<protocol::operation>(std::uint16_t{h.operation});
@@ -202,7 +205,7 @@ private:
         next_ = a.request + 1;
     }
 
-    /// A limit is named to clients that know of it.
+    /// Sends an answer. Names the limit to clients that know of that (version 2).
     void repeat(answer const& a, outgoing& out) const {
         if (a.limit && version >= 2) {
             auto const text = admission_.of->explain(a.limit);
@@ -211,14 +214,15 @@ private:
         out.filling().reply(a.request, a.operation, a.status, a.status ? std::span<std::byte const>() : a.bytes());
     }
 
-    /// Bytes of it are still to be sent, as they were when they were read.
+    /// Returns whether bytes of the block are still to be sent as they were when they were read. The block must
+    /// not be written meanwhile.
     bool busy(reach::located const& l, outgoing const& out) const noexcept {
         if (!l.held) return false;
         return out.refers_to(l.held) ||
                std::any_of(sending_.begin(), sending_.end(), [&](auto const& s) { return s.second == l.held; });
     }
 
-    /// With `a.again` and no error the reply is in `out` already.
+    /// Does a request. If `a.again` is set and there is no error, the reply is in `out` already.
     std::error_code apply(protocol::operation op, std::span<std::byte const> body,
                           std::span<std::byte const> payload, answer& a, outgoing& out) {
         using enum protocol::operation;
@@ -306,7 +310,7 @@ private:
         a.say(protocol::bytes_of(u));
     }
 
-    /// Those that make a block known to others.
+    /// Does the operations that make a block known to others, or no longer known.
     std::error_code named(protocol::operation op, std::span<std::byte const> body, answer& a) {
         if (op == protocol::operation::grant) {
             auto const r = protocol::whole<protocol::range_request>(body);
@@ -357,11 +361,11 @@ private:
     std::uint32_t const                                      window_;
     std::uint64_t const                                      number_;
     std::uint64_t                                            hello_;  ///< number of the last hello
-    std::uint64_t                                            next_;   ///< request
+    std::uint64_t                                            next_;   ///< lowest number of a new request
     bool                                                     over_ = false;
     reach                                                    reach_;
     answers                                                  said_;
-    std::vector<std::pair<std::uint64_t, held_block const*>> sending_;  ///< requests that are under way elsewhere
+    std::vector<std::pair<std::uint64_t, held_block const*>> sending_;  ///< requests under way at other servers
     std::error_code                                          limit_;
 };
 

@@ -24,14 +24,15 @@
 
 namespace tenure::detail {
 
-/// What is shared, by name. Thread-safe.
+/// The shared blocks, by name. Thread-safe.
 class shared_names {
 public:
     static constexpr std::size_t most_names = 64;  ///< of one block
 
-    static constexpr std::uint64_t cost = 256;  ///< bytes to know one, beside the name itself, twice
+    static constexpr std::uint64_t cost = 256;  ///< bytes to know one, beside twice its length
 
-    /// access_denied: another block has it. limit_exceeded: the block has too many; or a limit of its owner's.
+    /// Gives a block a name. Errors: access_denied if another live block has it, limit_exceeded if the block has
+    /// too many, a limit of its owner or of the server. Throws bad_alloc.
     result<void> add(std::string_view name, std::shared_ptr<held_block> const& what) {
         std::scoped_lock const guard(lock_);
         auto const             at = all_.find(name);
@@ -66,7 +67,7 @@ public:
         all_.erase(at);
     }
 
-    /// The block was freed.
+    /// Removes the names of a block that was freed.
     void remove(held_block& what) noexcept {
         std::scoped_lock const guard(lock_);
         for (std::string const& name : what.names) {
@@ -92,16 +93,17 @@ struct ticket {
 
     std::shared_ptr<held_block> what;
     std::uint64_t               offset = 0, length = 0;
-    std::uint64_t               session = 0;  ///< that gave it
+    std::uint64_t               session = 0;  ///< that granted it
     clock::time_point           until;
-    std::shared_ptr<tenant>     of;  ///< whose session that is
+    std::shared_ptr<tenant>     of;  ///< the tenant of that session
     tenant_claim                taken;
 };
 
-/// Thread-safe.
+/// The tickets that are not used yet. Thread-safe.
 class tickets {
 public:
-    /// limit_exceeded: the tenant has given as many as it may.
+    /// Adds a ticket and returns its key. Errors: a limit, if the tenant has granted as many as it may. Throws
+    /// bad_alloc.
     result<protocol::key> add(ticket t) {
         std::scoped_lock const guard(lock_);
         auto const             now = ticket::clock::now();
@@ -114,7 +116,7 @@ public:
         return key;
     }
 
-    /// It is used now.
+    /// Removes and returns a ticket, which can be used once. Null: no ticket has that key, or its time is up.
     std::optional<ticket> take(protocol::key const& key) noexcept {
         std::scoped_lock const guard(lock_);
         auto const             at = all_.find(key);

@@ -9,20 +9,22 @@
 
 namespace tenure {
 
-/// What a server has at one moment.
+/// The state of a server at one moment.
 struct server_status {
+    /// A session: its client and its holdings.
     struct client {
         std::uint64_t session = 0;
-        std::string   name, peer, token, tenant;  ///< the token's name; whose limits it has
+        std::string   name, peer, token, tenant;  ///< token: its name; tenant: whose limits apply
         bool          connected = false;
         std::uint64_t bytes = 0, buffers = 0, batches = 0;
     };
 
-    /// What is used, and how much may be; of the second, 0: no limit.
+    /// The use of one resource; `most` is the limit, 0 for none.
     struct figure {
         std::string   what;  ///< bytes, buffers, batches, sessions, names, ...
         std::uint64_t used = 0, most = 0;
     };
+    /// The holdings of one tenant.
     struct tenant {
         std::string         name;  ///< token "ann", token 2, user 1000, certificate CN=...
         std::vector<figure> figures;
@@ -35,9 +37,9 @@ struct server_status {
     std::uint64_t       unfreed = 0;  ///< blocks that the store refused to free; it is asked again
     std::vector<client> clients;
     std::vector<figure> figures;  ///< of all tenants together
-    std::vector<tenant> tenants;  ///< who has something here
+    std::vector<tenant> tenants;  ///< those that have something here
 
-    /// For programs; one line.
+    /// Returns the status as one line of JSON, for programs.
     std::string to_json() const {
         std::string out = "{\"store\":" + quoted(store) + ",\"instance\":" + std::to_string(instance) +
                           ",\"connections\":" + std::to_string(connections) +

@@ -16,15 +16,15 @@
 
 namespace tenure::detail {
 
-/// What is used of each resource, and how much may be. Thread-safe, without locks.
+/// Counts the use of each resource, up to a limit. Thread-safe, without locks.
 class meter {
 public:
-    /// A limit that is 0 is none.
+    /// `most`: the limits; 0 is no limit.
     explicit meter(amounts const& most) noexcept : most_(most) {}
     meter(meter const&)            = delete;
     meter& operator=(meter const&) = delete;
 
-    /// All of it, or false and nothing.
+    /// Takes `n`, or returns false and takes nothing.
     bool take(resource r, std::uint64_t n) noexcept {
         auto&               used  = used_[index_of(r)];
         std::uint64_t const limit = most_[index_of(r)] ? most_[index_of(r)] : ~std::uint64_t{0};
@@ -45,7 +45,7 @@ public:
     std::uint64_t used(resource r) const noexcept { return used_[index_of(r)].load(std::memory_order_relaxed); }
     bool          full(resource r) const noexcept { return most(r) != 0 && used(r) >= most(r); }
 
-    /// As of now; each figure by itself.
+    /// Returns all figures as of now, each read by itself.
     amounts used() const noexcept {
         amounts out{};
         for (std::size_t i = 0; i < resources; ++i) out[i] = used_[i].load(std::memory_order_relaxed);
@@ -57,14 +57,14 @@ private:
     std::array<std::atomic<std::uint64_t>, resources> used_{};
 };
 
-/// Whom a server lends to: the holder of a token or of a certificate, or a user of this machine. All sessions of a
-/// tenant share its limits, and all tenants those of the server. Thread-safe, without locks.
+/// A holder of a token or of a certificate, or a user of this machine, with its limits. All sessions of a tenant
+/// share its limits, and all tenants share the server's. Thread-safe, without locks.
 class tenant {
 public:
     tenant(std::string who, amounts const& most, std::shared_ptr<meter> all)
         : name(std::move(who)), own_(most), all_(std::move(all)) {}
 
-    /// Null: taken. Else which limit there is, and nothing was taken.
+    /// Takes `n`, or nothing. Errors: which limit refuses it, as limit_error() says.
     std::error_code take(resource r, std::uint64_t n) noexcept {
         if (n == 0) return {};
         if (!own_.take(r, n)) return limit_error(r, false);
@@ -84,16 +84,16 @@ public:
         all_->give_back(r, n);
     }
 
-    /// Nothing more can be taken.
+    /// Returns whether nothing more can be taken.
     bool full(resource r) const noexcept { return own_.full(r) || all_->full(r); }
 
-    /// The most that the tenant can ever have; 0: no limit.
+    /// Returns the most that the tenant can ever have; 0: no limit.
     std::uint64_t most(resource r) const noexcept {
         std::uint64_t const mine = own_.most(r), all = all_->most(r);
         return !mine ? all : !all ? mine : std::min(mine, all);
     }
 
-    /// What a client is told of an error of take().
+    /// Returns the text that a client is told for an error of take().
     std::string explain(std::error_code why) const {
         if (!is_limit(why)) return {};
         auto const  at     = static_cast<std::size_t>(why.value() - 1) / 2;
@@ -103,13 +103,14 @@ public:
                std::to_string(from.most(static_cast<resource>(at)));
     }
 
-    /// Where a queue is full, whoever has the turn may take a long request nevertheless; one at a time, so each of
-    /// the tenant's sessions goes on in the end, whatever others leave in the queue. False: another one has it.
+    /// Takes the turn for a long request, which is served although a queue is full. One session of the tenant has
+    /// it at a time, so each goes on in the end, whatever others leave in the queue. Returns false if another has
+    /// it.
     bool take_turn() noexcept { return !turn_.exchange(true, std::memory_order_relaxed); }
     void end_turn() noexcept { turn_.store(false, std::memory_order_relaxed); }
 
     meter const&      own() const noexcept { return own_; }
-    std::string const name;  ///< for people, and unlike any other tenant's
+    std::string const name;  ///< for people; no other tenant has it
 
 private:
     meter                  own_;
@@ -117,11 +118,11 @@ private:
     std::atomic<bool>      turn_{false};
 };
 
-/// What was taken of a tenant's resource, until it is given back at the end of this.
+/// A share taken of a tenant's resource. Gives it back at its end.
 class tenant_claim {
 public:
     tenant_claim() noexcept = default;
-    /// Of what take() has given.
+    /// Takes over `n` from a successful tenant::take().
     tenant_claim(std::shared_ptr<tenant> of, resource r, std::uint64_t n) noexcept
         : of_(std::move(of)), r_(r), n_(n) {}
     tenant_claim(tenant_claim&& other) noexcept : of_(std::move(other.of_)), r_(other.r_), n_(other.n_) {}
@@ -136,7 +137,7 @@ public:
         if (of_) of_->give_back(r_, n_);
     }
 
-    /// The error is that of tenant::take().
+    /// Takes `n`, or nothing. Errors: those of tenant::take().
     static result<tenant_claim> take(std::shared_ptr<tenant> const& of, resource r, std::uint64_t n) noexcept {
         if (auto const why = of->take(r, n)) return why;
         return tenant_claim(of, r, n);
@@ -150,12 +151,13 @@ private:
     std::uint64_t           n_ = 0;
 };
 
-/// A session's right to be there, and to have requests under way. Given back at its end.
+/// A session's right to exist, and to have requests under way. Gives both back at its end.
 struct admission {
     std::shared_ptr<tenant> of;
     tenant_claim            session, requests;
 
-    /// At most `window` requests, and at least one. The error is that of tenant::take().
+    /// Admits a session with a window of `window` requests, or of a half, a quarter ... of that, at least one.
+    /// Errors: those of tenant::take().
     static result<admission> to(std::shared_ptr<tenant> of, std::uint32_t window) noexcept {
         auto session = tenant_claim::take(of, resource::sessions, 1);
         if (!session) return session.error();

@@ -15,14 +15,15 @@
 
 namespace tenure::detail {
 
-/// Connections that have not said hello yet, which anybody can make: so many in all, and a quarter of them from one
-/// place. Where there are as many already, the oldest of those from the place that has most of them goes, for one
-/// from a place that has fewer: so a few addresses never keep everybody else out. Thread-safe.
+/// Limits the connections that have not said hello yet, which anybody can make: `most` in all (0: no limit), and a
+/// quarter of those from one place. If there are as many already, a new one from a place that has fewer takes the
+/// place of the oldest one from the place that has most. So a few addresses never keep everybody else out.
+/// Thread-safe.
 class visitors : public std::enable_shared_from_this<visitors> {
 public:
     explicit visitors(std::size_t most) noexcept : most_(most) {}
 
-    /// Until the visitor has said who it is.
+    /// A visitor's entry, until it has said hello.
     class visit {
     public:
         visit() noexcept = default;
@@ -42,7 +43,8 @@ public:
 
         explicit operator bool() const noexcept { return at_ != nullptr; }
 
-        /// `go` is called once if the visitor has to make room, now or later, from any thread: it hangs up.
+        /// Sets the function that hangs up. It is called once, from any thread, if the visitor has to make room:
+        /// later, or now if it had to already.
         void when_evicted(std::function<void()> go) {
             if (at_ && !at_->remember(from_, number_, go)) go();
         }
@@ -54,7 +56,7 @@ public:
         std::uint64_t             number_ = 0;
     };
 
-    /// Null: there are too many. Throws bad_alloc.
+    /// Lets a visitor in. The visit is null if there are too many. Throws bad_alloc.
     visit enter(std::string const& from) {
         visit                 v(shared_from_this(), from);
         std::function<void()> go;
@@ -70,7 +72,7 @@ public:
     }
 
 private:
-    /// The number of the visit; 0: there is no room. `go`: who makes room.
+    /// Returns the number of the visit, or 0 if there is no room. `go`: hangs up the visitor that makes room.
     std::uint64_t come(std::string const& from, std::function<void()>& go) {
         std::scoped_lock const guard(lock_);
         auto&                  here = by_place_[from];
@@ -88,7 +90,7 @@ private:
         return made_;
     }
 
-    /// False: it had to make room already.
+    /// Keeps the function that hangs up a visitor. Returns false if the visitor had to make room already.
     bool remember(std::string const& from, std::uint64_t number, std::function<void()>& go) {
         std::scoped_lock const guard(lock_);
         auto const             at = by_place_.find(from);
@@ -104,7 +106,7 @@ private:
         if (auto const at = by_place_.find(from); at != by_place_.end()) erase(at, number);
     }
 
-    /// The oldest first; each with what makes it go.
+    /// The visitors of a place, oldest first, each with the function that hangs it up.
     using place = std::map<std::uint64_t, std::function<void()>>;
     using map   = std::unordered_map<std::string, place>;
 

@@ -23,7 +23,7 @@ inline std::byte* address(subject& s, block b, std::source_location at = std::so
     return *p;
 }
 
-/// The same answer as long as the block lives, and memory of its own.
+/// Checks that a live block's address stays, and that blocks do not overlap.
 inline void addresses(subject& s) {
     std::vector<block>      live;
     std::vector<std::byte*> at;
@@ -32,7 +32,7 @@ inline void addresses(subject& s) {
         s.figure("bytes", n);
         live.push_back(s.allocate(n));
         at.push_back(address(s, live.back()));
-        if (i % 3 != 0) continue;  // others come and go meanwhile
+        if (i % 3 != 0) continue;  // other blocks come and go meanwhile
         s.free(s.allocate(n + 1));
     }
     s.fill(live.back(), 1);
@@ -50,7 +50,7 @@ inline void addresses(subject& s) {
     s.free(live);
 }
 
-/// What is written to memory is what read() finds, and the other way round.
+/// Checks that a block's memory, read() and write() agree on its contents.
 inline void address_and_contents(subject& s) {
     for (std::size_t const n : {1u, 100u, 4096u, 100'000u}) {
         s.figure("bytes", n);
@@ -69,7 +69,7 @@ inline void address_and_contents(subject& s) {
     }
 }
 
-/// Whole pages of private anonymous memory read as zero once the system is told that they are not needed.
+/// Checks that whole pages of private anonymous memory read as zero after MADV_DONTNEED.
 inline void anonymous_memory(subject& s) {
     std::size_t const          page = page_bytes();
     std::size_t const          n    = 16 * page;

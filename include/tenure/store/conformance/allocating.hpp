@@ -70,7 +70,7 @@ inline void alignments(subject& s) {
         for (std::size_t const n : {0u, 1u, 100u, 5000u}) {
             s.figure("alignment", a);
             s.figure("bytes", n);
-            if (a > page) {  // the store may say that this is more than it gives
+            if (a > page) {  // a store may refuse so large an alignment
                 auto const r = s.store.allocate(n, a);
                 if (!r) {
                     s.refused(r, errc::bad_alignment, "allocate with an alignment above a page");
@@ -105,7 +105,7 @@ inline void bad_alignments(subject& s) {
     }
 }
 
-/// More than any machine has: an error, however sizes are rounded up inside, and whatever alignments are added.
+/// Checks that sizes beyond any machine fail, however the store rounds them and whatever the alignment adds.
 inline void absurd_sizes(subject& s) {
     block const           bystander = s.allocate_filled(100, 1);
     constexpr std::size_t top       = std::numeric_limits<std::size_t>::max();
@@ -126,7 +126,7 @@ inline void absurd_sizes(subject& s) {
     s.expect_usage(0, 0);
 }
 
-/// Alignments that are powers of two, and more than there are addresses: where blocks have no address, any will do.
+/// Checks powers of two beyond the address space. Any will do for blocks without an address.
 inline void absurd_alignments(subject& s) {
     block const bystander = s.allocate_filled(100, 1);
     for (int const bit : {47, 48, 61, 62, 63}) {
@@ -170,7 +170,7 @@ inline void ids(subject& s) {
     s.note = std::to_string(seen.size()) + " blocks";
 }
 
-/// At rest usage() is exact, after every single call.
+/// Checks that usage() is exact after every call, at rest.
 inline void usage(subject& s) {
     std::vector<block> live;
     std::size_t        held = 0;
@@ -193,7 +193,7 @@ inline void usage(subject& s) {
     }
 }
 
-/// A store that tells its capacity keeps to it, and is none the worse for having been full.
+/// Checks that a store keeps to a capacity that it reports, and works on after it was full.
 inline void capacity(subject& s) {
     std::size_t const most = s.store.usage().capacity;
     if (most == 0) throw skipped_check{"usage().capacity is not known"};

@@ -18,7 +18,7 @@ inline block allocate_in(subject& s, std::uint64_t batch, std::size_t n, std::ui
     return *b;
 }
 
-/// The end of one batch frees what is in it, and nothing else.
+/// Checks that the end of a batch frees its blocks alone.
 inline void batches(subject& s) {
     std::vector<block> first, second;
     block const        outside = s.allocate_filled(100, 1);
@@ -57,7 +57,7 @@ inline void transfers(subject& s) {
     s.expect_usage(0, 0);
 }
 
-/// One of them is not live: none is in another batch, as the end of that one shows.
+/// Checks that a transfer with a dead block moves none, as the end of the target batch shows.
 inline void transfers_whole(subject& s) {
     block const a = allocate_in(s, 1, 100, 1), dead = allocate_in(s, 1, 100, 2), b = allocate_in(s, 1, 100, 3);
     s.free(dead);
@@ -69,7 +69,7 @@ inline void transfers_whole(subject& s) {
     s.expect_usage(0, 0);
 }
 
-/// As after a fault.
+/// Checks that a batch may be ended again, as after a fault.
 inline void ends_again(subject& s) {
     block const b = allocate_in(s, 1, 100, 1), other = allocate_in(s, 2, 100, 2);
     s.succeeds(s.store.try_deallocate_batch(1, std::span(&b, 1)), "deallocate_batch");

@@ -43,7 +43,7 @@ private:
     std::vector<filled_block> blocks_;
 };
 
-/// One thread's random program. Every block is full of its seed's pattern, and is looked at before it goes.
+/// One thread's random program. It fills each block with its seed's pattern, and checks it before it goes.
 class program {
 public:
     program(subject const& s, std::uint64_t number, std::size_t budget, exchange& others)
@@ -138,7 +138,7 @@ private:
     std::vector<std::uint64_t> ids_;
 };
 
-/// Calls f(i) on `n` threads at once, and throws what the first of them threw.
+/// Calls f(i) on `n` threads at once. Rethrows the exception of the lowest i that threw.
 template <class F>
 void on_threads(unsigned n, F f) {
     std::vector<std::exception_ptr> thrown(n);
@@ -149,7 +149,7 @@ void on_threads(unsigned n, F f) {
             threads.emplace_back([&, i] {
                 try {
                     f(i);
-                } catch (...) {  // whatever it is: it goes to the caller
+                } catch (...) {  // any exception goes to the caller
                     thrown[i] = std::current_exception();
                 }
             });
@@ -159,12 +159,12 @@ void on_threads(unsigned n, F f) {
         if (e) std::rethrow_exception(e);
 }
 
-/// Runs `n` programs, one of them on this very thread if it is the only one.
+/// Runs `n` programs, each on a thread; a single one on this thread.
 inline void run_programs(subject& s, unsigned n) {
     exchange             left;
     std::vector<program> programs;
     programs.reserve(n);
-    // What waits in the exchange is in no thread's budget, so together they have only a part of the room.
+    // Blocks in the exchange are in no thread's budget, so all budgets together are a part of the room.
     std::size_t const budget = std::min(s.room() / 8, std::size_t{16} << 20) / n;
     for (unsigned i = 0; i < n; ++i) programs.emplace_back(s, i + 1, budget, left);
     if (n == 1) programs.front().run();
@@ -193,7 +193,7 @@ inline void many_threads(subject& s) {
     s.note += " on " + std::to_string(s.options.threads) + " threads";
 }
 
-/// On one block only reads may overlap; and they may.
+/// Checks that reads of one block may overlap.
 inline void many_readers(subject& s) {
     if (s.options.threads < 2) throw skipped_check{"conformance_options::threads is below 2"};
     bytes const full = pattern(1, 50'000);

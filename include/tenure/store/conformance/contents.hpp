@@ -13,7 +13,7 @@
 
 namespace tenure::detail::conformance {
 
-/// Reads and writes of any range, against a copy: a write changes its range and nothing else.
+/// Compares random reads and writes with a copy: a write changes its range alone.
 inline void ranges(subject& s) {
     dice d(1);
     for (std::size_t const n : {1u, 7u, 64u, 4097u, 65'537u}) {
@@ -46,7 +46,7 @@ inline void ranges(subject& s) {
     }
 }
 
-/// What happens to one block is nothing to another: writes, frees, and blocks that come where others were.
+/// Checks that writes, frees and new blocks in old places change no other block.
 inline void blocks_apart(subject& s) {
     std::vector<block>         live;
     std::vector<std::uint64_t> seeds;
@@ -77,7 +77,7 @@ struct range {
     std::size_t offset, size;
 };
 
-/// Beyond the end of a block of 100 bytes. The last ones end inside it, were it not for overflow.
+/// Ranges beyond a block of 100 bytes. The last ones end inside it if the sum overflows.
 inline constexpr range beyond_100[] = {{100, 1},
                                        {99, 2},
                                        {0, 101},

@@ -53,7 +53,7 @@ inline void copies_within_a_block(subject& s) {
     s.free(b);
 }
 
-/// On either side: nothing is copied.
+/// Checks that a range beyond either block is refused, with nothing copied.
 inline void copies_out_of_range(subject& s) {
     block const           hundred = s.allocate_filled(100, 1), more = s.allocate_filled(10'000, 2);
     constexpr std::size_t top = std::numeric_limits<std::size_t>::max();

@@ -43,7 +43,7 @@ inline void keeps(subject& s) {
     expect_absent(s, "A");
     expect_absent(s, "aa");
     s.expect_filled(a, 1);
-    s.fill(a, 3);  // it may still be written
+    s.fill(a, 3);  // a kept block may be written
     s.expect_filled(find(s, "a"), 3);
     s.free(std::array{a, b});
     s.expect_usage(0, 0);
@@ -53,7 +53,7 @@ inline void keep_replaces(subject& s) {
     block const first = keep_filled(s, 100, 1, "name"), second = keep_filled(s, 200, 2, "name");
     s.expect(find(s, "name") == second, "find gave another block than was kept last");
     s.expect_filled(second, 2);
-    // Whether the first one lives on without a name is the store's choice; it is gone after this.
+    // The first block may live on without a name, as the store chooses. It is gone after this.
     if (auto const r = s.store.deallocate(std::array{first}); !r)
         s.refused(r, errc::no_such_block, "deallocate of a block whose name was taken");
     s.expect_usage(200, 1);
@@ -105,7 +105,7 @@ inline void closes(subject& s) {
     closed(s.store.try_close(), "the second close");
 }
 
-/// What was kept is there, with its last contents and name, and nothing else is.
+/// Blocks of a store, and what a reopen must find: kept ones with their last contents and names, and nothing else.
 class kept_blocks {
 public:
     explicit kept_blocks(subject& s) {
@@ -150,21 +150,21 @@ private:
     std::vector<block>                          synced_, unkept_;
 };
 
-/// Closed properly, twice.
+/// Checks a store that is closed and opened again, twice.
 inline void reopened(subject& s) {
     kept_blocks const x(s);
     s.succeeds(s.store.try_sync(x.kept()), "sync");
     s.succeeds(s.store.try_close(), "close");
     s.reopen();
     x.expect_there(s);
-    s.free(keep_filled(s, 77, 9, "late"));  // it is a store like any other
+    s.free(keep_filled(s, 77, 9, "late"));  // a reopened store is like any other
     s.succeeds(s.store.try_close(), "close of a store that was opened again");
     s.reopen();
     x.expect_there(s);
     expect_absent(s, "late");
 }
 
-/// What was not kept is gone, and so is what was freed or lost its name.
+/// Checks that blocks are gone that were not kept, were freed or lost their name.
 inline void reopened_without_the_rest(subject& s) {
     kept_blocks const x(s);
     s.succeeds(s.store.try_close(), "close");
@@ -172,7 +172,7 @@ inline void reopened_without_the_rest(subject& s) {
     x.expect_nothing_else(s);
 }
 
-/// The destructor does what close() does.
+/// Checks that the destructor does what close() does.
 inline void reopened_unclosed(subject& s) {
     kept_blocks const x(s);
     s.reopen();

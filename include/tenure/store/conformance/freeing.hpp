@@ -14,7 +14,7 @@
 
 namespace tenure::detail::conformance {
 
-/// Freed means freed: the usage is what it was, and the block is no more, whatever comes in its place.
+/// Checks that a freed block leaves the usage, and is dead even when another takes its place.
 inline void freed(subject& s) {
     block const bystander = s.allocate_filled(1000, 1);
     for (std::size_t const n : {0u, 1u, 100u, 4096u, 70'000u}) {
@@ -40,7 +40,7 @@ inline void double_free(subject& s) {
     s.expect_usage(500, 1);
     s.refused(s.store.deallocate(std::array{b}), errc::no_such_block, "the second deallocate of a block");
     s.expect_usage(500, 1);
-    block const next = s.allocate_filled(500, 3);  // perhaps in the same place
+    block const next = s.allocate_filled(500, 3);  // may be in the same place
     s.refused(s.store.deallocate(std::array{b}), errc::no_such_block, "a later deallocate of a block");
     s.expect_usage(1000, 2);
     s.expect_filled(next, 3);
@@ -49,7 +49,7 @@ inline void double_free(subject& s) {
     s.expect_usage(0, 0);
 }
 
-/// Its blocks have another size than ours: an id may well be the same in both stores.
+/// Checks that another store's blocks are refused. They have another size, since both stores may use one id.
 inline void foreign_blocks(subject& s) {
     any_store          other = s.another();
     std::vector<block> own, foreign;
@@ -83,7 +83,7 @@ inline void made_up_blocks(subject& s) {
     s.expect_usage(0, 0);
 }
 
-/// The right id with other `bytes` than allocate() gave is not the block.
+/// Checks that an id with other `bytes` than allocate() returned names no block.
 inline void wrong_bytes(subject& s) {
     for (std::size_t const n : {0u, 1u, 100u, 4096u}) {
         block const b = s.allocate_filled(n, n);
@@ -107,7 +107,7 @@ inline void free_nothing(subject& s) {
     s.free(b);
 }
 
-/// As at the end of a large batch: everything in one call.
+/// Frees everything in one call, as at the end of a large batch.
 inline void free_many(subject& s) {
     std::size_t const  goal = std::max<std::size_t>(s.options.free_count, 1);
     std::size_t const  n    = std::min(s.room() / 2 / goal, std::size_t{16});
@@ -115,7 +115,7 @@ inline void free_many(subject& s) {
     live.reserve(goal);
     while (live.size() < goal) {
         auto const r = s.store.allocate(n, 1);
-        if (!r && live.size() >= 100 && r.error() == errc::store_full) break;  // it may limit blocks as well
+        if (!r && live.size() >= 100 && r.error() == errc::store_full) break;  // the store may limit blocks too
         s.succeeds(r, "allocate of block " + std::to_string(live.size() + 1));
         live.push_back(*r);
     }
@@ -127,7 +127,7 @@ inline void free_many(subject& s) {
     s.note = std::to_string(live.size()) + " blocks in one call";
 }
 
-/// Blocks of which the caller will free the whole, or all but some.
+/// Blocks that are freed in one call.
 struct batch {
     std::vector<block> blocks;
     std::size_t        held = 0;
@@ -144,7 +144,7 @@ struct batch {
     }
 };
 
-/// What is not live in the middle of a call is reported, and all the rest is freed.
+/// Checks that dead blocks amid others are reported, and all others freed.
 inline void free_with_dead(subject& s) {
     for (std::size_t const where : {0u, 25u, 49u}) {
         batch x(s);
@@ -170,7 +170,7 @@ inline void free_twice_in_a_call(subject& s) {
     x.expect_all_gone(s);
 }
 
-/// A caller may repeat the call after a fault.
+/// Checks that a caller may repeat the call after a fault.
 inline void free_again(subject& s) {
     block const bystander = s.allocate_filled(1000, 1);
     batch       x(s);

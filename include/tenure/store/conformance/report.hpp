@@ -10,9 +10,9 @@
 
 namespace tenure {
 
-/// How much check_store() does. Less is for sanitizers and for stores that are slow or small.
+/// How much check_store() does. Less suits sanitizers, and slow or small stores.
 struct conformance_options {
-    std::size_t max_bytes  = std::size_t{64} << 20;  ///< of the largest block that is tried
+    std::size_t max_bytes  = std::size_t{64} << 20;  ///< of the largest block tried
     std::size_t free_count = 100'000;                ///< blocks in the largest single deallocate()
     unsigned    threads    = 8;
     unsigned    steps      = 2'000;  ///< of each random program; every thread runs one
@@ -20,19 +20,19 @@ struct conformance_options {
 
 enum class check_outcome { passed, failed, skipped };
 
-/// One thing of the contract, and whether the store keeps it.
+/// One item of the contract, and whether the store keeps it.
 struct conformance_check {
     std::string   name;
     check_outcome outcome = check_outcome::passed;
-    std::string reason;  ///< why it failed, with figures, or was skipped; of a passed check, what is worth knowing
+    std::string   reason;  ///< why it failed, with figures, or was skipped; if passed, what is worth knowing
 };
 
-/// What check_store() found.
+/// The result of check_store().
 struct conformance_report {
     std::string                    store;  ///< what it calls itself, or its type's name
     std::vector<conformance_check> checks;
 
-    /// Nothing failed. What was skipped is not held against the store; to_text() tells what it is.
+    /// Returns whether nothing failed. Skipped checks, which to_text() lists, do not count.
     bool ok() const noexcept { return count(check_outcome::failed) == 0; }
 
     std::size_t count(check_outcome o) const noexcept {
@@ -40,13 +40,13 @@ struct conformance_report {
             std::ranges::count_if(checks, [o](conformance_check const& c) { return c.outcome == o; }));
     }
 
-    /// The check of that name; null if there is none.
+    /// Returns the check of that name, or null.
     conformance_check const* find(std::string_view name) const noexcept {
         auto const at = std::ranges::find(checks, name, &conformance_check::name);
         return at == checks.end() ? nullptr : &*at;
     }
 
-    /// A line for the store, then one for each check: outcome, name, reason.
+    /// Returns text: a line for the store, then one for each check with outcome, name and reason.
     std::string to_text() const {
         std::string text = store + ": " + std::to_string(count(check_outcome::passed)) + " passed, " +
                            std::to_string(count(check_outcome::failed)) + " failed, " +

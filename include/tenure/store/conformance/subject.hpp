@@ -20,9 +20,8 @@
 #include <tenure/store/any_store.hpp>
 #include <tenure/store/conformance/report.hpp>
 
-/// The inside of check_store(). A check is a function of a subject, which is a fresh store and the means to say
-/// what is expected of it. Checks see the store as an any_store, so that they are compiled once and not for each
-/// store.
+/// The inside of check_store(). A check is a function of a subject: a fresh store, and the means to say what is
+/// expected of it. Checks see an any_store, so they are compiled once and not for each store.
 namespace tenure::detail::conformance {
 
 struct failed_check {
@@ -37,7 +36,7 @@ using bytes = std::vector<std::byte>;
 
 inline std::size_t below(dice& d, std::size_t n) { return static_cast<std::size_t>(d() % n); }
 
-/// `n` bytes that tell one seed from another, and one place from its neighbours.
+/// Returns `n` bytes that differ from seed to seed and from place to place.
 inline bytes pattern(std::uint64_t seed, std::size_t n) {
     bytes b(n);
     for (std::size_t i = 0; i < n; i += sizeof seed) {
@@ -56,16 +55,16 @@ public:
 
     any_store                  store;
     conformance_options const& options;
-    std::string                note;  ///< reported when the check passes
+    std::string                note;  ///< reported if the check passes
 
     subject(maker const& make, reopener const& reopen, conformance_options const& o)
         : store(make()), options(o), make_(&make), reopen_(&reopen), base_(store.usage()) {}
 
     store_traits const& can() const noexcept { return store.capabilities(); }
 
-    // --- what is expected --------------------------------------------------------------------------------------
+    // --- expectations ------------------------------------------------------------------------------------------
 
-    /// For messages: fails say "NAME = value" from here on.
+    /// Makes failures from here on say "NAME = value".
     void figure(std::string_view name, std::uint64_t value) {
         for (auto& f : figures_) {
             if (f.first == name) {
@@ -100,7 +99,7 @@ public:
             fail(std::string(what) + ": " + brief(r.error()) + ", not \"" + brief(with) + '"', at);
     }
 
-    /// In live blocks, beyond what a fresh store has.
+    /// Expects these live blocks beyond those of a fresh store.
     void expect_usage(std::size_t in_bytes, std::size_t in_blocks,
                       std::source_location at = std::source_location::current()) const {
         store_usage const now = store.usage();
@@ -162,16 +161,16 @@ public:
 
     any_store another() const { return (*make_)(); }
 
-    /// The store's medium, opened anew; `store` is given up for it.
+    /// Opens the store's medium anew, and gives up `store` for it.
     void reopen() {
         if (!*reopen_) throw skipped_check{"check_store was given no way to open a store again"};
         store = (*reopen_)(std::exchange(store, {}));
         base_ = {};
     }
 
-    // --- what a store has room for -----------------------------------------------------------------------------
+    // --- room in the store -------------------------------------------------------------------------------------
 
-    /// Bytes that may be in use; a limit leaves a share unused, for what checks hold in passing.
+    /// Returns the capacity in bytes, or the largest number if it is unknown.
     std::size_t room() const noexcept {
         std::size_t const most = store.usage().capacity;
         return most == 0 ? std::numeric_limits<std::size_t>::max() : most;
@@ -180,7 +179,7 @@ public:
     static std::string brief(std::error_code ec) {
         if (!ec) return "success";
         std::string const text = ec.message();
-        return text.substr(0, text.find_first_of(":;"));  // tenure's own go on with advice
+        return text.substr(0, text.find_first_of(":;"));  // tenure's messages go on with advice
     }
 
     [[noreturn]] void fail(std::string reason, std::source_location at = std::source_location::current()) const {
@@ -198,7 +197,7 @@ private:
     std::vector<std::pair<std::string_view, std::uint64_t>> figures_;
 };
 
-/// Every operation that names a block refuses one that is not live, and nothing comes of it.
+/// Expects that each operation refuses a block that is not live, without effect.
 inline void expect_not_live(subject& s, block dead, std::source_location at = std::source_location::current()) {
     store_usage const before = s.store.usage();
     std::byte         one[1]{};

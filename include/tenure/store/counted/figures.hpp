@@ -10,10 +10,10 @@
 
 namespace tenure {
 
-/// Of one operation of a counted_store.
+/// Calls of one operation of a counted_store.
 struct counted_calls {
     std::uint64_t calls  = 0;
-    std::uint64_t errors = 0;  ///< of these, those that reported one
+    std::uint64_t errors = 0;  ///< calls that returned an error
 
     friend bool operator==(counted_calls const&, counted_calls const&) = default;
 };
@@ -28,10 +28,10 @@ struct counted_figures {
 
     counted_calls allocate, deallocate, read, write, address, keep, find, sync, close, copy;
 
-    /// Blocks made, by size: first those of no bytes, then place n has those from 2^(n-1) to 2^n - 1.
+    /// Blocks made, by size: first those of 0 bytes; then entry n has those from 2^(n-1) to 2^n - 1.
     std::array<std::uint64_t, std::numeric_limits<std::size_t>::digits + 1> sizes{};
 
-    /// For a person to read: a line for each kind of figure, operation and size that occurred.
+    /// Returns text: a line for each kind of figure, operation and size that occurred.
     std::string to_text() const {
         std::string out = "live " + both(bytes, blocks) + ", at most " + both(peak_bytes, peak_blocks) + "\nmade " +
                           both(bytes_made, blocks_made) + ", freed " + both(bytes_freed, blocks_freed) + "\n";

@@ -14,30 +14,30 @@ struct dedup_content;
 
 /// A block as the user of a dedup_store sees it.
 struct dedup_block {
-    dedup_content* content   = nullptr;  ///< none until it is written
+    dedup_content* content   = nullptr;  ///< null until it is written
     std::size_t    bytes     = 0;
     std::size_t    alignment = 0;
     std::uint64_t  id        = 0;
-    bool           claimed   = false;  ///< a deallocate() is at it
+    bool           claimed   = false;  ///< a deallocate() is freeing it
 };
 
-/// Bytes that are stored once, for one block or for many. Under the store's lock, but for `home`, which stays.
+/// Bytes stored once, for one block or for many. Under the store's lock, except `home`, which does not change.
 ///
-/// While it is in the index it does not change, for others may be reading it to compare: who is to write takes it
-/// out, if it has no other user, and else writes to a copy.
+/// An indexed content does not change, since other threads may be comparing with it. To write, a thread takes it
+/// out of the index if it has no other user, and else writes to a copy.
 struct dedup_content {
     std::uint64_t  index_key  = 0;
     dedup_content* index_next = nullptr;
     content_hash   hash;
     block          home;               ///< in the upstream
     std::size_t    refs    = 1;        ///< blocks that have it, and calls that are comparing with it
-    bool           indexed = false;    ///< others can find it
-    bool           found   = false;    ///< it was, before it was to be freed
-    dedup_block*   last    = nullptr;  ///< the block with whose end it is being freed
-    dedup_content* next    = nullptr;  ///< in a chain
+    bool           indexed = false;    ///< other blocks can find it
+    bool           found   = false;    ///< it was indexed before it was claimed
+    dedup_block*   last    = nullptr;  ///< the block that is being freed with it
+    dedup_content* next    = nullptr;  ///< in a dedup_contents
 };
 
-/// Those that are being freed, or are left.
+/// Contents that are being freed, or are left behind.
 class dedup_contents {
 public:
     void push(dedup_content& c) noexcept {

@@ -25,8 +25,8 @@
 
 namespace tenure::detail {
 
-/// Blocks, the contents they share, and the index of these. One lock, never held while the upstream is called: a
-/// content cannot go or change while somebody has a reference to it.
+/// Blocks, the contents they share, and the index of contents. One lock, never held while the upstream is called:
+/// a content neither goes nor changes while it has a reference.
 template <class Upstream, class Hasher>
 class dedup_core {
     using entry    = dedup_block;
@@ -59,7 +59,7 @@ public:
     }
 
     result<void> deallocate(std::span<block const> many) noexcept {
-        constexpr std::size_t at_once = 128;  // so that nobody waits for long
+        constexpr std::size_t at_once = 128;  // so that no thread waits for long
         contents              unused;
         std::error_code       wrong;
         {
@@ -82,7 +82,7 @@ public:
                 std::exchange(c->last, nullptr)->claimed = false;
                 c->refs                                  = 1;
                 if (c->found) show(*c);
-                wrong = refused;  // worth more to the caller than no_such_block
+                wrong = refused;  // tells the caller more than no_such_block
             } else {
                 left_.push(*c);
             }
@@ -135,7 +135,7 @@ public:
     std::shared_ptr<Upstream> const& upstream() const noexcept { return upstream_.store; }
 
 private:
-    // --- with the lock held --------------------------------------------------------------------------------------
+    // --- called with the lock held ------------------------------------------------------------------------------
 
     entry* find(block b) noexcept {
         entry* const e = table_.find(b.id);
@@ -169,14 +169,15 @@ private:
         if (std::exchange(c.indexed, false)) index_.erase(c);
     }
 
-    /// A reference is given up; the last takes the content to those that are no longer used.
+    /// Gives up a reference. The last takes the content from the index to `unused`.
     void release_hold(content* c, contents& unused) noexcept {
         if (!c || --c->refs) return;
         hide(*c);
         unused.push(*c);
     }
 
-    /// Blocks whose content others have, too, are gone at once; that of any other goes with its content.
+    /// Claims a block for freeing. It is gone at once if its content is null or shared; else it goes with its
+    /// content.
     void claim(entry& e, contents& unused) noexcept {
         if (content* const c = e.content; c && c->refs == 1) {
             e.claimed = true;
@@ -192,8 +193,9 @@ private:
         return c;
     }
 
-    /// An indexed content equal to what `is_same(its home)` knows, with a reference; null: there was none when the
-    /// lock was last taken, and it was not given up since. Contents whose hash is equal by chance are passed over.
+    /// Finds an indexed content for which is_same(home) holds, and takes a reference to it. Passes over contents
+    /// whose hash is equal by chance. Gives up the lock for each comparison. Null: there is none, and the lock was
+    /// held since the last look.
     template <class Same>
     content* take_equal(content_hash const& h, std::size_t bytes, Same is_same, contents& unused, lock& guard) {
         content* c = match(index_.first(h.low), h, bytes);
@@ -211,7 +213,7 @@ private:
         return nullptr;
     }
 
-    /// The block has `h`: it shares an equal content, or others can find its own.
+    /// Makes the block, whose hash is `h`, share an equal content, or indexes its own.
     template <class Same>
     void publish(entry& e, content_hash const& h, Same is_same, lock& guard) {
         contents unused;
@@ -245,8 +247,7 @@ private:
         return {};
     }
 
-    /// Into the block's own content, or into a copy that becomes it: after an error the block has the shared one
-    /// still.
+    /// Writes to the block's own content, or to a copy that becomes its content. On error a shared content stays.
     std::error_code write_part(entry& e, std::size_t offset, std::span<std::byte const> in, lock& guard) {
         content* const old = e.content;
         if (old && old->refs == 1) {
@@ -278,7 +279,7 @@ private:
         return wrong;
     }
 
-    /// Reads the block back to find an equal one. What cannot be read is not shared, and that is all.
+    /// Reads the block back to find an equal one. If that fails, the block is merely not shared.
     void merge(entry& e, lock& guard) {
         content* const own = e.content;
         if (!own || own->indexed || own->refs != 1) return;
@@ -298,9 +299,9 @@ private:
         }
     }
 
-    // --- without it ----------------------------------------------------------------------------------------------
+    // --- called without the lock --------------------------------------------------------------------------------
 
-    /// A content for this block alone, of unspecified bytes.
+    /// Makes a content for this block alone, of unspecified bytes. On error returns null and sets `wrong`.
     std::unique_ptr<content> make(entry const& e, std::error_code& wrong) {
         std::unique_ptr<content> c(new (std::nothrow) content);
         std::size_t              stored = 0;
@@ -324,9 +325,9 @@ private:
     }
 
     dedup_upstream<Upstream, Hasher> const upstream_;
-    block_table<entry>                     table_;  ///< whose lock is taken with ours
+    block_table<entry>                     table_;  ///< its lock is taken inside lock_
     gather_space                           gather_;
-    mutable fork_mutex                     lock_;  ///< of what has no lock of its own
+    mutable fork_mutex                     lock_;  ///< guards members without a lock of their own
     dedup_figures                          figures_;
     contents                               left_;
     hash_index<content>                    index_;

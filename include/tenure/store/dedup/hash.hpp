@@ -19,15 +19,15 @@ struct content_hash {
     friend bool operator==(content_hash const&, content_hash const&) = default;
 };
 
-/// What a dedup_store finds equal blocks by. One object hashes one content, given piece by piece: the same bytes
-/// give the same hash, however they are cut. Different ones should differ, and may be equal.
+/// Hashes one content, piece by piece, so that a dedup_store finds equal blocks. The same bytes give the same
+/// hash, however they are cut. Different bytes should give different hashes, but need not.
 template <class H>
 concept content_hasher = std::default_initializable<H> && requires(H h, std::span<std::byte const> piece) {
-    { h.update(piece) } noexcept -> std::same_as<bool>;  // false: it cannot be hashed, as memory ran out
+    { h.update(piece) } noexcept -> std::same_as<bool>;  // false: memory ran out
     { h.digest() } noexcept -> std::same_as<content_hash>;
 };
 
-/// XXH3-128, of libxxhash: link with it (-lxxhash).
+/// Hashes by XXH3-128 of libxxhash: link with -lxxhash.
 class xxh3_128 {
 public:
     xxh3_128() noexcept : state_(XXH3_createState()) {

@@ -19,7 +19,7 @@
 
 namespace tenure::detail {
 
-/// What a dedup_store does with its upstream: all of it without a lock, on contents that do not change meanwhile.
+/// What a dedup_store does with its upstream: without a lock, on contents that do not change meanwhile.
 template <class Upstream, class Hasher>
 struct dedup_upstream {
     std::shared_ptr<Upstream> const store;
@@ -37,13 +37,13 @@ struct dedup_upstream {
         return r ? std::optional(hasher.digest()) : std::nullopt;
     }
 
-    /// Whether that part of a stored content is `bytes`. What cannot be read is not.
+    /// Returns whether that part of a stored content is `bytes`; false if it cannot be read.
     bool equals(block home, std::size_t offset, std::span<std::byte const> bytes) const {
         return for_each_chunk(*store, home, offset, bytes.size(),
                               [&](std::size_t at, std::span<std::byte const> piece) -> result<void> {
                                   if (std::memcmp(piece.data(), bytes.data() + (at - offset), piece.size()) == 0)
                                       return {};
-                                  return make_error_code(errc::out_of_range);  // any: that ends it
+                                  return make_error_code(errc::out_of_range);  // any error ends the loop
                               })
             .has_value();
     }
@@ -56,16 +56,16 @@ struct dedup_upstream {
             .has_value();
     }
 
-    /// The part of one block into the same part of another.
+    /// Copies a part of one block to the same part of another.
     result<void> copy(block from, block to, std::size_t offset, std::size_t bytes) const {
         return copy_part(*store, from, *store, to, offset, bytes);
     }
 
-    /// False: it would not.
+    /// Frees a content's block; false: the upstream would not.
     bool drop(block home) const noexcept { return store->deallocate({&home, 1}) || is_gone(*store, home); }
 
-    /// In one call, as far as there is room to gather them. Calls settled(content, whether it is freed, else why
-    /// not).
+    /// Frees contents, in one call if there is room to gather them. Calls settled(content, whether it is freed,
+    /// error).
     template <class Settled>
     void free(dedup_contents& all, gather_space& space, Settled settled) const noexcept {
         while (all.size()) {

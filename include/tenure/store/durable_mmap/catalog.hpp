@@ -28,9 +28,9 @@
 
 namespace tenure::detail {
 
-/// What a catalog says, checked: every record and all of them together.
+/// The contents of a catalog; each record and all together were checked.
 struct catalog_contents {
-    bool           found = false;  ///< false: there is none yet, or an empty one
+    bool           found = false;  ///< false: there is no catalog yet, or an empty one
     catalog_header header;
 
     struct named {
@@ -44,7 +44,7 @@ namespace reading_catalog {
 
 enum class outcome { good, bad, newer };
 
-/// `transaction`: the commit that this is, as far as it is known.
+/// Parses a catalog. Sets `transaction` to the commit that the file has, if that can be read.
 inline outcome parse(std::span<std::byte const> file, catalog_contents& out, std::uint64_t& transaction) {
     lmdb_image image(file);
     if (!image.begin()) return outcome::bad;
@@ -77,14 +77,14 @@ inline outcome parse(std::span<std::byte const> file, catalog_contents& out, std
 
 }  // namespace reading_catalog
 
-/// Reads all of it into memory and checks it there, so it needs no lock against a writer: what was overtaken by a
-/// commit is read again. Throws tenure::error naming the file.
+/// Reads the catalog into memory and checks it there, without a lock: reads again what a commit has overtaken.
+/// Throws tenure::error, which names the file.
 inline catalog_contents read_catalog(int fd, std::filesystem::path const& file) {
     std::uint64_t last = ~std::uint64_t{0};
     for (int tries = 0;; ++tries) {
         struct ::stat about{};
         if (::fstat(fd, &about) != 0) raise(error(system_code(errno), "cannot read " + file.string()));
-        // One byte on the disk can stand for any number of zeros, and no catalog has many; see lmdb_image::begin().
+        // Holes read as any number of zeros, and no real catalog has many; see lmdb_image::begin().
         auto const size = static_cast<std::uint64_t>(about.st_size);
         if (size > std::uint64_t{64} << 20 && size / 64 > static_cast<std::uint64_t>(about.st_blocks) * 512)
             raise(error(errc::corrupt, file.string() + ": it is mostly holes"));
@@ -98,25 +98,26 @@ inline catalog_contents read_catalog(int fd, std::filesystem::path const& file) 
         if (o == reading_catalog::outcome::newer)
             raise(error(errc::newer_format, file.string() + ": version " + std::to_string(out.header.version)));
         if (transaction == last || tries == 100) raise(error(errc::corrupt, file.string()));
-        last = transaction;  // bad, and no commit in between: then it is bad
+        last = transaction;  // bad again without a commit in between is corrupt
     }
 }
 
 /// A name's new record, or its removal.
 struct catalog_change {
     std::string_view      name;
-    catalog_record const* record = nullptr;  ///< null: the name goes
+    catalog_record const* record = nullptr;  ///< null: the name is removed
 };
 
-/// The catalog as its one writer has it: an LMDB environment in one file, changed by a transaction at a time. Of
-/// LMDB's locks it needs none: the store's own sees to it that there is one writer, and readers read by themselves.
+/// The catalog as its one writer has it: an LMDB environment in one file, changed by one transaction at a time. It
+/// needs no lock of LMDB's: the store's own admits one writer, and readers do not use LMDB.
 ///
-/// LMDB takes a short write, at the end of a disk, for a fault of the disk. So it gets no more room than there are
-/// blocks for, reserved beforehand: what does not fit is MDB_MAP_FULL, of which nothing was written.
+/// LMDB takes a short write on a full disk for a fault of the disk. So its room is limited to blocks reserved
+/// beforehand: what does not fit is MDB_MAP_FULL, with nothing written.
 class catalog_writer {
 public:
-    /// What `fd` has open has passed read_catalog(), or is empty; `file` is its name. It outlives this. LMDB opens
-    /// it by what it is and not by what it is called, where /proc is there. Throws tenure::error.
+    /// Opens the catalog `file`, which is open as `fd` and has passed read_catalog() or is empty. `fd` must stay
+    /// open longer than this object. If /proc is there, LMDB opens the file by descriptor, not by name. Throws
+    /// tenure::error.
     void open(int fd, std::filesystem::path const& file) {
         fd_               = fd;
         std::error_code e = open_environment(file);
@@ -127,7 +128,8 @@ public:
     void close() noexcept { env_.reset(); }
     void abandon() noexcept { [[maybe_unused]] MDB_env* const parents = env_.release(); }  // in a forked child
 
-    /// All of it, on stable storage, or nothing. store_full: surely nothing; after other errors who knows.
+    /// Commits all of it to stable storage, or none. After store_full nothing was written; after other errors the
+    /// outcome is unknown.
     std::error_code commit(std::span<catalog_change const> changes, catalog_header const& header) {
         if (!env_) return system_code(EBADF);
         if (!within_size_limit(map_size_)) return make_error_code(errc::store_full);
@@ -165,8 +167,8 @@ private:
         if (r == 0) r = ::mdb_env_get_fd(env, &opened);
         if (r != 0) return code_of(r);
         if (!is_same(fd_, opened)) return make_error_code(errc::store_replaced);
-        ::fcntl(opened, F_SETFD, FD_CLOEXEC);  // which LMDB forgets
-        map_size_ = info.me_mapsize;           // larger where free pages were never written
+        ::fcntl(opened, F_SETFD, FD_CLOEXEC);  // which LMDB does not set
+        map_size_ = info.me_mapsize;           // more than the file if free pages were never written
         env_      = std::move(made);
         return {};
     }
@@ -181,7 +183,7 @@ private:
         return ::fstat(a, &x) == 0 && ::fstat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
     }
 
-    /// Twice the room, or less where there is not so much.
+    /// Doubles the room, or adds less if the disk has less.
     std::error_code grow() noexcept {
         std::size_t const had = map_size_;
         std::error_code   e;
@@ -190,7 +192,7 @@ private:
             if (e = back(); !e) {
                 int const r = ::mdb_env_set_mapsize(env_.get(), map_size_);
                 if (r == 0) return {};
-                env_.reset();  // it has no map now, and LMDB would not look
+                env_.reset();  // it has no map now, and LMDB would not check
                 return r > 0 ? system_code(r) : code_of(r);
             }
             map_size_ = had;
@@ -199,7 +201,7 @@ private:
         return e;
     }
 
-    /// The disk's blocks for all of the map, without making the file longer: what is there ends where LMDB wrote.
+    /// Reserves disk blocks for the whole map. The file stays as long as LMDB wrote it.
     std::error_code back() const noexcept {
         if (!within_size_limit(map_size_)) return make_error_code(errc::store_full);
         int r = 0;
@@ -234,7 +236,7 @@ private:
         return r;
     }
 
-    /// LMDB has failed where it does not know what is on the disk, and gives up.
+    /// Returns whether LMDB failed where it does not know what is on the disk, and refuses to go on.
     bool is_broken() const noexcept {
         MDB_txn*  t = nullptr;
         int const r = ::mdb_txn_begin(env_.get(), nullptr, MDB_RDONLY, &t);

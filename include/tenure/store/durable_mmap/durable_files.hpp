@@ -39,7 +39,7 @@ struct durable_files {
     std::uint64_t         data_bytes = 0;
     catalog_contents      contents;
     catalog_writer        catalog;
-    bool                  settled = false;  ///< this writer has committed: what is in force is on stable storage
+    bool settled = false;  ///< this writer has committed: the version in force is on stable storage
 
     durable_files(std::filesystem::path const& where, bool read_only)
         : directory(where, !read_only),
@@ -52,20 +52,21 @@ struct durable_files {
         else make_data();
         read_header();
         catalog_file = directory.open("catalog", read_only ? O_RDONLY : O_RDWR);
-        // After the header, for the catalog may only grow meanwhile; and before the size, for so may the data.
+        // The catalog is read after the header and before the size. A writer only adds commits and data meanwhile,
+        // so the checks still hold.
         if (catalog_file) contents = read_catalog(catalog_file.get(), catalog_path);
         read_size();
         check_contents();
         if (!read_only) begin_writing();
     }
 
-    /// store_replaced: what is written here is not what the next to open the store would find.
+    /// Returns store_replaced if the next open would not find what is written here.
     std::error_code still_named() const noexcept {
         bool const named = directory.names("data", data.get()) && directory.names("catalog", catalog_file.get());
         return named ? std::error_code() : make_error_code(errc::store_replaced);
     }
 
-    /// That so many commits are on stable storage: a hint, without which an older catalog would pass for this one.
+    /// Records that so many commits are on stable storage: a hint, so that no older catalog passes for this one.
     void write_header(std::uint64_t committed) noexcept {
         header.committed = committed;
         header.check     = header.expected_check();
@@ -78,7 +79,7 @@ private:
         return std::as_bytes(std::span(&h, 1));
     }
 
-    /// It gets its name when it is whole.
+    /// Makes the data file, which gets its name when it is whole.
     void make_data() {
         if (directory.has("catalog"))
             raise(error(errc::corrupt, data_path.string() + " is missing, and there is a catalog"));
@@ -92,24 +93,24 @@ private:
         if (!write_whole(data.get(), 0, all) || ::fsync(data.get()) != 0)
             raise(error(io_code(errno), "cannot make " + data_path.string()));
         directory.rename("data.new", "data");
-        directory.sync();  // before there is a catalog, which would be one without its data
+        directory.sync();  // before there is a catalog, which must not be without data
     }
 
-    /// An empty file, locked, of what may be there from somebody who was interrupted.
+    /// Makes an empty, locked file, also from one that an interrupted process left.
     unique_fd make_new(char const* name) {
         unique_fd made = directory.open(name, O_RDWR | O_CREAT);
         if (!made) raise(error(system_code(ENOENT), "cannot make " + directory.file(name).string()));
         lock.add(made.get(), name);
-        if (!directory.names(name, made.get()))  // somebody else has just made one, and named it
+        if (!directory.names(name, made.get()))  // another process has just made and named it
             raise(error(errc::store_in_use, directory.path().string()));
         if (::ftruncate(made.get(), 0) != 0)
             raise(error(io_code(errno), "cannot make " + directory.file(name).string()));
         return made;
     }
 
-    /// A commit comes first. What was read here may be what the page cache has and the disk does not: a writer that
-    /// was killed in a commit, or whose disk failed then, leaves it undecided which version a crash would bring
-    /// back. After a commit it is decided, and what that version does not name can be given up.
+    /// Begins with a commit. The version read so far may be in the page cache but not on the disk: if a writer was
+    /// killed in a commit, or its disk failed then, it is undecided which version a crash would bring back. The
+    /// commit decides that; what its version does not name can then be given up.
     void begin_writing() {
         bool const is_new = !catalog_file;
         if (is_new) catalog_file = make_new("catalog.new");
@@ -124,7 +125,7 @@ private:
         ++next.sequence;
         next.check   = next.expected_check();
         auto const e = catalog.commit({}, next);
-        // On a full disk there may be no room for it. What is there can still be read, and freed.
+        // A full disk may have no room for the commit. Its blocks can still be read and freed.
         if (e && (e != errc::store_full || !contents.found))
             raise(error(e, "cannot write " + catalog_path.string()));
         if (is_new) directory.rename("catalog.new", "catalog");

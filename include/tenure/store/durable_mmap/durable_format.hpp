@@ -18,7 +18,7 @@
 
 namespace tenure::detail {
 
-/// What is on the disk of a durable store, as docs/durable-format.md has it. Numbers are little-endian.
+/// The format of a durable store, as in docs/durable-format.md. Numbers are little-endian.
 static_assert(std::endian::native == std::endian::little, "the format is little-endian, and is mapped as it is");
 
 inline constexpr std::uint32_t durable_version = 1;
@@ -40,21 +40,21 @@ inline content_hash hash_of(std::span<std::byte const> bytes) noexcept {
     return {h.low64, h.high64};
 }
 
-/// At 0 and at 4096 of the data file, written in turn.
+/// The header at 0 and at 4096 of the data file, written in turn.
 struct data_header {
     static constexpr std::uint64_t places = 2, apart = 4096, bytes = places * apart;
 
     magic_t                      magic   = data_magic;
     std::uint32_t                version = durable_version;
     std::uint32_t                zero    = 0;
-    std::array<std::uint64_t, 2> store{};        ///< a number of its own for each store
-    std::uint64_t                committed = 0;  ///< the catalog is at least that old in commits
+    std::array<std::uint64_t, 2> store{};        ///< a random number for each store
+    std::uint64_t                committed = 0;  ///< the catalog has at least so many commits
     std::uint64_t                check     = 0;
 
     std::uint64_t expected_check() const noexcept { return XXH3_64bits(this, offsetof(data_header, check)); }
 };
 
-/// In the catalog, under the key of one byte 0.
+/// The header of the catalog, under the key of one byte 0.
 struct catalog_header {
     magic_t                      magic   = catalog_magic;
     std::uint32_t                version = durable_version;
@@ -62,13 +62,13 @@ struct catalog_header {
     std::array<std::uint64_t, 2> store{};
     std::uint64_t                sequence = 0;  ///< commits so far
     std::uint64_t                blocks   = 0;  ///< records
-    std::uint64_t                sum      = 0;  ///< their checks, xored
+    std::uint64_t                sum      = 0;  ///< the xor of their checks
     std::uint64_t                check    = 0;
 
     std::uint64_t expected_check() const noexcept { return XXH3_64bits(this, offsetof(catalog_header, check)); }
 };
 
-/// In the catalog, under a byte 1 and the name.
+/// The record of a block in the catalog, under a byte 1 and the name.
 struct catalog_record {
     std::uint64_t offset = 0;  ///< in the data file
     std::uint64_t bytes  = 0;
@@ -90,7 +90,7 @@ inline std::string key_of(std::string_view name) {
     return key.append(name);
 }
 
-/// In whole pages, and at least one: so each block has an address of its own.
+/// Returns whole pages, at least one, so that each block has an address of its own.
 inline extent_in_file extent_of(std::uint64_t offset, std::uint64_t bytes, std::uint64_t page) noexcept {
     return {offset, std::max((bytes + page - 1) / page * page, page)};
 }

@@ -20,14 +20,13 @@
 
 namespace tenure::detail {
 
-/// An extent of the data file, with a count of who needs it: a block for its address, a block for its contents, a
-/// name of the catalog for what a crash would bring back, a sync in progress. Nobody gets it before all have let
-/// go.
+/// An extent of the data file, with a count of its users: a block for its address, a block for its contents, a
+/// catalog name for what a crash would bring back, a sync in progress. It is reused only after all have let go.
 struct durable_piece {
     extent_in_file where;
-    unsigned       users = 0;
-    bool retires         = false;  ///< the catalog, a reader or a private mapping may still know it when it is free
-    bool vacant          = false;  ///< an address only: its contents are punched out
+    unsigned       users   = 0;
+    bool           retires = false;  ///< retired when free: the catalog, a reader or a private mapping may know it
+    bool           vacant  = false;  ///< an address only; its contents are punched out
 };
 
 struct durable_name {
@@ -37,13 +36,13 @@ struct durable_name {
     durable_piece*     committed = nullptr;  ///< what the catalog has under the name; null: nothing
     std::uint64_t      check     = 0;        ///< of that record
     bool               syncing   = false;
-    bool               removed   = false;    ///< listed, for the next commit to look at
+    bool               removed   = false;    ///< listed, for the next commit to examine
     durable_name*      next      = nullptr;  ///< in that list
 };
 
 enum class durable_state : unsigned char {
-    unread,  ///< of an earlier process, and not verified yet
-    fresh,   ///< never synced: mapped so that what is written goes to the file
+    unread,  ///< of an earlier process, not verified yet
+    fresh,   ///< never synced: mapped so that writes go to the file
     sealed,  ///< mapped copy-on-write over what was or is being synced
 };
 
@@ -54,15 +53,15 @@ struct durable_place {
     content_hash   hash;
     durable_name*  name    = nullptr;
     durable_state  state   = durable_state::fresh;
-    bool           hashed  = false;  ///< `hash` is that of what is at `stored`
-    bool           exposed = false;  ///< somebody may have its address: it may change at any time
+    bool           hashed  = false;  ///< `hash` is that of the contents at `stored`
+    bool           exposed = false;  ///< its address was given out: it may change at any time
     bool           dirty   = false;  ///< it was written to
-    bool           syncing = false;  ///< its contents are just being brought to its file: who would write waits
+    bool           syncing = false;  ///< a sync is writing its contents to the file; writers wait
     unsigned       writers = 0;      ///< calls that write to it
 };
 
-/// What a durable store knows of its blocks and their names. Everything under `mutex`, which is the caller's to
-/// lock, and never held across a system call; only the table may be asked without.
+/// The blocks and names of a durable store. The caller locks `mutex` for all but the table. `mutex` is never held
+/// across a system call.
 class durable_index {
 public:
     explicit durable_index(file_space& space) noexcept : space_(space) {}
@@ -81,13 +80,13 @@ public:
     block_table<durable_place> table;
     std::map<std::string, durable_name, std::less<>> names;
 
-    /// Null: it does not live, or not with so many bytes.
+    /// Returns null if the block is not live, or has another size.
     durable_place* find(block b) noexcept {
         durable_place* const p = table.find(b.id);
         return p && p->bytes == b.bytes ? p : nullptr;
     }
 
-    /// The id of a new block there; 0: no memory.
+    /// Adds a block at an extent. Returns its id, or 0 if memory ran out.
     std::uint64_t add(extent_in_file where, durable_place p) {
         auto* const piece = new (std::nothrow) durable_piece{where};
         if (!piece) return 0;
@@ -106,7 +105,7 @@ public:
         return made->second;
     }
 
-    /// The block gets the name; who had it ends, for it was the store's own. Returns the bytes of that one.
+    /// Gives the block the name. A block that had it ends, since the store owned it. Returns that block's bytes.
     std::size_t give_name(std::uint64_t id, durable_place& p, durable_name& n) noexcept {
         if (n.id == id) return 0;
         std::size_t   ended = 0;
@@ -122,7 +121,7 @@ public:
         return ended;
     }
 
-    /// A block that is no longer in the table lets go of all that it had. Allocates nothing.
+    /// Drops the name and the extents of a block that is no longer in the table. Allocates nothing.
     void end(durable_place const& p) noexcept {
         if (p.name) take_name(*p.name, 0);
         drop(p.home);
@@ -138,7 +137,8 @@ public:
         delete p;
     }
 
-    /// Nobody has the name now. It stays known as long as the catalog has it.
+    /// Takes the name from its block. `successor`: the block's id if it has another name now, else 0. The name
+    /// stays known as long as the catalog has it.
     void take_name(durable_name& n, std::uint64_t successor) noexcept {
         n.id        = 0;
         n.successor = successor;
@@ -162,7 +162,7 @@ public:
     }
     bool any_removed() const noexcept { return removed_ != nullptr; }
 
-    /// Unless somebody still has to do with it.
+    /// Erases the name, unless a block, the catalog, a sync or the list of removals needs it.
     void forget(durable_name& n) noexcept {
         if (n.id == 0 && !n.committed && !n.syncing && !n.removed) names.erase(names.find(*n.text));
     }
@@ -172,8 +172,8 @@ private:
     durable_name* removed_ = nullptr;
 };
 
-/// While it lives, no sync looks at the block's contents. A sync takes others along than those it was asked for
-/// (durable_round::add), so that this is not up to who calls.
+/// Keeps syncs from the block's contents while it lives. A sync may take more blocks along than it was asked for
+/// (durable_round::add), so callers cannot prevent that.
 class durable_writer {
 public:
     durable_writer(durable_index& index, block b) noexcept : index_(index), block_(b) {
@@ -198,9 +198,9 @@ public:
         if (p && --p->writers == 0 && p->syncing) index_.at_rest.notify_all();
     }
 
-    /// False: the block is gone.
+    /// Returns false if the block is gone.
     explicit operator bool() const noexcept { return found_; }
-    /// What is written to its file is what its address shows.
+    /// Returns whether the address shows the file: a write to the file is then enough.
     bool is_fresh() const noexcept { return fresh_; }
 
 private:
@@ -209,16 +209,16 @@ private:
     bool           found_ = false, fresh_ = false;
 };
 
-/// The blocks and names of one sync. Whatever becomes of it, they are let go of at the end.
+/// The blocks and names of one sync. The destructor lets go of them, whatever the outcome.
 class durable_round {
 public:
     struct job {
         std::uint64_t  id;
-        durable_place  place;  ///< as it was, and as this sync has changed it
+        durable_place  place;  ///< as found, and as this sync has changed it
         catalog_record record{};
     };
     std::vector<job>           jobs;
-    std::vector<durable_name*> removals;  ///< that the catalog has and nobody else
+    std::vector<durable_name*> removals;  ///< names that the catalog has and no block
 
     explicit durable_round(durable_index& index) noexcept : index_(index) {}
     durable_round(durable_round const&)            = delete;
@@ -228,7 +228,7 @@ public:
         let_write();
         for (durable_name* const n : removals) {
             n->syncing = false;
-            if (n->id == 0 && n->committed) index_.list(*n);  // it was not to be
+            if (n->id == 0 && n->committed) index_.list(*n);  // the commit failed
             else index_.forget(*n);
         }
         for (job& j : jobs) {
@@ -241,8 +241,8 @@ public:
         }
     }
 
-    /// Under the index's mutex. A block that has lost a name to one that is synced, or to nobody, and has another
-    /// now is synced too: else a crash would find it under neither.
+    /// Adds a block, under the index's mutex. Also adds the block that had a synced or removed name and has
+    /// another now: else a crash would find it under neither.
     void add(std::uint64_t id, durable_place const& p) {
         if (!p.name || p.name->syncing) return;
         jobs.push_back({id, p});
@@ -251,7 +251,8 @@ public:
         index_.use(p.stored);
         add_successor(*p.name);
     }
-    /// Until let_write() nobody writes to its blocks. Waits for those who do. With the index's mutex.
+    /// Keeps calls from writing to the round's blocks until let_write(). Waits for writers, with `lock` on the
+    /// index's mutex.
     void still(std::unique_lock<std::mutex>& lock) {
         auto const each = [&](auto f) {
             for (job const& j : jobs)
@@ -265,7 +266,7 @@ public:
             return !any;
         });
     }
-    /// Under the index's mutex.
+    /// Ends still(). Called under the index's mutex.
     void let_write() noexcept {
         if (!std::exchange(is_still_, false)) return;
         for (job const& j : jobs)

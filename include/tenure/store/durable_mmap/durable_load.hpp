@@ -15,8 +15,8 @@
 
 namespace tenure::detail {
 
-/// What the catalog has becomes blocks, unread; all else in the file is what somebody left, and is retired. Returns
-/// the bytes in blocks. Throws tenure::error. O(n log n), once.
+/// Makes the catalog's records unread blocks. Retires the rest of the file, which earlier writers left behind.
+/// Returns the bytes in blocks. Throws tenure::error. O(n log n), once.
 inline std::size_t load_durable(durable_files& files, file_space& space, durable_index& index,
                                 std::uint64_t addresses) {
     std::uint64_t const page   = page_bytes();

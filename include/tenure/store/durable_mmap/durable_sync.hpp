@@ -21,16 +21,16 @@
 
 namespace tenure::detail {
 
-/// How blocks and names get to stable storage, in this order:
+/// Brings blocks and names to stable storage, in this order:
 ///
-///  1. fresh blocks are sealed: their addresses show the file copy-on-write from now on, so that what is written
-///     later changes memory and not what is about to be promised;
-///  2. everything is hashed; a block that was sealed before and has changed since is written to a new extent;
-///  3. fdatasync() of the data file: contents are there before anything names them;
-///  4. one transaction of the catalog, with its own sync: all names of the call, or none;
-///  5. only now are extents that no name has any more given up.
+///  1. Fresh blocks are sealed: their addresses show the file copy-on-write, so that later writes change memory
+///     and not what is about to be promised.
+///  2. Everything is hashed. A sealed block that has changed is written to a new extent.
+///  3. fdatasync() of the data file: contents are there before anything names them.
+///  4. One transaction of the catalog, with its own sync: all names of the call, or none.
+///  5. Only now are extents given up that no name has any more.
 ///
-/// So a crash at any point leaves the last version that was synced whole and under its name. One at a time.
+/// So a crash at any point leaves the last synced version whole and under its name. One call at a time.
 class durable_syncer {
 public:
     durable_syncer(durable_files& f, file_window& w, file_space& s, durable_index& i) noexcept
@@ -41,11 +41,12 @@ public:
         for (durable_piece* const p : vacated_) index_.drop(p);
     }
 
-    /// Of what `pick(round)` puts in, under the index's mutex, or says cannot be; and of all removals.
+    /// Syncs the blocks that `pick(round, unnamed)` adds under the index's mutex, and all removals. An error of
+    /// `pick` ends the call.
     template <class Pick>
     std::error_code commit(Pick pick) {
-        // After a failed fdatasync() the kernel may take lost pages for written ones, and after a failed commit it
-        // is not known what is there: nothing that is said later would be worth anything.
+        // After a failed fdatasync() the kernel may take lost pages for written ones; after a failed commit the
+        // contents of the disk are unknown. No later promise would be worth anything.
         if (failed_) return failed_;
         if (auto const e = files_.still_named()) return e;
         durable_round r(index_);
@@ -66,7 +67,7 @@ public:
         catalog_header                    next    = files_.contents.header;
         std::vector<catalog_change> const changes = list_changes(r, next);
         if (changes.empty() && !unnamed) return {};
-        // A full disk here is one that has lost what was reserved there: no reason to try again.
+        // A full disk has here lost blocks that were reserved: a retry would not help.
         if (::fdatasync(files_.data.get()) != 0) return failed_ = system_code(errno);
         if (changes.empty()) return {};
 
@@ -78,7 +79,7 @@ public:
         return {};
     }
 
-    /// Gives up what no name has any more, unless there are readers, who may have opened when one had.
+    /// Gives up extents that no name has any more, unless there are readers, which may have opened when one did.
     void reclaim() noexcept {
         if (failed_ || !files_.settled) return;
         files_.lock.without_readers([&] {
@@ -103,13 +104,13 @@ public:
 private:
     using job = durable_round::job;
 
-    /// What more room cures is tried again; all else stays.
+    /// Records an error for all later calls, unless more room can cure it.
     std::error_code failure(std::error_code e) noexcept {
         if (e != errc::store_full && e != errc::memory_full) failed_ = e;
         return e;
     }
 
-    /// 1. Neighbours in one call each.
+    /// Does step 1, in one call for neighbours, and hashes the blocks.
     std::error_code seal(durable_round& r) {
         std::vector<job*> fresh;
         for (job& j : r.jobs)
@@ -137,14 +138,14 @@ private:
         return {};
     }
 
-    /// The disk may begin while the hashes are computed. A hint: fdatasync() is what counts.
+    /// Lets the disk begin during the hashing. A hint: fdatasync() is what counts.
     void start_writing(extent_in_file e) noexcept {
         [[maybe_unused]] int const refused =
             ::sync_file_range(files_.data.get(), static_cast<::off64_t>(e.offset), static_cast<::off64_t>(e.bytes),
                               SYNC_FILE_RANGE_WRITE);
     }
 
-    /// 2. What is at `stored` is what the block is, and `hash` is its hash.
+    /// Does step 2: afterwards `stored` has the block's contents, and `hash` is their hash.
     std::error_code settle(job& j) {
         durable_place& p = j.place;
         if (p.state != durable_state::sealed || (p.hashed && !p.exposed && !p.dirty)) return {};
@@ -191,7 +192,7 @@ private:
         return {window_.at(p.home->where.offset), p.bytes};
     }
 
-    /// The block, if it still lives, is what this sync has made of it.
+    /// Copies to the index what this sync has changed in the block, if it still lives.
     void publish(job const& j) noexcept {
         std::scoped_lock const guard(index_.mutex);
         publish_locked(j);
@@ -220,7 +221,7 @@ private:
             if (n.committed == j.place.stored) continue;
             j.record                = {j.place.stored->where.offset, j.place.bytes, j.place.hash, 0};
             j.record.check          = j.record.expected_check(key_of(*n.text));
-            j.place.stored->retires = true;  // whether the commit succeeds or nobody knows
+            j.place.stored->retires = true;  // even if the outcome of the commit is unknown
             next.sum ^= j.record.check ^ (n.committed ? n.check : 0);
             next.blocks += n.committed ? 0 : 1;
             changes.push_back({*n.text, &j.record});
@@ -235,7 +236,7 @@ private:
         return changes;
     }
 
-    /// 5.
+    /// Does step 5, for the names of this round.
     void take_over(durable_round& r) noexcept {
         std::scoped_lock const guard(index_.mutex);
         for (job& j : r.jobs) {
@@ -252,7 +253,7 @@ private:
             n->committed = nullptr;
             n->successor = 0;
         }
-        // Where a block is and its contents no longer are: for their address alone, the block's and this round's.
+        // Homes without contents: only the block's address and this round use them.
         for (job& j : r.jobs) {
             durable_piece* const home = j.place.home;
             if (home == j.place.stored || home->vacant || home->users != 2) continue;
@@ -265,7 +266,7 @@ private:
     file_window&                window_;
     file_space&                 space_;
     durable_index&              index_;
-    std::vector<durable_piece*> vacated_;  ///< each counted as a user
+    std::vector<durable_piece*> vacated_;  ///< counted as a user of each
     std::error_code             failed_;
 };
 

@@ -19,8 +19,8 @@
 
 namespace tenure::detail {
 
-/// Whether so many bytes of the file are what was written there: corrupt, or what the system said. By read() and
-/// not through a mapping, where a failing disk would be a signal.
+/// Checks bytes of the file against a hash. Uses read(), since a failing disk would be a signal in a mapping.
+/// Errors: corrupt, memory_full, or the system's.
 inline std::error_code verify(int fd, std::uint64_t offset, std::uint64_t bytes, content_hash const& expected) {
     struct freer {
         void operator()(XXH3_state_t* s) const noexcept { XXH3_freeState(s); }

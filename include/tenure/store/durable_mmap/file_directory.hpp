@@ -18,9 +18,9 @@
 
 namespace tenure::detail {
 
-/// Opens a file that somebody else may have had access to, without waiting and without being led elsewhere: `name`,
-/// below `directory`, is a regular file, and one that is written to has no other name. errc::not_a_file: it is a
-/// symbolic link, a hard link, a pipe, a device or a directory; else what the system said.
+/// Opens a file to which others may have had access, without waiting or following links. `name`, below
+/// `directory`, must be a regular file, and to be written have no other name. Errors: not_a_file for a symbolic
+/// link, hard link, pipe, device or directory; or the system's.
 ///
 /// O_NONBLOCK: the opening of a pipe would wait for its other end. It means nothing to a regular file.
 inline std::error_code open_regular(unique_fd& out, int directory, char const* name, int flags) noexcept {
@@ -37,11 +37,11 @@ inline std::error_code open_regular(unique_fd& out, int directory, char const* n
     return {};
 }
 
-/// A directory that stays open, and what is in it: its files are found there, wherever it is moved to. Functions
-/// that throw throw tenure::error, which names the file.
+/// An open directory, whose files are found there wherever it is moved. Throws tenure::error, which names the
+/// file.
 class file_directory {
 public:
-    /// For writing it is made if it is missing; what holds it is not.
+    /// Opens the directory. For writing, makes it if it is missing, but not the one above.
     file_directory(std::filesystem::path const& where, bool writes) : path_(where) {
         if (writes && ::mkdir(where.c_str(), 0755) != 0 && errno != EEXIST)
             raise(error(system_code(errno), "cannot make the directory " + where.string()));
@@ -52,12 +52,12 @@ public:
     std::filesystem::path const& path() const noexcept { return path_; }
     std::filesystem::path        file(char const* name) const { return path_ / name; }
 
-    /// See open_regular().
+    /// Opens a file as open_regular() does.
     std::error_code open(unique_fd& out, char const* name, int flags) const noexcept {
         return open_regular(out, fd_.get(), name, flags);
     }
 
-    /// Nothing: there is no such file.
+    /// Opens a file as open_regular() does. Returns none if there is no such file; throws other errors.
     unique_fd open(char const* name, int flags) const {
         unique_fd  out;
         auto const e = open(out, name, flags);
@@ -70,14 +70,14 @@ public:
         return ::fstatat(fd_.get(), name, &about, AT_SYMLINK_NOFOLLOW) == 0;
     }
 
-    /// Whether the name is that of the open file.
+    /// Returns whether `name` is that of the open file.
     bool names(char const* name, int fd) const noexcept {
         struct ::stat there{}, open{};
         return ::fstatat(fd_.get(), name, &there, AT_SYMLINK_NOFOLLOW) == 0 && ::fstat(fd, &open) == 0 &&
                there.st_dev == open.st_dev && there.st_ino == open.st_ino;
     }
 
-    /// Gives a file its name when it is whole. Throws store_in_use where somebody else was first.
+    /// Renames a file that is whole. Throws store_in_use if another process was first.
     void rename(char const* from, char const* to) const {
         int r = ::renameat2(fd_.get(), from, fd_.get(), to, RENAME_NOREPLACE);
         if (r != 0 && (errno == EINVAL || errno == ENOSYS))  // the file system cannot; the caller's locks must do
@@ -86,8 +86,8 @@ public:
         if (r != 0) raise(error(io_code(errno), "cannot make " + file(to).string()));
     }
 
-    /// The names in it, and its own, are on stable storage. Its own cannot be where this user may not read the
-    /// directory above, or the file system has no such call; whoever made it there has seen to that.
+    /// Puts the names in the directory, and its own, on stable storage. Skips its own if this user may not read
+    /// the directory above or the file system has no such call; then its maker has seen to that.
     void sync() const {
         auto const fail = [&] { raise(error(system_code(errno), "cannot sync the directory " + path_.string())); };
         if (::fsync(fd_.get()) != 0) fail();

@@ -13,17 +13,17 @@
 
 namespace tenure::detail {
 
-/// Reads the file of an LMDB environment (data version 1, 64 bits) that nobody vouches for. LMDB itself believes
-/// what its pages say, and a flipped bit may send it anywhere; so this one goes first, checks each number before it
-/// is used, and calls f(key, value) for each entry of the main database, in order. Reads memory only.
+/// Reads the file of an LMDB environment (data version 1, 64 bits) that may be damaged. LMDB believes what its
+/// pages say, and a flipped bit may send it anywhere; so this class goes first, checks each number before use, and
+/// calls f(key, value) for each entry of the main database, in order. Reads memory only.
 ///
-/// What passes is a whole tree in whole pages, each used once, keys in order: nothing that LMDB meets later can
-/// lead it astray. What the values mean, and whether they are right, is for the caller to check.
+/// A file that passes is a whole tree in whole pages, each used once, keys in order: nothing in it can lead LMDB
+/// astray. The caller checks the values.
 class lmdb_image {
 public:
     explicit lmdb_image(std::span<std::byte const> file) noexcept : file_(file) {}
 
-    /// A commit's number; two that differ are of different commits. False: no environment.
+    /// Reads the meta pages. False: no environment.
     bool begin() {
         meta first, second;
         if (!read_meta(0, first)) return false;
@@ -31,9 +31,10 @@ public:
         if (page_ < 512 || page_ > 65'536 || !std::has_single_bit(page_)) return false;
         if (!read_meta(page_, second) || second.trees[0].pad != page_) return false;
         meta_ = first.transaction < second.transaction ? second : first;
-        // The last pages may be free and never written; but not any number of them.
+        // The last pages may be free and never written, but only so many of them.
         return meta_.last_page >= 1 && meta_.last_page <= 2 * (file_.size() / page_) + unwritten_pages;
     }
+    /// Returns the number of the commit. Different numbers are different commits.
     std::uint64_t transaction() const noexcept { return meta_.transaction; }
 
     template <class F>
@@ -71,7 +72,7 @@ private:
     };
     static_assert(sizeof(tree) == 48 && sizeof(meta) == 136);
 
-    /// `text` has eight bytes there.
+    /// Reads eight bytes of `text`, which must have them.
     static std::uint64_t number(std::string_view text, std::size_t offset = 0) noexcept {
         std::array<char, 8> eight{};
         text.copy(eight.data(), eight.size(), offset);
@@ -90,7 +91,7 @@ private:
         return at<std::uint16_t>(offset + 10) == meta_page && m.magic == magic && m.version == data_version;
     }
 
-    /// A page that exists and that nobody has named before.
+    /// Marks a page that exists and was not named before; else returns false.
     bool use(std::uint64_t page) {
         if (page < 2 || page > meta_.last_page || used_[page]) return false;
         used_[page] = true;
@@ -101,7 +102,7 @@ private:
                (page + count) * page_ <= file_.size();
     }
 
-    struct bounds {  ///< of keys: from, and up to but without
+    struct bounds {  ///< of keys: from `from` up to, without `to`
         std::string_view from, to;
         bool             has_from = false, has_to = false;
     };
@@ -125,7 +126,7 @@ private:
         std::uint64_t const begin = page * page_;
         bool const          leaf  = depth == 1;
         auto const          lower = at<std::uint16_t>(begin + 12), upper = at<std::uint16_t>(begin + 14);
-        // 64 KiB pages that are empty have an upper of 65536, which is 0 here; none that is used is empty.
+        // An empty 64 KiB page has an upper of 65536, which is 0 here; no page in use is empty.
         if (at<std::uint64_t>(begin) != page || at<std::uint16_t>(begin + 10) != (leaf ? leaf_page : branch_page) ||
             at<std::uint16_t>(begin + 8) != 0 || lower < page_header || lower > upper || upper > page_ || lower % 2)
             return false;
@@ -138,7 +139,7 @@ private:
             node n;
             if (!read_node(begin, at<std::uint16_t>(begin + page_header + 2 * i), upper, leaf, n)) return false;
             sizes += n.size;
-            bool const nameless = !leaf && i == 0;  // a branch's first key means nothing
+            bool const nameless = !leaf && i == 0;  // the first key of a branch means nothing
             if (!nameless) {
                 if (integers && n.key.size() != 8) return false;
                 if (n.key.empty() || (b.has_from && before(n.key, b.from, integers)) ||
@@ -176,7 +177,7 @@ private:
     struct node {
         std::string_view key, value;
         std::uint64_t    child  = 0;
-        std::uint64_t    length = 0;  ///< of the value, wherever it is
+        std::uint64_t    length = 0;  ///< of the value, in the page or not
         std::uint16_t    flags  = 0;
         std::size_t      size   = 0;  ///< in the page
     };
@@ -215,7 +216,7 @@ private:
         return true;
     }
 
-    /// Pages that a commit has freed: their count, and their numbers, the largest first.
+    /// Checks the pages that a commit has freed: their count, then their numbers, the largest first.
     bool check_free(std::uint64_t transaction, std::string_view value) {
         if (transaction > meta_.transaction || value.size() < 8 || value.size() % 8) return false;
         std::uint64_t const count = number(value);

@@ -19,17 +19,16 @@
 
 namespace tenure::detail {
 
-/// One writer at a time, and any number of readers beside it, by locks on two bytes of each file that is written:
-/// byte 0 is the writer's, byte 1 the readers'. So whatever is removed, moved or put in place of another, nobody
-/// writes to a file that somebody else writes to. The locks belong to the open file (F_OFD_SETLK): they go with the
-/// process, and a second opener in this process is refused like any other.
+/// Admits one writer and any number of readers, by locks on two bytes of each file that is written: byte 0 for the
+/// writer, byte 1 for readers. So two stores never write to one file, whatever is removed, moved or replaced. The
+/// locks belong to the open file (F_OFD_SETLK): they go with the process, and a second opener in this process is
+/// refused like any other.
 ///
-/// The file `lock` says who writes, and is locked in the same way: builds of tenure from before the locks were on
-/// the files themselves look there alone.
+/// The file `lock` names the writer, and is locked in the same way: older builds of tenure look there alone.
 class owner_lock {
 public:
-    /// Opens `lock`. A reader does without it where it is missing or not to be opened. Throws tenure::error:
-    /// store_in_use names the process; not_a_file; what the system said.
+    /// Opens and locks `lock`. A reader does without it if it is missing or cannot be opened. Throws
+    /// tenure::error: store_in_use, naming the process; not_a_file; or the system's.
     owner_lock(file_directory const& where, bool writes) : where_(where), writes_(writes) {
         auto const e = where.open(note_, "lock", writes ? O_RDWR | O_CREAT : O_RDONLY);
         if (e && (writes || e == errc::not_a_file)) raise(error(e, "cannot open " + where.file("lock").string()));
@@ -38,7 +37,8 @@ public:
     owner_lock(owner_lock const&)            = delete;
     owner_lock& operator=(owner_lock const&) = delete;
 
-    /// The file is this store's to write, or to read, until release(), or until `fd` is closed. Throws as above.
+    /// Locks a file, to write or to read, until release() or until `fd` is closed. Throws tenure::error:
+    /// store_in_use, naming the process, or the system's.
     void add(int fd, char const* name) {
         if (!(writes_ ? set(fd, F_WRLCK, writer) : await(fd))) {
             if (errno != EAGAIN && errno != EACCES)
@@ -48,8 +48,8 @@ public:
         files_.push_back(fd);
     }
 
-    /// Writes this process's id to `lock`, when all that is written is locked. On a full disk it says of nobody.
-    /// Throws tenure::error.
+    /// Writes this process's id to `lock`, once all files to be written are locked. On a full disk `lock` names
+    /// nobody. Throws tenure::error.
     void sign() const {
         std::string const pid = std::to_string(::getpid()) + "\n";
         if (::ftruncate(note_.get(), 0) == 0 && write_whole(note_.get(), 0, std::as_bytes(std::span(pid)))) return;
@@ -57,7 +57,7 @@ public:
         if (why != errc::store_full) raise(error(why, "cannot write " + where_.file("lock").string()));
     }
 
-    /// For the writer: calls f() if there are no readers, and none comes before it returns.
+    /// Calls f() if there are no readers, and admits none before it returns. For the writer.
     template <class F>
     bool without_readers(F f) noexcept {
         std::size_t n = 0;
@@ -90,8 +90,7 @@ private:
         return r == 0;
     }
 
-    /// A writer holds readers off for as long as it gives up what they might look at: some milliseconds, unless it
-    /// is stopped there.
+    /// Waits for a writer that gives up what readers might use: some milliseconds, unless it is stopped there.
     static bool await(int fd) noexcept {
         for (unsigned i = 0;; ++i) {
             if (set(fd, F_RDLCK, readers)) return true;

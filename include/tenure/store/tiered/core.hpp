@@ -26,7 +26,7 @@
 
 namespace tenure::detail {
 
-/// The states of a tiered_store's blocks, and who is where in which order. One lock, given up for every call of a
+/// The states of a tiered_store's blocks, their tiers and order of use. One lock, given up for every call of a
 /// tier.
 template <class Fast, class Slow>
 class tiered_core {
@@ -78,7 +78,7 @@ public:
     }
 
     result<void> deallocate(std::span<block const> many) noexcept {
-        constexpr std::size_t at_once = 128;  // so that nobody waits for long
+        constexpr std::size_t at_once = 128;  // so that no thread waits for long
         chain                 batch;
         std::error_code       wrong;
         {
@@ -97,7 +97,7 @@ public:
         return {};
     }
 
-    /// Calls operation(tier, home) where the block is then.
+    /// Calls operation(tier, home) for the tier that has the block.
     template <class Operation>
     result<void> use(block b, std::size_t offset, std::size_t bytes, Operation operation) {
         lock         guard(lock_);
@@ -115,7 +115,7 @@ public:
         return outcome;
     }
 
-    /// The block is where it can be read, and stays there until it is unpinned as often.
+    /// Promotes the block if there is room, and holds it in its tier until it is unpinned as often.
     result<void> pin(block b) {
         lock         guard(lock_);
         entry* const e = find_settled(b, guard);
@@ -158,7 +158,7 @@ private:
         return outcome;
     }
 
-    // --- one block: everything below is called with the lock held, and may give it up where it takes `guard` -----
+    // --- one block: from here on called with the lock held; functions with `guard` may give it up ---------------
 
     entry* find(block b) noexcept {
         entry* const e = table_.find(b.id);
@@ -173,7 +173,8 @@ private:
         }
     }
 
-    /// The caller is at the block's bytes: they stay where they are until it leaves.
+    /// Marks the block as used: its bytes stay in one tier until leave(). First promotes an idle block of the slow
+    /// tier.
     void enter(entry& e, lock& guard) {
         ++e.users;
         if (e.fast) {
@@ -199,15 +200,16 @@ private:
         made_.fetch_sub(1, std::memory_order_relaxed);
     }
 
-    // --- moves ---------------------------------------------------------------------------------------------------
+    // --- moves --------------------------------------------------------------------------------------------------
 
-    /// A place in the fast tier; store_full, the tier's own or ours: no more room can be made.
+    /// Allocates in the fast tier and demotes blocks to make room. Errors: store_full or the tier's if there is
+    /// none.
     result<block> place(std::size_t bytes, std::size_t alignment, lock& guard) {
         if (bytes > fast_limit_) return make_error_code(errc::store_full);
         while (fast_bytes_ > fast_limit_ - bytes)
             if (!demote_oldest(guard)) return make_error_code(errc::store_full);
         fast_bytes_ += bytes;
-        // The tier may have less room than it says, or have it in pieces: then some more has to go.
+        // The tier may have less room than it says, or fragmented room. Then more blocks have to go.
         for (std::size_t gone = 0;;) {
             result<block> const b = unlocked(guard, [&] { return tiers_.fast->allocate(bytes, alignment); });
             if (b) return b;
@@ -221,7 +223,7 @@ private:
         }
     }
 
-    /// How many bytes went; none could, if there is no answer.
+    /// Demotes the least recently used idle block. Returns the bytes that came free; nothing if none did.
     std::optional<std::size_t> demote_oldest(lock& guard) {
         entry* e = order_.oldest();
         while (e && e->users) e = e->newer;
@@ -236,7 +238,7 @@ private:
         return room ? std::optional(before) : std::nullopt;
     }
 
-    /// The block stays in the slow tier if there is no room for it; that is no failure.
+    /// Moves the block to the fast tier. Without room it stays in the slow tier, which is no failure.
     void promote(entry& e, lock& guard) {
         begin_move(e);
         std::size_t     before = e.in_fast();  // its spare
@@ -245,7 +247,7 @@ private:
             fast_bytes_ -= std::exchange(before, 0);
             result<block> const copy = place(e.bytes, e.alignment, guard);
             if (copy) {
-                before = e.bytes;  // place() took that
+                before = e.bytes;  // counted by place()
                 wrong  = unlocked(guard, [&] { return tiers_.promote(e, *copy); });
             } else {
                 wrong = copy.error();
@@ -261,7 +263,7 @@ private:
         e.mover = this_threads_name();
     }
 
-    /// `before`: its bytes that are counted as in the fast tier.
+    /// Ends a move. `before`: the block's bytes that fast_bytes_ counts now.
     void end_move(entry& e, std::size_t before, bool moved, lock& guard) noexcept {
         if (moved) {
             if (e.live()) count(e, -1);
@@ -275,16 +277,17 @@ private:
         if (e.doomed && !e.busy()) mark_dead(e, guard);
     }
 
-    /// In a forked child. Nobody else has to be told: it is the only thread.
+    /// Marks blocks that other threads were moving, in a forked child. It has one thread, so none has to be
+    /// notified.
     static void lose_others(void* self) noexcept {
         auto& me = *static_cast<tiered_core*>(self);
-        new (&me.settled_) std::condition_variable;  // the end of the old one would wait for who waited there
+        new (&me.settled_) std::condition_variable;  // the old one's destructor would wait for its waiters
         me.table_.for_each([](std::uint64_t, entry& e) {
             if (e.mover && e.mover != this_threads_name()) e.lost = true;
         });
     }
 
-    // --- freeing -------------------------------------------------------------------------------------------------
+    // --- freeing ------------------------------------------------------------------------------------------------
 
     void claim(entry& e, chain& batch) noexcept {
         order_.remove(e);
@@ -297,7 +300,7 @@ private:
         }
     }
 
-    /// Who was at a doomed block last frees it.
+    /// Frees a doomed block, in the last thread that used or moved it.
     void mark_dead(entry& e, lock& guard) noexcept {
         std::size_t const before = e.in_fast();
         guard.unlock();
@@ -308,13 +311,13 @@ private:
         end(e);
     }
 
-    /// A doomed block is gone for good, or left for the next deallocate().
+    /// Erases a doomed block, or leaves it for the next deallocate() if a tier still has a copy.
     void end(entry& e) noexcept {
         if (e.names()) left_.push(e);
         else forget(e);
     }
 
-    /// Without the lock. A block lives on if its home would not go.
+    /// Frees a batch, without the lock. A block whose home could not be freed lives on.
     void release(chain& batch, std::error_code& wrong) noexcept {
         tiers_.free(batch, gather_, [&](entry& e, bool home, bool spare, result<void> const& outcome) {
             lock const        guard(lock_);
@@ -325,7 +328,7 @@ private:
             if (!home && !e.doomed) {
                 e.claimed = false;
                 if (e.may_go()) order_.touch(e);
-                wrong = outcome.error();  // worth more to the caller than no_such_block
+                wrong = outcome.error();  // tells the caller more than no_such_block
                 return;
             }
             if (!e.doomed) {
@@ -340,15 +343,15 @@ private:
     std::size_t const           fast_limit_;
 
     std::atomic<std::size_t> made_{0};  ///< entries in the table
-    block_table<entry>       table_;    ///< whose lock is taken with ours
+    block_table<entry>       table_;    ///< its lock is taken inside lock_
     gather_space             gather_;
 
-    mutable fork_mutex      lock_{this, &lose_others};  ///< of what has no lock of its own
+    mutable fork_mutex      lock_{this, &lose_others};  ///< guards members without a lock of their own
     std::condition_variable settled_;
-    std::size_t             fast_bytes_ = 0;  ///< in the fast tier, or about to be: homes and spares
+    std::size_t             fast_bytes_ = 0;  ///< homes and spares in the fast tier, or on their way there
     tier_figures            in_fast_, in_slow_;
     tiered_figures          figures_;
-    use_order<entry>        order_;  ///< those that may be demoted
+    use_order<entry>        order_;  ///< blocks that may be demoted
     chain                   left_;
 };
 

@@ -9,7 +9,7 @@
 
 namespace tenure {
 
-/// What one tier of a tiered_store holds: live blocks.
+/// Live blocks in one tier of a tiered_store.
 struct tier_figures {
     std::size_t bytes  = 0;
     std::size_t blocks = 0;
@@ -19,12 +19,12 @@ struct tier_figures {
 
 struct tiered_figures {
     tier_figures    fast, slow;
-    std::uint64_t   promotions = 0, demotions = 0;                ///< that succeeded
-    std::uint64_t   failed_promotions = 0, failed_demotions = 0;  ///< the block stayed where it was, whole
-    std::size_t     left_behind = 0;  ///< blocks that are gone, and of which a tier could not yet free its copy
-    std::error_code last_error;       ///< of the last move that failed
+    std::uint64_t   promotions = 0, demotions = 0;                ///< moves that succeeded
+    std::uint64_t   failed_promotions = 0, failed_demotions = 0;  ///< moves that left the block whole where it was
+    std::size_t     left_behind = 0;  ///< blocks that are gone, but a tier could not free its copy yet
+    std::error_code last_error;       ///< of the last failed move
 
-    /// For a person to read: a line a tier, and one for the moves.
+    /// Returns text: a line for each tier, and one for the moves.
     std::string to_text() const {
         std::string out = "fast " + std::to_string(fast.bytes) + " bytes in " + std::to_string(fast.blocks) +
                           " blocks\nslow " + std::to_string(slow.bytes) + " bytes in " +

@@ -16,8 +16,8 @@
 
 namespace tenure::detail {
 
-/// What a tiered_store does with its tiers: all of it without a lock, on blocks that nobody else is at. An error
-/// leaves the block's bytes where they were.
+/// What a tiered_store does with its tiers: without a lock, on blocks that no other thread uses. After an error
+/// the block's bytes are where they were.
 template <class Fast, class Slow>
 struct tier_pair {
     std::shared_ptr<Fast> const fast;
@@ -30,18 +30,18 @@ struct tier_pair {
         return e.fast ? drop(*fast, e.home) : drop(*slow, e.home);
     }
 
-    /// The home is then in the slow tier; `e.fast` is left to the caller, as it is read under the lock.
+    /// Moves the home to the slow tier. The caller sets `e.fast`, which is read under the lock.
     std::error_code demote(tiered_block& e) const noexcept {
         if (std::error_code const wrong = drop_spare(e)) return wrong;
         result<block> const copy = slow->allocate(e.bytes, e.alignment);
         return copy ? move_home(e, *fast, *slow, *copy) : copy.error();
     }
 
-    /// As demote, into a place in the fast tier that the caller has found. There is no spare.
+    /// Moves the home to `copy`, a block of the fast tier. There must be no spare. The caller sets `e.fast`.
     std::error_code promote(tiered_block& e, block copy) const noexcept { return move_home(e, *slow, *fast, copy); }
 
-    /// Frees homes and spares, in one call a tier as far as there is room to gather them, and calls
-    /// settled(block, home is gone, spare is gone, the error of the home's tier).
+    /// Frees homes and spares, in one call to each tier if there is room to gather them. Calls settled(block, is
+    /// home gone, is spare gone, result of the home's tier).
     template <class Settled>
     void free(tiered_blocks& batch, gather_space& space, Settled settled) const noexcept {
         while (batch.first()) {
@@ -70,7 +70,7 @@ private:
         return !b.id || outcome || is_gone(tier, b);
     }
 
-    /// `b` is none afterwards, unless there is an error.
+    /// Frees `b` and makes it none, unless there is an error.
     template <class Tier>
     static std::error_code drop(Tier& tier, block& b) noexcept {
         if (!b.id) return {};
@@ -80,7 +80,7 @@ private:
         return {};
     }
 
-    /// The copy is filled and takes over, or is dropped again.
+    /// Fills the copy and makes it the home. On error frees the copy, or keeps it as the spare.
     template <class From, class To>
     static std::error_code move_home(tiered_block& e, From& from, To& to, block copy) noexcept {
         result<void> const copied = copy_part(from, e.home, to, copy, 0, e.bytes);
@@ -88,7 +88,7 @@ private:
         if (!wrong) {
             e.home = copy;
         } else if (copied && !from.read(e.home, 0, {})) {
-            // The old one may be there or not, and nobody can say: what is certain is the copy.
+            // The old home may exist or not; only the copy is certain.
             e.spare = std::exchange(e.home, copy);
             wrong   = {};
         } else {

@@ -9,35 +9,36 @@
 
 namespace tenure::detail {
 
-/// What a tiered_store knows of a block. Everything is read and changed under the store's lock, except that `home`
-/// and `spare` are the mover's while it has one.
+/// What a tiered_store knows of a block. Under the store's lock, except that `home` and `spare` are the mover's
+/// while there is one.
 ///
 ///     making -> idle <-> used (by any number of calls)
-///                 |  <-> moving (by one thread; who names the block waits for it, nobody else does)
+///                 |  <-> moving (by one thread; only calls that name the block wait)
 ///                 |
 ///              claimed, by a deallocate() -> gone, or idle again if the tier would not free it
 ///
-/// In the child of a fork(), a block that another thread was moving is `lost`: in whichever tier, perhaps in none.
+/// A block that is deallocated while it is used or moved is `doomed`: dead for all calls, and freed by the last
+/// thread that uses or moves it. So is a freed block of which a tier keeps a copy; it is left for the next
+/// deallocate().
 ///
-/// A block that is deallocated while a thread moves it is `doomed`: dead for all, and the mover buries it. So is a
-/// block that is freed, but a tier keeps a copy of it: that one waits among the left for the next deallocate().
+/// In a forked child, a block that another thread was moving is `lost`: in either tier or in none.
 struct tiered_block {
-    block         home;   ///< where its bytes are
-    block         spare;  ///< id 0: none; else a copy in the other tier, which that would not free
+    block         home;   ///< its bytes, in its tier
+    block         spare;  ///< a copy that the other tier would not free; id 0: none
     std::uint64_t id        = 0;
     std::size_t   bytes     = 0;
     std::size_t   alignment = 0;
-    std::uint32_t users     = 0;  ///< calls that are at its bytes
+    std::uint32_t users     = 0;  ///< calls that use its bytes
     std::uint32_t pins      = 0;
     bool          fast      = false;  ///< home is in the fast tier
-    bool          claimed   = false;  ///< also while it is made
+    bool          claimed   = false;  ///< by a deallocate(), or while it is made
     bool          doomed    = false;
     bool          ordered   = false;
-    bool          lost      = false;    ///< in a forked child: the thread that was moving it is not there
+    bool          lost      = false;    ///< in a forked child, which does not have its mover
     void const*   mover     = nullptr;  ///< the thread that moves it
-    tiered_block* newer     = nullptr;  ///< of use_order
+    tiered_block* newer     = nullptr;  ///< for use_order
     tiered_block* older     = nullptr;
-    tiered_block* next      = nullptr;  ///< in a batch that is being freed, or among the left
+    tiered_block* next      = nullptr;  ///< in a tiered_blocks
 
     tiered_block() = default;
     tiered_block(std::size_t size, std::size_t aligned) noexcept : bytes(size), alignment(aligned), claimed(true) {}
@@ -49,7 +50,7 @@ struct tiered_block {
     std::size_t names() const noexcept { return std::size_t{home.id != 0} + std::size_t{spare.id != 0}; }
 };
 
-/// A chain of them.
+/// A list of blocks: those being freed, or those left behind.
 class tiered_blocks {
 public:
     void push(tiered_block& b) noexcept {
@@ -65,7 +66,7 @@ public:
     }
     std::size_t   size() const noexcept { return size_; }
     tiered_block* first() const noexcept { return first_; }
-    std::size_t   names() const noexcept { return names_; }  ///< of their tiers, all together
+    std::size_t   names() const noexcept { return names_; }  ///< homes and spares of all
 
 private:
     tiered_block* first_ = nullptr;

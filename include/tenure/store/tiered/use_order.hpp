@@ -6,11 +6,11 @@ namespace tenure::detail {
 
 /// Nodes in the order of their last use, linked through themselves. Not thread-safe. O(1).
 ///
-/// A Node has `Node* newer`, `Node* older` and `bool ordered`, the list's own, all zero at first.
+/// A Node has `Node* newer`, `Node* older` and `bool ordered` for this list alone, zero at first.
 template <class Node>
 class use_order {
 public:
-    /// Puts it in front of all others, wherever it is.
+    /// Makes the node the newest, whether or not it was listed.
     void touch(Node& n) noexcept {
         if (newest_ == &n) return;
         remove(n);
