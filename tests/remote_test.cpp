@@ -21,6 +21,9 @@
 #include <malloc.h>
 
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -238,6 +241,24 @@ TEST_CASE("small blocks of many sizes: each is as large as was asked for, and so
     for (std::uint64_t batch = 3; batch < 6; ++batch) CHECK(s->deallocate_batch(batch, {}));
     CHECK(s->usage() == tenure::store_usage{});
     CHECK(s->close());
+}
+
+TEST_CASE("a forked child is told that the store is its parent's, and gets none of its blocks") {
+    fixture    f;
+    auto const s = remote_store::connect(f.at);
+    for (int i = 0; i < 5; ++i) REQUIRE(s->allocate_in(3, 64, 8).has_value());  // then some are fetched ahead
+    ::pid_t const child = ::fork();
+    if (child == 0) {
+        boost::asio::io_context io;
+        std::error_code         why;
+        s->async_allocate_in(3, 64, 8, boost::asio::bind_executor(io, [&](std::error_code e, block) { why = e; }));
+        io.run();
+        auto const waited = s->allocate_in(3, 64, 8);
+        ::_exit(why == errc::forked && !waited && waited.error() == errc::forked ? 0 : 1);
+    }
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
 }
 
 TEST_CASE("any completion token") {

@@ -1890,6 +1890,7 @@ public:
         make("long", "worker 8", ca.first.get(), ca.second.get(), 5);
         auto other = make("other_ca", "somebody else", nullptr, nullptr);
         make("stranger", "worker 7", other.first.get(), other.second.get());
+        revoke("revoked", 3, ca.first.get(), ca.second.get());
     }
     std::string pem(char const* name) const { return (dir_ / (std::string(name) + ".pem")).string(); }
     std::string key(char const* name) const { return (dir_ / (std::string(name) + ".key")).string(); }
@@ -1934,6 +1935,31 @@ private:
         std::fclose(q);
         ::chmod(key(file).c_str(), 0600);
         return {std::move(c), std::move(k)};
+    }
+
+    /// Writes the authority, and its list of what it revokes: the certificate that was made as number `serial`.
+    void revoke(char const* file, long serial, ::X509* by, ::EVP_PKEY* k) {
+        std::unique_ptr<::X509_CRL, decltype(&::X509_CRL_free)>         list(::X509_CRL_new(), &::X509_CRL_free);
+        std::unique_ptr<::ASN1_TIME, decltype(&::ASN1_TIME_free)> const before(::X509_gmtime_adj(nullptr, -60),
+                                                                               &::ASN1_TIME_free),
+            after(::X509_gmtime_adj(nullptr, 3600), &::ASN1_TIME_free);
+        std::unique_ptr<::ASN1_INTEGER, decltype(&::ASN1_INTEGER_free)> const number(::ASN1_INTEGER_new(),
+                                                                                     &::ASN1_INTEGER_free);
+        ::ASN1_INTEGER_set(number.get(), serial);
+        ::X509_REVOKED* const one = ::X509_REVOKED_new();
+        REQUIRE(one);
+        ::X509_REVOKED_set_serialNumber(one, number.get());
+        ::X509_REVOKED_set_revocationDate(one, before.get());
+        ::X509_CRL_set_version(list.get(), 1);
+        ::X509_CRL_set_issuer_name(list.get(), ::X509_get_subject_name(by));
+        ::X509_CRL_set1_lastUpdate(list.get(), before.get());
+        ::X509_CRL_set1_nextUpdate(list.get(), after.get());
+        REQUIRE(::X509_CRL_add0_revoked(list.get(), one) == 1);
+        REQUIRE(::X509_CRL_sign(list.get(), k, ::EVP_sha256()) > 0);
+        std::FILE* const p = std::fopen(pem(file).c_str(), "w");
+        ::PEM_write_X509(p, by);
+        ::PEM_write_X509_CRL(p, list.get());
+        std::fclose(p);
     }
 
     std::filesystem::path dir_;
@@ -2039,6 +2065,24 @@ TEST_CASE("TLS: who is who on both sides") {
     CHECK(attempt({c.pem("client"), c.key("client"), c.pem("other_ca")}, "localhost") == errc::access_denied);
     CHECK(attempt({c.pem("stranger"), c.key("stranger"), c.pem("ca")}, "localhost"));
     CHECK(attempt({{}, {}, c.pem("ca")}, "localhost"));
+
+    // A revoked certificate is refused, and another one of the same authority is not.
+    {
+        tenure::server_options with_list;
+        with_list.tls = std::make_shared<tenure::tls_server>(
+            tenure::tls_files{c.pem("server"), c.key("server"), c.pem("revoked")});
+        running    strict(with_list);
+        auto const at      = strict.server.listen(tenure::endpoint("tls:127.0.0.1:0"));
+        auto const connect = [&](char const* who) {
+            auto where  = at;
+            where.where = "localhost";
+            tenure::client_options as;
+            as.tls = std::make_shared<tenure::tls_client>(tenure::tls_files{c.pem(who), c.key(who), c.pem("ca")});
+            static_cast<void>(tenure::remote_store::connect(where, as));
+        };
+        connect("long");
+        CHECK_THROWS_AS(connect("client"), tenure::error);
+    }
 
     // Neither plain text nor an old version.
     raw plain(there.to_text());

@@ -350,7 +350,7 @@ private:
                 using asked    = detail::remote::async_call<decltype(handler), Given>;
                 asked* const c = asked::make(core->driver, std::move(handler), fill);
                 c->deadline    = now() + core->options.timeout;
-                if (c->what == operation::allocate) {
+                if (c->what == operation::allocate && !core->driver.is_parents()) {  // whose blocks are its own
                     if (auto const b = core->take(*c)) {
                         c->made = *b;
                         c->past = true;

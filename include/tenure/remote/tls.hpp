@@ -43,7 +43,9 @@ struct tls_files {
     std::string certificate;  ///< followed by those that lead to a known authority; a server needs one
     std::string key;
     std::string authorities;  ///< the authorities that vouch for the other side. Empty, of a client: those of the
-                              ///< system. Empty, of a server: clients need no certificate, but a token
+                              ///< system. Empty, of a server: clients need no certificate, but a token. Where the
+                              ///< file has revocation lists, too, a revoked certificate is refused, and so is one
+                              ///< whose authority has no list there
 };
 
 /// TLS over a Unix or TCP socket.
@@ -166,7 +168,9 @@ private:
             ::X509_INFO const* const one = sk_X509_INFO_value(all.get(), i);
             if (one->x509) good = true;
             if (one->x509 && !::X509_STORE_add_cert(known, one->x509)) failed = true;
-            if (one->crl && !::X509_STORE_add_crl(known, one->crl)) failed = true;
+            if (one->crl && (!::X509_STORE_add_crl(known, one->crl) ||
+                             !::X509_STORE_set_flags(known, X509_V_FLAG_CRL_CHECK)))  // else nobody looks at it
+                failed = true;
         }
         if (good && !failed) return {};
         auto const why = static_cast<int>(::ERR_get_error());
