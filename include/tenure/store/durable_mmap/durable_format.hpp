@@ -29,13 +29,13 @@ inline constexpr magic_t data_magic    = {'t', 'e', 'n', 'u', 'r', 'e', ' ', 'D'
 inline constexpr magic_t catalog_magic = {'t', 'e', 'n', 'u', 'r', 'e', ' ', 'C'};
 
 /// XXH3-128 of a block's contents.
-struct content_hash {
+struct block_hash {
     std::uint64_t low = 0, high = 0;
 
-    friend bool operator==(content_hash const&, content_hash const&) = default;
+    friend bool operator==(block_hash const&, block_hash const&) = default;
 };
 
-inline content_hash hash_of(std::span<std::byte const> bytes) noexcept {
+inline block_hash hash_of(std::span<std::byte const> bytes) noexcept {
     XXH128_hash_t const h = XXH3_128bits(bytes.data(), bytes.size());
     return {h.low64, h.high64};
 }
@@ -72,7 +72,7 @@ struct catalog_header {
 struct catalog_record {
     std::uint64_t offset = 0;  ///< in the data file
     std::uint64_t bytes  = 0;
-    content_hash  hash;
+    block_hash    hash;
     std::uint64_t check = 0;
 
     std::uint64_t expected_check(std::string_view key) const noexcept {

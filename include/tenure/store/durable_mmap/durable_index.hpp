@@ -50,7 +50,7 @@ struct durable_place {
     durable_piece* home   = nullptr;  ///< its address
     durable_piece* stored = nullptr;  ///< its contents as of `hash`
     std::size_t    bytes  = 0;
-    content_hash   hash;
+    block_hash     hash;
     durable_name*  name    = nullptr;
     durable_state  state   = durable_state::fresh;
     bool           hashed  = false;  ///< `hash` is that of the contents at `stored`

@@ -149,7 +149,7 @@ private:
     std::error_code settle(job& j) {
         durable_place& p = j.place;
         if (p.state != durable_state::sealed || (p.hashed && !p.exposed && !p.dirty)) return {};
-        content_hash const now = hash_of(memory(p));
+        block_hash const now = hash_of(memory(p));
         if (p.hashed && now == p.hash) {
             p.dirty = false;
             publish(j);

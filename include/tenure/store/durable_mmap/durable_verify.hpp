@@ -21,7 +21,7 @@ namespace tenure::detail {
 
 /// Checks bytes of the file against a hash. Uses read(), since a failing disk would be a signal in a mapping.
 /// Errors: corrupt, memory_full, or the system's.
-inline std::error_code verify(int fd, std::uint64_t offset, std::uint64_t bytes, content_hash const& expected) {
+inline std::error_code verify(int fd, std::uint64_t offset, std::uint64_t bytes, block_hash const& expected) {
     struct freer {
         void operator()(XXH3_state_t* s) const noexcept { XXH3_freeState(s); }
     };
@@ -39,7 +39,7 @@ inline std::error_code verify(int fd, std::uint64_t offset, std::uint64_t bytes,
         bytes -= part.size();
     }
     XXH128_hash_t const h = XXH3_128bits_digest(state.get());
-    return content_hash{h.low64, h.high64} == expected ? std::error_code() : make_error_code(errc::corrupt);
+    return block_hash{h.low64, h.high64} == expected ? std::error_code() : make_error_code(errc::corrupt);
 }
 
 }  // namespace tenure::detail
