@@ -114,10 +114,8 @@ public:
 
     template <class U, class G>
         requires(std::is_convertible_v<U, T> && std::is_convertible_v<G, E>)
-    constexpr result(result<U, G> other) : none_(), has_(other.has_value()) {
-        if (!has_) std::construct_at(&error_, std::move(other).error());
-        else if constexpr (std::is_void_v<T>) std::construct_at(&value_);
-        else std::construct_at(&value_, *std::move(other));
+    constexpr result(result<U, G> other) : none_() {
+        take(other);
     }
 
     constexpr result(result const&)
@@ -256,11 +254,7 @@ public:
     }
 
 #ifdef __cpp_lib_expected
-    constexpr result(std::expected<T, E> other) : none_(), has_(other.has_value()) {
-        if (!has_) std::construct_at(&error_, std::move(other).error());
-        else if constexpr (std::is_void_v<T>) std::construct_at(&value_);
-        else std::construct_at(&value_, *std::move(other));
-    }
+    constexpr result(std::expected<T, E> other) : none_() { take(other); }
     constexpr operator std::expected<T, E>() const&
         requires std::is_copy_constructible_v<stored>
     {
@@ -325,6 +319,14 @@ private:
     constexpr void clear() noexcept {
         if (has_) std::destroy_at(&value_);
         else std::destroy_at(&error_);
+    }
+    /// Moves what another class with this interface holds.
+    template <class Other>
+    constexpr void take(Other& other) {
+        has_ = other.has_value();
+        if (!has_) std::construct_at(&error_, std::move(other).error());
+        else if constexpr (std::is_void_v<T>) std::construct_at(&value_);
+        else std::construct_at(&value_, *std::move(other));
     }
     template <class From>
     constexpr void copy(From&& from) {
