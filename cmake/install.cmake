@@ -17,6 +17,7 @@ install(FILES
     cmake/dependencies.cmake
     ${PROJECT_BINARY_DIR}/tenure-config-version.cmake
     DESTINATION ${package_dir})
-install(DIRECTORY include/tenure DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
+install(DIRECTORY include/tenure DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.[hi]pp")
 install(FILES share/gdb/tenure-gdb.py DESTINATION ${CMAKE_INSTALL_DATADIR}/tenure)  # programs carry it in them, too
+install(FILES src/tenure.cpp src/tenure.cppm DESTINATION ${CMAKE_INSTALL_DATADIR}/tenure)  # tenure::compiled, the module
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

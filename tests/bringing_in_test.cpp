@@ -15,6 +15,8 @@
 
 #include <doctest/doctest.h>
 
+#include <tenure/detail/paging/bringing_in.hpp>
+#include <tenure/detail/paging/page_moves.hpp>
 #include <tenure/tenure.hpp>
 
 using tenure::batch_id;

@@ -25,6 +25,8 @@
 
 #include <doctest/doctest.h>
 
+#include <tenure/detail/buffers/derivation.hpp>
+#include <tenure/detail/checkpoints/rolling_back.hpp>
 #include <tenure/tenure.hpp>
 
 #include "accounting.hpp"

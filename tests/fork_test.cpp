@@ -31,6 +31,7 @@
 #include <doctest/doctest.h>
 
 #include <tenure/asio/supervisor.hpp>
+#include <tenure/detail/unit/region.hpp>
 #include <tenure/store/dedup.hpp>
 #include <tenure/store/durable_mmap.hpp>
 #include <tenure/store/heap.hpp>

@@ -19,6 +19,8 @@
 #include <thread>
 #include <vector>
 
+#include <tenure/detail/life/calls.hpp>
+#include <tenure/detail/paging/pressure.hpp>
 #include <tenure/tenure.hpp>
 
 #include "accounting.hpp"

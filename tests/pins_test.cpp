@@ -16,6 +16,8 @@
 
 #include <doctest/doctest.h>
 
+#include <tenure/detail/batch/batch_record.hpp>
+#include <tenure/detail/life/calls.hpp>
 #include <tenure/json.hpp>
 #include <tenure/store/heap.hpp>
 #include <tenure/tenure.hpp>

@@ -26,6 +26,8 @@
 #include <boost/asio/use_future.hpp>
 
 #include <tenure/batch_scope.hpp>
+#include <tenure/buffer.hpp>
+#include <tenure/registry.hpp>
 #include <tenure/remote/client.hpp>
 #include <tenure/remote/server.hpp>
 #include <tenure/store/heap.hpp>

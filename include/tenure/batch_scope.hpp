@@ -6,6 +6,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <memory_resource>
@@ -18,22 +19,38 @@
 #include <utility>
 
 #include <tenure/batch.hpp>
-#include <tenure/buffer.hpp>
-#include <tenure/detail/life/calls.hpp>
+#include <tenure/detail/batch/lane.hpp>
+#include <tenure/detail/life/public_calls.hpp>
 #include <tenure/detail/objects/make_object.hpp>
-#include <tenure/detail/uses/pinning.hpp>
 #include <tenure/handle.hpp>
 #include <tenure/lane.hpp>
 #include <tenure/reach.hpp>
-#include <tenure/registry.hpp>
 
 namespace tenure {
 
 class batch_scope;
+class registry;
 
 namespace detail {
 
 struct result_access;
+
+/// A batch with a guard on this thread: the batch's own lane, and its id.
+struct opened_scope {
+    lane*         where;
+    std::uint64_t id;
+};
+
+/// What the constructors of batch_scope do: below that scope's batch, else below the current one if it is that
+/// registry's, else below the registry's root. `options` may be null.
+TENURE_DECL opened_scope open_scope(registry* in, lane* below, batch_options const* options,
+                                    std::source_location where);
+
+/// Below the current batch, without options.
+TENURE_DECL opened_scope open_scope(std::source_location where);
+
+/// What its destructor does.
+TENURE_DECL void end_scope(lane& l, std::uint64_t id) noexcept;
 
 /// Holds where a call stands in the source, as a default argument. `{}` does not convert to it, as it does to a
 /// std::source_location.
@@ -77,10 +94,9 @@ public:
     /// std::bad_alloc, batch_ended.
     batch_scope(
         detail::call_site where = source::current())  // NOLINT(google-explicit-constructor): the default one
-        : batch_scope(nullptr, nullptr, nullptr, where.location) {}
-    /// As batch_scope(), with options.
+        : batch_scope(detail::open_scope(where.location), nullptr) {}
     explicit batch_scope(batch_options const& options, source where = source::current())
-        : batch_scope(nullptr, nullptr, &options, where) {}
+        : batch_scope(detail::open_scope(nullptr, nullptr, &options, where), nullptr) {}
 
     /// As batch_scope(), with a name.
     template <class S>
@@ -91,26 +107,21 @@ public:
     /// Opens a batch below this thread's current one if that is of registry `in`, else below the root of `in`.
     /// Throws as batch_scope().
     explicit batch_scope(registry& in, detail::call_site where = source::current())
-        : batch_scope(in.core_, nullptr, nullptr, where.location) {}
-    /// As batch_scope(in), with options.
+        : batch_scope(detail::open_scope(&in, nullptr, nullptr, where.location), nullptr) {}
     batch_scope(registry& in, batch_options const& options, source where = source::current())
-        : batch_scope(in.core_, nullptr, &options, where) {}
+        : batch_scope(detail::open_scope(&in, nullptr, &options, where), nullptr) {}
 
     /// Opens a batch below that of scope `parent`, which may be another thread's. Throws as batch_scope().
     explicit batch_scope(below parent, detail::call_site where = source::current())
-        : batch_scope(parent.scope_->core(), parent.scope_->batch_, nullptr, where.location) {}
-    /// As batch_scope(parent), with options.
+        : batch_scope(detail::open_scope(nullptr, parent.scope_->lane_, nullptr, where.location), nullptr) {}
     batch_scope(below parent, batch_options const& options, source where = source::current())
-        : batch_scope(parent.scope_->core(), parent.scope_->batch_, &options, where) {}
+        : batch_scope(detail::open_scope(nullptr, parent.scope_->lane_, &options, where), nullptr) {}
 
     batch_scope(batch_scope const&) = delete;  // for a batch below: batch_scope child{tenure::below(parent)}
     batch_scope(batch_scope const&, batch_options const&) = delete;  // or child{tenure::below(parent), {...}}
     batch_scope& operator=(batch_scope const&)            = delete;
 
-    /// Ends the batch, unless detach() has let it go.
-    ~batch_scope() {
-        if (!detail::is_over_record(batch_)) detail::close_guard(*batch_, id_);
-    }
+    ~batch_scope() { detail::end_scope(*lane_, id_); }
 
     /// Makes a T, or by make<T[]>(n) n value-initialised elements, at an address that never changes. An exception
     /// from T's constructor passes, and nothing is registered. Throws batch_ended, limit_exceeded, memory_full,
@@ -135,10 +146,9 @@ public:
     buffer<T> make_buffer(std::size_t n, any_store const& store = {}) {
         return detail::make_buffer_in<T>(here(), n, store);
     }
-    /// As make_buffer(), but returns the error.
     template <class T>
     result<buffer<T>> try_make_buffer(std::size_t n, any_store const& store = {}) {
-        return detail::as_result([&] { return detail::make_buffer_in<T>(here(), n, store); });
+        return detail::try_make_buffer_in<T>(here(), n, store);
     }
 
     /// Opens the buffer that buffer::persist() kept in a durable store under `name`. It stays the store's: the end
@@ -152,8 +162,12 @@ public:
     /// Registers an object made elsewhere: its end calls `deleter(p)`. On failure the caller keeps the object.
     /// Access through the handle costs a little more than to what make() made. Throws as make(), and bad_address.
     template <class T, class Deleter = std::default_delete<T>>
-    handle<T> adopt(T* p, Deleter deleter = {});
-    /// As adopt(p.get(), p.get_deleter()). On failure `p` keeps the object.
+    handle<T> adopt(T* p, Deleter deleter = {}) {
+        detail::cell_guard place(p);
+        using record           = detail::adopted<T, Deleter>;
+        handle<record> const h = make<record>(p, std::move(deleter), place.get());
+        return detail::handle_access::make(p, place.fill(detail::handle_access::raw(h)));
+    }
     template <class T, class Deleter>
     handle<T> adopt(std::unique_ptr<T, Deleter>&& p) {
         handle<T> const h = adopt(p.get(), p.get_deleter());
@@ -173,10 +187,9 @@ public:
     /// made by a lane that another thread has open. On failure nothing is kept.
     template <detail::owned H>
     H keep(H h) {
-        if (!detail::keep_at_once(*batch_, detail::handle_access::raw(h))) require(try_keep_each(h));
+        if (!detail::keep_at_once(here(), detail::handle_access::raw(h))) require(try_keep_each(h));
         return h;
     }
-    /// As keep(h), for several objects, all or none.
     template <detail::owned... H>
         requires(sizeof...(H) > 1)
     std::tuple<H...> keep(H... h) {
@@ -212,14 +225,13 @@ public:
     /// As registry::share. Throws batch_ended also if this batch is over.
     template <detail::owned H>
     H share(H h, batch_id with) {
-        auto const why = detail::share_here(*batch(), detail::handle_access::raw(h), with.value);
+        auto const why = detail::share_here(here(), detail::handle_access::raw(h), with.value);
         if (why) detail::throw_failure(why, "share ");
         return h;
     }
-    /// As registry::broadcast. Throws batch_ended also if this batch is over.
     template <detail::owned H, detail::id_range R>
     H broadcast(H h, R const& with) {
-        auto const why = detail::broadcast_here(*batch(), detail::handle_access::raw(h), with);
+        auto const why = detail::broadcast_here(here(), detail::handle_access::raw(h), detail::ids_in(with));
         if (why) detail::throw_failure(why, "broadcast ");
         return h;
     }
@@ -228,12 +240,13 @@ public:
     /// object_pinned, not_owner, not_restorable, batch_ended.
     template <detail::owned H>
     void free(H h) {
-        if (auto const why = free_here(detail::handle_access::raw(h))) detail::throw_failure(why, "free in batch ");
+        if (auto const why = detail::free_in(here(), detail::handle_access::raw(h)))
+            detail::throw_failure(why, "free in batch ");
     }
-    /// As free(), but returns the error.
     template <detail::owned H>
     result<void> try_free(H h) {
-        if (auto const why = free_here(detail::handle_access::raw(h))) return make_error_code(why.code);
+        if (auto const why = detail::free_in(here(), detail::handle_access::raw(h)))
+            return make_error_code(why.code);
         return {};
     }
 
@@ -243,13 +256,13 @@ public:
     /// Returns the handle. Throws as tenure::pin. Cost: tens of ns.
     template <detail::owned H>
     H borrow(H h, source where = source::current()) {
-        require(borrow_here(detail::handle_access::raw(h), where), "borrow for batch ");
+        require(detail::borrow_in(here(), detail::handle_access::raw(h), where), "borrow for batch ");
         return h;
     }
-    /// As borrow(), but returns the error.
     template <detail::owned H>
     result<H> try_borrow(H h, source where = source::current()) {
-        if (auto const why = borrow_here(detail::handle_access::raw(h), where)) return make_error_code(why.code);
+        if (auto const why = detail::borrow_in(here(), detail::handle_access::raw(h), where))
+            return make_error_code(why.code);
         return h;
     }
 
@@ -275,11 +288,9 @@ public:
     [[nodiscard]] entered enter() { return entered(enter_as(false)); }
 
     /// As registry::checkpoint, for this batch.
-    void checkpoint() { detail::take_checkpoint(undoable("checkpoint"), id_); }
-    /// As registry::rollback, for this batch.
-    void rollback() { detail::end_checkpoint(undoable("roll back"), id_, true); }
-    /// As registry::commit, for this batch.
-    void commit() { detail::end_checkpoint(undoable("commit"), id_, false); }
+    void checkpoint();
+    void rollback();
+    void commit();
 
     /// Lets the batch go and returns its id. The batch lives until that id is ended, and holds its ancestors until
     /// then. Throws batch_ended, wrong_thread.
@@ -290,59 +301,47 @@ public:
     /// closes. Buffers lose their bytes at once, except those that are pinned, mapped, being read or written, or
     /// under a checkpoint. Does nothing if the batch is over. Cost: a few microseconds, a call of each store that
     /// has its buffers, and a pass over the batches of the process if there are batches below.
-    void cancel() noexcept { detail::stop_batch(*batch_, id_, errc::cancelled); }
+    void cancel() noexcept;
 
     /// Returns a token that fires when the batch is cancelled, expires, or is asked to stop by registry::end_batch
     /// or the end of a batch above. It fires on the thread that does so. Any thread. Throws std::bad_alloc.
-    std::stop_token stop_token() const { return detail::stop_token_of(*batch_, id_); }
+    std::stop_token stop_token() const;
 
     batch_id     id() const noexcept { return {id_}; }
-    std::string  name() const { return detail::name_of(*batch_); }
+    std::string  name() const;
     batch_status status() const noexcept;
-    batch_usage  usage() const noexcept { return detail::usage_of(*batch_); }
+    batch_usage  usage() const noexcept;
 
 private:
     friend detail::result_access;
 
-    batch_scope(detail::registry_core* core, detail::batch_record* parent, batch_options const* options,
-                source where);
+    /// By value, for a call that took the scope itself would keep the compiler from holding its lane in a register.
+    batch_scope(detail::opened_scope const& opened, std::nullptr_t) noexcept
+        : lane_(opened.where), id_(opened.id) {}
 
-    static detail::opened_batch open_in_end(detail::registry_core const* core, batch_options const* options,
-                                            source where);
+    detail::lane&         here() const { return *lane_; }
+    detail::batch_record& batch() const;
+    detail::batch_record& undoable(char const* call) const;
+    detail::lane*         enter_as(bool exclusive) const;
+    void                  require_this_thread(char const* call) const;
 
-    detail::batch_record& undoable(char const* call) const {
-        if (!core())
-            raise(error(errc::batch_ended, call + (" batch " + detail::label_of(id_)) + ", which was detached"));
-        return *batch_;
-    }
-    detail::batch_record*  batch() const { return batch_; }
-    detail::registry_core* core() const { return batch()->registry.load(std::memory_order_relaxed); }
-    detail::lane&          here() const { return batch()->primary; }
-    detail::lane*          enter_as(bool exclusive) const;
-    void                   require_this_thread(char const* call) const;
-
-    detail::failure free_here(detail::raw_handle h) const {
-        return core() ? detail::free_one(*core(), h, batch()) : detail::failure{errc::batch_ended, batch()};
-    }
-    detail::failure borrow_here(detail::raw_handle h, source where) const {
-        return detail::pin_for(*batch(), h, true, where).why;
-    }
     void require(detail::failure const& why, char const* call = "keep from batch ") const {
         if (why) [[unlikely]]
             detail::throw_failure(why, call);
     }
     template <detail::owned... H>
     detail::failure try_keep_each(H const&... h) {
-        return detail::keep_all(*batch(), [&](auto f) { (f(detail::handle_access::raw(h)) && ...); });
+        auto const each = [&](auto f) { static_cast<void>((f(detail::handle_access::raw(h)) && ...)); };
+        return detail::keep_all(here(), each);
     }
     /// Keeps what with_batch returns, as keep(), but skips a handle that was never given an object.
     template <class R>
     void keep_result(R& r) {
         if constexpr (detail::knows_resource<R>)
-            if (detail::is_resource_of_batch(*batch(), r.get_allocator().resource()))
-                require({errc::not_self_contained, batch()}, "return a container from batch ");
+            if (detail::is_resource_of(here(), r.get_allocator().resource()))
+                require({errc::not_self_contained, here().batch}, "return a container from batch ");
         if constexpr (detail::may_hold_handles<R>())
-            require(detail::keep_all(*batch(), [&](auto f) {
+            require(detail::keep_all(here(), [&](auto f) {
                 auto one = [&](auto const& h) {
                     detail::raw_handle const raw = detail::handle_access::raw(h);
                     return !raw.word || f(raw);
@@ -352,18 +351,22 @@ private:
     }
     template <class R>
     detail::failure try_keep_range(R& handles) {
-        return detail::keep_all(*batch(), [&](auto f) {
+        return detail::keep_all(here(), [&](auto f) {
             auto one = [&](auto const& h) { return f(detail::handle_access::raw(h)); };
             detail::for_each_handle(handles, one);
         });
     }
 
-    detail::batch_record* batch_ =
-        nullptr;  ///< after detach(), an over_record_of(): every call reports batch_ended
-    std::uint64_t id_ = 0;
+    /// The batch's own lane; once detached, that of a record that stands for what is over: all calls say
+    /// batch_ended.
+    detail::lane* lane_ = nullptr;
+    std::uint64_t id_   = 0;
 };
 
 }  // namespace tenure
 
 #include <tenure/current.hpp>
-#include <tenure/impl/batch_scope.hpp>
+
+#ifndef TENURE_SEPARATE
+#include <tenure/impl/batch_scope.ipp>
+#endif

@@ -4,16 +4,14 @@
 
 #include <tenure/version.hpp>
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <type_traits>
 #include <utility>
 
 #include <tenure/batch.hpp>
 #include <tenure/batch_scope.hpp>
-#include <tenure/detail/life/visiting.hpp>
+#include <tenure/detail/life/visit.hpp>
 #include <tenure/error.hpp>
 #include <tenure/registry.hpp>
 
@@ -25,22 +23,6 @@ namespace detail {
 template <class E>
 concept runs_functions =
     requires(E& e, void (*f)()) { e.execute(f); } || requires(std::remove_const_t<E>& e) { e.get_executor(); };
-
-/// Puts the records that stand in for over batches into a registry, so that opening a batch below one of them is
-/// refused as below any ended batch.
-inline void place_over_records() {
-    if (over_record_of().registry.load(std::memory_order_acquire)) return;
-    batch_record const* const root = find_anywhere(registry::global().root().value);
-    for (errc const why : {errc::expired, errc::cancelled, errc::batch_ended})  // the check above reads the last
-        over_record_of(why).registry.store(root->registry, std::memory_order_release);
-}
-
-/// Returns the value of an id that was given out. Throws no_such_batch.
-inline std::uint64_t bindable(batch_id id) {
-    if (!is_known(id.value)) raise(error(errc::no_such_batch, "bind #" + std::to_string(id.value)));
-    place_over_records();
-    return id.value;
-}
 
 }  // namespace detail
 
@@ -84,15 +66,18 @@ private:
 /// nothing if the batch is current already.
 template <class F>
 batch_function<std::decay_t<F>> bind_batch(F&& f) {
-    detail::place_over_records();
-    return {std::forward<F>(f), batch_id{detail::current_id()}};
+    return {std::forward<F>(f), batch_id{detail::current_to_bind()}};
 }
 
 /// As bind_batch(f), for batch `id`. Throws no_such_batch.
 template <class F>
     requires(!detail::runs_functions<std::remove_cvref_t<F> const>)
 batch_function<std::decay_t<F>> bind_batch(F&& f, batch_id id) {
-    return {std::forward<F>(f), batch_id{detail::bindable(id)}};
+    return {std::forward<F>(f), batch_id{detail::bindable(id.value)}};
 }
 
 }  // namespace tenure
+
+#ifndef TENURE_SEPARATE
+#include <tenure/impl/bind_batch.ipp>
+#endif

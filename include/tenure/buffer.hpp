@@ -17,11 +17,10 @@
 #include <vector>
 
 #include <tenure/detail/base/sizes.hpp>
-#include <tenure/detail/buffers/buffer_access.hpp>
-#include <tenure/detail/buffers/durable_buffers.hpp>
-#include <tenure/detail/buffers/evicting.hpp>
-#include <tenure/detail/checkpoints/rolling_back.hpp>
+#include <tenure/detail/buffers/buffer_calls.hpp>
 #include <tenure/handle.hpp>
+#include <tenure/lane.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure {
 
@@ -71,115 +70,52 @@ public:
     std::size_t size() const noexcept { return size_; }
     bool        alive() const noexcept { return detail::is_alive(raw()); }
 
-    /// Returns the batch that would free the buffer. Throws stale_handle.
+    /// The batch that would free it. Throws stale_handle.
     batch_id owner() const { return detail::owner_id(raw()); }
 
     /// Copies out.size() elements from `offset` on. Throws stale_handle, out_of_range, std::bad_alloc, what the
     /// store reports.
     void read(std::size_t offset, std::span<T> out) const {
-        for (;;) {
-            if (!ready(offset, out.size())) [[unlikely]]
-                prepare(offset, out.size(), "read from");
-            here const at(*this);
-            if (at) return must(read_here(offset, out), "read from");
-            at.memory_or_throw();
-        }
+        detail::read_buffer(view(), offset, std::as_writable_bytes(out));
     }
-    /// Copies `in` to `offset` on. Writing the whole of an evicted buffer needs no derivation. Throws as read().
     void write(std::size_t offset, std::span<T const> in) const {
-        for (;;) {
-            if (!ready(offset, in.size())) [[unlikely]] {
-                must(refused(offset, in.size()), "write to");
-                if (in.size() == size_ && !record().is_here())
-                    return detail::write_anew(raw(), detail::buffer_alignment<T>, std::as_bytes(in));
-                present();
-            }
-            here const at(*this);
-            if (at) return must(write_here(offset, in), "write to");
-            at.memory_or_throw();
-        }
+        detail::write_buffer(view(), offset, std::as_bytes(in));
     }
 
-    /// As read(), but returns the error.
     result<void> try_read(std::size_t offset, std::span<T> out) const {
-        if (!ready(offset, out.size())) [[unlikely]]
-            if (auto const why = refused(offset, out.size()); !why) return why;
-        if (here const at(*this); at) return read_here(offset, out);
-        return detail::as_result([&] { read(offset, out); });
+        return detail::try_read_buffer(view(), offset, std::as_writable_bytes(out));
     }
-    /// As write(), but returns the error.
     result<void> try_write(std::size_t offset, std::span<T const> in) const {
-        if (!ready(offset, in.size())) [[unlikely]]
-            if (auto const why = refused(offset, in.size()); !why) return why;
-        if (here const at(*this); at) return write_here(offset, in);
-        return detail::as_result([&] { write(offset, in); });
+        return detail::try_write_buffer(view(), offset, std::as_bytes(in));
     }
 
     /// Returns all elements as memory of this process, unchecked like any span once the buffer is freed or moved.
     /// Throws stale_handle, not_addressable, std::bad_alloc.
-    std::span<T> map() const {
-        for (;;) {
-            present();
-            here const at(*this);
-            at.memory_or_throw();
-            if (!at) continue;
-            result<std::byte*> const first = record().from->store.try_address(record().where);
-            if (!first) fail(first.error(), "map a buffer of");
-            if (record().mapped() || detail::note_mapped(raw())) return {reinterpret_cast<T*>(*first), size_};
-        }
-    }
+    std::span<T> map() const { return {reinterpret_cast<T*>(detail::map_buffer(view())), size_}; }
 
     /// Copies all elements to the beginning of `other`, which may be in another store. Within a store that can
     /// copy, the bytes do not pass through this process. Throws stale_handle, std::bad_alloc, what the stores
     /// report, and out_of_range if `other` is shorter.
-    void copy_to(buffer const& other) const {
-        for (;;) {
-            detail::buffer_record const &from = present(), &to = other.present();
-            if (other.size_ < size_) detail::throw_out_of_range(size_, other.size_);
-            here const at(*this), there(other);
-            at.memory_or_throw();
-            there.memory_or_throw();
-            if (!at || !there) continue;
-            auto const done =
-                detail::copy_block(from.from->store, from.where, to.from->store, to.where, size_ * sizeof(T));
-            if (done) return;
-            if (!alive()) detail::throw_stale(raw());
-            if (!other.alive()) detail::throw_stale(other.raw());
-            detail::throw_copy_error(done.error(), "copy", from.from->store, to.from->store);
-        }
-    }
+    void copy_to(buffer const& other) const { detail::copy_buffer(view(), other.view()); }
 
     /// Moves the buffer to another store, where this and all other copies name it from then on. On failure it is
     /// where it was, whole. No thread may use the buffer meanwhile. Throws stale_handle, object_pinned,
     /// not_restorable, batch_ended, limit_exceeded, memory_full, what the stores report.
-    void move_to(any_store const& store) const {
-        auto& r = present().from->registry;
-        detail::move_buffer_to(r, raw(), store, detail::buffer_alignment<T>);
-    }
+    void move_to(any_store const& store) const { detail::move_buffer(view(), store); }
 
     /// Returns the stores that the buffer is in. Throws stale_handle.
-    std::vector<any_store> stores() const { return {checked().from->store}; }
+    std::vector<any_store> stores() const { return {detail::store_of_buffer(view())}; }
 
     /// Returns the store's own name for the buffer. Throws stale_handle.
-    tenure::block block() const { return present().where; }
+    tenure::block block() const { return detail::block_of_buffer(view()); }
 
     /// Gives the buffer to its durable store under `name`, so that it outlives the batch and, once synced, the
     /// process: see batch_scope::open_buffer. The buffer can be used until the batch ends. Throws stale_handle,
     /// not_durable, not_restorable, batch_ended, what the store reports.
-    void persist(std::string_view name) const {
-        if (alive()) present();
-        detail::persist_buffer(raw(), name);
-    }
+    void persist(std::string_view name) const { detail::persist_named(view(), name); }
 
     /// Returns once what persist() kept is on stable storage. For many buffers: tenure::sync. Throws as persist().
-    void sync() const {
-        for (;;) {
-            present();
-            here const at(*this);
-            at.memory_or_throw();
-            if (at) return must(record().from->store.try_sync({&record().where, 1}), "sync");
-        }
-    }
+    void sync() const { detail::sync_buffer(view()); }
 
     friend bool operator==(buffer const&, buffer const&) noexcept  = default;
     friend auto operator<=>(buffer const&, buffer const&) noexcept = default;
@@ -188,67 +124,9 @@ private:
     friend detail::handle_access;
     friend std::hash<buffer>;
 
-    /// Tells whether the bytes are here. If they are, they stay while this object lives, even if the batch is
-    /// cancelled.
-    class here {
-    public:
-        explicit here(buffer const& b) noexcept : access_(b.record_), is_(access_ && b.record().is_here()) {}
-        explicit operator bool() const noexcept { return is_; }
-
-        /// Throws std::bad_alloc if memory ran out. Otherwise bytes that are not here are worth another look.
-        void memory_or_throw() const {
-            if (!access_) raise(std::bad_alloc());
-        }
-
-    private:
-        detail::buffer_access access_;
-        bool                  is_;
-    };
-
-    detail::raw_handle raw() const noexcept { return {record_, word_}; }
-
-    detail::buffer_record const& record() const noexcept { return *record_; }
-    errc                         refusal() const {
-        return record_ && alive() ? detail::refusal_of(record().from->registry, raw())
-                                                          : detail::stale_because(raw());
-    }
-    detail::buffer_record const& checked() const {
-        if (errc const why = refusal(); why != errc{}) [[unlikely]]
-            detail::throw_refused(raw(), why);
-        return *record_;
-    }
-    /// Brings evicted bytes back, and returns the record. Every call that needs the bytes uses it.
-    detail::buffer_record const& present() const {
-        if (!checked().is_here()) [[unlikely]]
-            detail::bring_back(raw());
-        return *record_;
-    }
-    /// Returns whether an ordinary access is allowed: alive, within range, bytes here, time not up.
-    bool ready(std::size_t offset, std::size_t n) const noexcept {
-        return alive() && detail::is_within(offset, n, size_) && record().is_here() &&
-               detail::is_surely_in_time(record().from->registry, raw());
-    }
-    result<void> refused(std::size_t offset, std::size_t n) const {
-        if (errc const why = refusal(); why != errc{}) return make_error_code(why);
-        if (!detail::is_within(offset, n, size_)) return make_error_code(errc::out_of_range);
-        return {};
-    }
-    void prepare(std::size_t offset, std::size_t n, char const* call) const {
-        must(refused(offset, n), call);
-        present();
-    }
-    result<void> read_here(std::size_t offset, std::span<T> out) const {
-        return record().from->store.read(record().where, offset * sizeof(T), std::as_writable_bytes(out));
-    }
-    result<void> write_here(std::size_t offset, std::span<T const> in) const {
-        return record().from->store.write(record().where, offset * sizeof(T), std::as_bytes(in));
-    }
-    [[noreturn]] void fail(std::error_code why, char const* call) const {
-        if (!alive()) detail::throw_stale(raw());
-        detail::throw_store_error(why, call, record().from->store);
-    }
-    void must(result<void> const& done, char const* call) const {
-        if (!done) fail(done.error(), call);
+    detail::raw_handle     raw() const noexcept { return {record_, word_}; }
+    detail::untyped_buffer view() const noexcept {
+        return {record_, word_, size_, sizeof(T), detail::buffer_alignment<T>};
     }
 
     detail::buffer_record const* record_ = nullptr;
@@ -264,13 +142,18 @@ inline constexpr bool is_buffer_handle<buffer<T>> = true;
 template <class T>
 buffer<T> make_buffer_in(lane& l, std::size_t n, any_store const& store) {
     std::size_t const bytes = array_bytes(n, sizeof(T));
-    return handle_access::make_buffer<buffer<T>>(make_buffer_in(l, bytes, buffer_alignment<T>, store), n);
+    return handle_access::make_buffer<buffer<T>>(make_buffer(l, bytes, buffer_alignment<T>, store), n);
+}
+
+template <class T>
+result<buffer<T>> try_make_buffer_in(lane& l, std::size_t n, any_store const& store) {
+    return as_result([&] { return make_buffer_in<T>(l, n, store); });
 }
 
 template <class T>
 buffer<T> open_buffer_as(lane& l, std::string_view name, any_store const& store) {
     std::size_t      bytes = 0;
-    raw_handle const h     = open_buffer_in(l, name, store, sizeof(T), bytes);
+    raw_handle const h     = open_buffer(l, name, store, sizeof(T), bytes);
     return handle_access::make_buffer<buffer<T>>(h, bytes / sizeof(T));
 }
 
@@ -290,7 +173,7 @@ void sync(R const& buffers) {
         blocks.clear();
         for (auto const& b : buffers)
             if (b.stores().front() == in) blocks.push_back(b.block());
-        if (auto const done = in.try_sync(blocks); !done) detail::throw_store_error(done.error(), "sync", in);
+        detail::sync_blocks(in, blocks);
     }
 }
 
@@ -302,3 +185,7 @@ struct std::hash<tenure::buffer<T>> {
         return std::hash<std::uint64_t>{}(reinterpret_cast<std::uintptr_t>(b.record_) ^ b.word_ << 7);
     }
 };
+
+#ifndef TENURE_SEPARATE
+#include <tenure/impl/buffer.ipp>
+#endif

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <tenure/batch_scope.hpp>
+#include <tenure/detail/batch/thread_context.hpp>
 
 namespace tenure {
 
@@ -24,13 +25,15 @@ struct result_access {
     }
 };
 
+/// Where nothing is current: the batch above one that ends, else the root of the global registry.
+TENURE_DECL lane& lane_without_current();
+
 /// Returns the lane of the free functions: in this thread's current batch, else in the root of the global
 /// registry.
 inline lane& current_lane() {
     if (lane* const l = this_thread.current) [[likely]]
         return *l;
-    if (this_thread.ending) return this_thread.ending->enter();
-    return registry::global().root_lane();
+    return lane_without_current();
 }
 
 }  // namespace detail
@@ -58,7 +61,6 @@ decltype(auto) with_batch(batch_options const& options, F&& f,
         return static_cast<R>(std::forward<R>(r));
     }
 }
-/// As with_batch(options, f), with default options.
 template <class F>
     requires std::is_invocable_v<F, batch_scope&>
 decltype(auto) with_batch(F&& f, std::source_location where = std::source_location::current()) {
@@ -70,43 +72,36 @@ template <class T, class... Args>
 [[gnu::always_inline]] inline handle<T> make(Args&&... args) {
     return detail::make_in<T>(detail::current_lane(), std::forward<Args>(args)...);
 }
-/// As batch_scope::try_make.
 template <class T, class... Args>
 result<handle<T>> try_make(Args&&... args) {
     return detail::try_make_in<T>(detail::current_lane(), std::forward<Args>(args)...);
 }
-/// As batch_scope::make_buffer.
 template <class T>
 buffer<T> make_buffer(std::size_t n, any_store const& store = {}) {
     return detail::make_buffer_in<T>(detail::current_lane(), n, store);
 }
-/// As batch_scope::try_make_buffer.
 template <class T>
 result<buffer<T>> try_make_buffer(std::size_t n, any_store const& store = {}) {
-    return detail::as_result([&] { return detail::make_buffer_in<T>(detail::current_lane(), n, store); });
+    return detail::try_make_buffer_in<T>(detail::current_lane(), n, store);
 }
-/// As batch_scope::open_buffer.
 template <class T>
 buffer<T> open_buffer(std::string_view name, any_store const& store = {}) {
     return detail::open_buffer_as<T>(detail::current_lane(), name, store);
 }
-/// As batch_scope::keep.
 template <detail::owned H>
 H keep(H h) {
-    detail::lane&   l   = detail::current_lane();
-    detail::failure why = detail::keep_all(*l.batch, [&](auto f) { f(detail::handle_access::raw(h)); });
+    auto const            one = [&](auto f) { f(detail::handle_access::raw(h)); };
+    detail::failure const why = detail::keep_all(detail::current_lane(), one);
     if (why) detail::throw_failure(why, "keep from batch ");
     return h;
 }
-/// As batch_scope::try_keep.
 template <detail::owned H>
 result<H> try_keep(H h) {
-    detail::lane&   l   = detail::current_lane();
-    detail::failure why = detail::keep_all(*l.batch, [&](auto f) { f(detail::handle_access::raw(h)); });
+    auto const            one = [&](auto f) { f(detail::handle_access::raw(h)); };
+    detail::failure const why = detail::keep_all(detail::current_lane(), one);
     if (why) return make_error_code(why.code);
     return h;
 }
-/// As registry::transfer_ownership.
 template <detail::owned H>
 H transfer_ownership(H h, batch_id to) {
     detail::failure const why =
@@ -114,7 +109,6 @@ H transfer_ownership(H h, batch_id to) {
     if (why) detail::throw_failure(why, "transfer ownership ");
     return h;
 }
-/// As registry::try_transfer_ownership.
 template <detail::owned H>
 result<H> try_transfer_ownership(H h, batch_id to) {
     detail::failure const why =
@@ -122,7 +116,6 @@ result<H> try_transfer_ownership(H h, batch_id to) {
     if (why) return make_error_code(why.code);
     return h;
 }
-/// As registry::transfer_ownership.
 template <detail::handle_range R>
 R&& transfer_ownership(R&& handles, batch_id to) {
     for (auto const& h : handles)
@@ -130,7 +123,10 @@ R&& transfer_ownership(R&& handles, batch_id to) {
     for (auto const& h : handles) transfer_ownership(h, to);
     return std::forward<R>(handles);
 }
-/// As registry::current_batch.
-inline batch_id current_batch() noexcept { return registry::current_batch(); }
+TENURE_DECL batch_id current_batch() noexcept;
 
 }  // namespace tenure
+
+#ifndef TENURE_SEPARATE
+#include <tenure/impl/current.ipp>
+#endif

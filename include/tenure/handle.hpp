@@ -14,8 +14,10 @@
 #include <utility>
 
 #include <tenure/batch.hpp>
-#include <tenure/detail/objects/ownership_transfer.hpp>
-#include <tenure/detail/timing/expiry.hpp>
+#include <tenure/detail/base/config.hpp>
+#include <tenure/detail/base/word.hpp>
+#include <tenure/detail/batch/checked_access.hpp>
+#include <tenure/detail/batch/failure.hpp>
 #include <tenure/error.hpp>
 
 namespace tenure {
@@ -24,6 +26,8 @@ template <class T>
 class handle;
 
 namespace detail {
+
+class buffer_record;
 
 template <class T>
 inline constexpr bool is_handle = false;
@@ -71,23 +75,8 @@ struct handle_access {
     }
 };
 
-[[noreturn]] TENURE_COLD inline void throw_refused(raw_handle h, errc why) {
-    raise(error(why, h.word == 0 ? "access through a null handle" : "access through a handle"));
-}
-
-[[noreturn]] TENURE_COLD inline void throw_stale(raw_handle h) { throw_refused(h, stale_because(resolve(h))); }
-
-[[noreturn]] TENURE_COLD inline void throw_out_of_range(std::size_t i, std::size_t n) {
-    raise(error(errc::out_of_range, "element " + std::to_string(i) + " of an array of " + std::to_string(n)));
-}
-
-inline batch_id owner_id(raw_handle h) {
-    raw_handle const   r = resolve(h);
-    read_section const here;
-    owner_seen const   o = find_owner(r);
-    if (!o.record) throw_stale(h);
-    return {o.id};
-}
+/// The batch that owns the object. Throws stale_handle.
+TENURE_DECL batch_id owner_id(raw_handle h);
 
 }  // namespace detail
 
@@ -210,3 +199,7 @@ struct std::hash<tenure::handle<T>> {
         return std::hash<std::uint64_t>{}(reinterpret_cast<std::uintptr_t>(h.pointer_) ^ h.word_ << 7);
     }
 };
+
+#ifndef TENURE_SEPARATE
+#include <tenure/impl/core.ipp>
+#endif

@@ -6,15 +6,19 @@
 
 #include <cstddef>
 #include <memory_resource>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
-#include <tenure/buffer.hpp>
-#include <tenure/detail/life/calls.hpp>
+#include <tenure/detail/batch/lane.hpp>
+#include <tenure/detail/batch/thread_context.hpp>
 #include <tenure/detail/objects/make_object.hpp>
 #include <tenure/handle.hpp>
 
 namespace tenure {
+
+template <class T>
+class buffer;
 
 namespace detail {
 
@@ -50,6 +54,14 @@ result<handle<T>> try_make_in(lane& l, Args&&... args) {
     return h;
 }
 
+/// In buffer.hpp.
+template <class T>
+buffer<T> make_buffer_in(lane& l, std::size_t n, any_store const& store);
+template <class T>
+result<buffer<T>> try_make_buffer_in(lane& l, std::size_t n, any_store const& store);
+template <class T>
+buffer<T> open_buffer_as(lane& l, std::string_view name, any_store const& store);
+
 }  // namespace detail
 
 /// Lets one other thread make objects in a batch, with memory of its own, so without waiting for anybody. A batch
@@ -58,20 +70,15 @@ result<handle<T>> try_make_in(lane& l, Args&&... args) {
 class lane {
 public:
     /// Hands the lane to the thread that uses it from then on.
-    lane(lane&& other) noexcept : lane_(std::exchange(other.lane_, nullptr)) {
-        if (lane_) detail::await_thread(*lane_);
-    }
+    lane(lane&& other) noexcept;
     lane& operator=(lane&&) = delete;
-    ~lane() {
-        if (lane_) detail::leave_lane(lane_);
-    }
+    ~lane();
 
     /// As batch_scope::make.
     template <class T, class... Args>
     [[gnu::always_inline]] handle<T> make(Args&&... args) {
         return detail::make_in<T>(*lane_, std::forward<Args>(args)...);
     }
-    /// As batch_scope::try_make.
     template <class T, class... Args>
     result<handle<T>> try_make(Args&&... args) {
         return detail::try_make_in<T>(*lane_, std::forward<Args>(args)...);
@@ -99,16 +106,7 @@ class entered {
 public:
     entered(entered const&)            = delete;
     entered& operator=(entered const&) = delete;
-    ~entered() {
-        detail::thread_context& me = detail::this_thread;
-        if (me.current == lane_) {
-            detail::former_current visit = detail::suspend_for(nullptr);
-            detail::resume(previous_, lane_);
-            detail::leave(visit);
-        }
-        detail::leave(previous_);
-        detail::leave_visit(lane_);
-    }
+    ~entered();
 
     /// Returns memory for containers that live in the batch. Valid while this guard is, on this thread.
     std::pmr::memory_resource* resource() { return detail::resource_of(*lane_); }
@@ -117,10 +115,14 @@ private:
     friend class batch_owner;
     friend class batch_scope;
     friend class registry;
-    explicit entered(detail::lane* l) noexcept : lane_(l), previous_(detail::suspend_for(l)) {}
+    explicit entered(detail::lane* l) noexcept;
 
     detail::lane*          lane_;
     detail::former_current previous_;
 };
 
 }  // namespace tenure
+
+#ifndef TENURE_SEPARATE
+#include <tenure/impl/lane.ipp>
+#endif

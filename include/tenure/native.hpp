@@ -7,6 +7,8 @@
 #include <utility>
 
 #include <tenure/buffer.hpp>
+#include <tenure/detail/blocks/store_errors.hpp>
+#include <tenure/detail/buffers/buffer_calls.hpp>
 #include <tenure/device/store.hpp>
 
 namespace tenure {
@@ -23,17 +25,14 @@ native_view<Device> native(buffer<T> const& b) {
     any_store const             in = b.stores().front();
     device_store<Device>* const on = in.get_if<device_store<Device>>();
     if (!on) detail::throw_store_error(make_error_code(errc::not_addressable), "take a native view of", in);
-    detail::raw_handle const    what = detail::handle_access::raw(b);
-    detail::buffer_access const at(static_cast<detail::buffer_record const*>(what.pointer));
-    if (!at) raise(std::bad_alloc());
-    for (;;) {
-        auto view = on->view(b.block());
-        if (!view) {
-            if (!b.alive()) raise(error(errc::stale_handle, "native"));
-            detail::throw_store_error(view.error(), "take a native view of", in);
-        }
-        if (detail::note_mapped(what)) return *std::move(view);
-    }
+    result<native_view<Device>> view = make_error_code(errc::stale_handle);
+    detail::look_at_block(detail::handle_access::raw(b), [&] {
+        view = on->view(b.block());
+        if (view) return;
+        if (!b.alive()) raise(error(errc::stale_handle, "native"));
+        detail::throw_store_error(view.error(), "take a native view of", in);
+    });
+    return *std::move(view);
 }
 
 }  // namespace tenure

@@ -9,8 +9,10 @@
 #include <span>
 #include <utility>
 
-#include <tenure/batch_scope.hpp>
-#include <tenure/detail/uses/pinning.hpp>
+#include <tenure/buffer.hpp>
+#include <tenure/current.hpp>
+#include <tenure/detail/life/public_calls.hpp>
+#include <tenure/detail/uses/pin_guard.hpp>
 #include <tenure/handle.hpp>
 
 namespace tenure {
@@ -139,11 +141,9 @@ using pinned_t = typename pinned_as<H>::type;
 struct pin_access {
     template <class H>
     static pinned_t<H> make(H h, failure& why, std::source_location where) {
-        batch_record& user = *current_lane().batch;
-        pin_attempt   done = pin_for(user, handle_access::raw(h), false, where);
-        why                = done.why;
+        pin_guard guard(current_lane(), handle_access::raw(h), where, why);
         if (why) return {};
-        return {h, pin_guard(user, *done.pin)};
+        return {h, std::move(guard)};
     }
 };
 
@@ -173,18 +173,20 @@ result<detail::pinned_t<H>> try_pin(H h, std::source_location where = std::sourc
 /// As batch_scope::borrow, for this thread's current batch.
 template <detail::owned H>
 H borrow(H h, std::source_location where = std::source_location::current()) {
-    detail::failure const why =
-        detail::pin_for(*detail::current_lane().batch, detail::handle_access::raw(h), true, where).why;
+    detail::failure const why = detail::borrow_in(detail::current_lane(), detail::handle_access::raw(h), where);
     if (why) detail::throw_failure(why, "borrow for batch ");
     return h;
 }
 /// As borrow(), but returns the error.
 template <detail::owned H>
 result<H> try_borrow(H h, std::source_location where = std::source_location::current()) {
-    detail::failure const why =
-        detail::pin_for(*detail::current_lane().batch, detail::handle_access::raw(h), true, where).why;
+    detail::failure const why = detail::borrow_in(detail::current_lane(), detail::handle_access::raw(h), where);
     if (why) return make_error_code(why.code);
     return h;
 }
 
 }  // namespace tenure
+
+#ifndef TENURE_SEPARATE
+#include <tenure/impl/pin.ipp>
+#endif

@@ -21,21 +21,28 @@
 
 #include <tenure/batch.hpp>
 #include <tenure/detail/base/config.hpp>
-#include <tenure/detail/checkpoints/rolling_back.hpp>
-#include <tenure/detail/inspect/census.hpp>
-#include <tenure/detail/life/owners.hpp>
-#include <tenure/detail/uses/pinning.hpp>
+#include <tenure/detail/life/public_calls.hpp>
 #include <tenure/error.hpp>
+#include <tenure/eviction.hpp>
 #include <tenure/handle.hpp>
 #include <tenure/lane.hpp>
+#include <tenure/result.hpp>
 #include <tenure/snapshot.hpp>
-#include <tenure/store/heap.hpp>
 
 namespace tenure {
 
+class registry;
+
 namespace detail {
-lane& current_lane();
-}
+
+struct batch_record;
+class deadline_watch;
+struct found;
+struct registry_core;
+
+registry_core& core_of(registry& r) noexcept;
+
+}  // namespace detail
 
 struct registry_options {
     /// The store of the batches' objects and buffers, unless a batch names another. Empty: a heap_store. A store
@@ -97,7 +104,7 @@ public:
     batch_id new_batch(batch_options const& options = {}, batch_id parent = {},
                        std::source_location where = std::source_location::current());
 
-    batch_id root() const noexcept { return {core_->root->id.load(std::memory_order_relaxed)}; }
+    batch_id root() const noexcept;
 
     /// Returns the batch on which the free functions act in this thread, of whichever registry; the root of
     /// registry::global() if there is none. Null where a bound function runs after the end of its batch.
@@ -110,9 +117,7 @@ public:
 
     /// As set_current_batch(), but returns the error and leaves the current batch: for code that restores what was
     /// current and may not throw.
-    result<batch_id> try_set_current_batch(batch_id id) {
-        return detail::as_result([&] { return set_current_batch(id); });
-    }
+    result<batch_id> try_set_current_batch(batch_id id);
 
     /// Ends a batch, as its closing brace would, from any thread. Does nothing if it is over. A guard of another
     /// thread is asked to stop: make fails from then on, in scopes below it too, and the batch is `ending` until
@@ -131,7 +136,7 @@ public:
     /// Expires the batches whose time is up. Returns the time until the next deadline, or no_timeout if there is
     /// none. For event loops that a supervisor does not fit. Any thread. Cost: that of cancel() for each of these
     /// batches.
-    std::chrono::nanoseconds expire_overdue() noexcept { return detail::expire_overdue(*core_); }
+    std::chrono::nanoseconds expire_overdue() noexcept;
 
     /// As end_batch(), and returns what the end did: exact if no other thread uses the batch. Only the snapshot
     /// tells what stores could not free.
@@ -146,14 +151,13 @@ public:
     /// its batch).
     template <detail::owned H>
     H transfer_ownership(H h, batch_id to) {
-        auto const why = detail::transfer_to(*core_, detail::handle_access::raw(h), to.value);
+        auto const why = detail::transfer_object(*core_, detail::handle_access::raw(h), to.value);
         if (why) detail::throw_failure(why, "transfer ownership ");
         return h;
     }
-    /// As transfer_ownership(), but returns the error.
     template <detail::owned H>
     result<H> try_transfer_ownership(H h, batch_id to) {
-        auto const why = detail::transfer_to(*core_, detail::handle_access::raw(h), to.value);
+        auto const why = detail::transfer_object(*core_, detail::handle_access::raw(h), to.value);
         if (why) return make_error_code(why.code);
         return h;
     }
@@ -167,7 +171,6 @@ public:
         for (auto const& h : handles) transfer_ownership(h, to);
         return std::forward<R>(handles);
     }
-    /// As transfer_ownership(handles, to), but returns the error.
     template <detail::handle_range R>
     result<void> try_transfer_ownership(R&& handles, batch_id to) {
         for (auto const& h : handles)
@@ -183,14 +186,13 @@ public:
     /// for the first share: some 50 ns, whatever the object's size. See docs/sharing.md.
     template <detail::owned H>
     H share(H h, batch_id with) {
-        auto const why = detail::share_with(*core_, detail::handle_access::raw(h), with.value);
+        auto const why = detail::share_object(*core_, detail::handle_access::raw(h), with.value);
         if (why) detail::throw_failure(why, "share ");
         return h;
     }
-    /// As share(), but returns the error.
     template <detail::owned H>
     result<H> try_share(H h, batch_id with) {
-        auto const why = detail::share_with(*core_, detail::handle_access::raw(h), with.value);
+        auto const why = detail::share_object(*core_, detail::handle_access::raw(h), with.value);
         if (why) return make_error_code(why.code);
         return h;
     }
@@ -198,7 +200,7 @@ public:
     /// As share() with each of these batches. If one fails, none of them has got a share.
     template <detail::owned H, detail::id_range R>
     H broadcast(H h, R const& with) {
-        auto const why = detail::broadcast_to(*core_, detail::handle_access::raw(h), with);
+        auto const why = detail::broadcast_object(*core_, detail::handle_access::raw(h), detail::ids_in(with));
         if (why) detail::throw_failure(why, "broadcast ");
         return h;
     }
@@ -207,7 +209,7 @@ public:
     /// Throws stale_handle, object_pinned, not_owner, not_restorable, batch_ended, no_such_batch.
     template <detail::owned H>
     void unshare(H h, batch_id with) {
-        auto const why = detail::unshare_with(*core_, detail::handle_access::raw(h), with.value);
+        auto const why = detail::unshare_object(*core_, detail::handle_access::raw(h), with.value);
         if (why) detail::throw_failure(why, "unshare ");
     }
 
@@ -215,13 +217,12 @@ public:
     /// not_restorable, batch_ended, not_owner (another registry's).
     template <detail::owned H>
     void free(H h) {
-        auto const why = detail::free_one(*core_, detail::handle_access::raw(h));
+        auto const why = detail::free_object_of(*core_, detail::handle_access::raw(h));
         if (why) detail::throw_failure(why, "free ");
     }
-    /// As free(), but returns the error.
     template <detail::owned H>
     result<void> try_free(H h) {
-        auto const why = detail::free_one(*core_, detail::handle_access::raw(h));
+        auto const why = detail::free_object_of(*core_, detail::handle_access::raw(h));
         if (why) return make_error_code(why.code);
         return {};
     }
@@ -230,14 +231,11 @@ public:
     /// that is named twice is freed once.
     template <detail::handle_range R>
     void free(R const& handles) {
-        for (auto const& h : handles) {
-            detail::raw_handle const raw = detail::handle_access::raw(h);
-            if (!h.alive()) detail::throw_stale(raw);
-            if (detail::is_pinned(*core_, detail::resolve(raw)))
-                detail::throw_failure({errc::object_pinned}, "free ");
-        }
-        for (auto const& h : handles)
-            if (h.alive()) free(h);
+        auto const why = detail::free_all(*core_, [&](auto f) {
+            for (auto const& h : handles)
+                if (!f(detail::handle_access::raw(h))) return;
+        });
+        if (why) detail::throw_failure(why, "free ");
     }
 
     /// Writes a batch's memory to the page file and gives it back to the system: all of it, except what others
@@ -292,14 +290,13 @@ public:
     /// As batch_scope::borrow, for batch `id`, from any thread. Throws no_such_batch, too.
     template <detail::owned H>
     H borrow(batch_id id, H h, std::source_location where = std::source_location::current()) {
-        auto const why = detail::borrow_for(*core_, id.value, detail::handle_access::raw(h), where);
+        auto const why = detail::borrow_by_id(*core_, id.value, detail::handle_access::raw(h), where);
         if (why) detail::throw_failure(why, "borrow ");
         return h;
     }
-    /// As borrow(), but returns the error.
     template <detail::owned H>
     result<H> try_borrow(batch_id id, H h, std::source_location where = std::source_location::current()) {
-        auto const why = detail::borrow_for(*core_, id.value, detail::handle_access::raw(h), where);
+        auto const why = detail::borrow_by_id(*core_, id.value, detail::handle_access::raw(h), where);
         if (why) return make_error_code(why.code);
         return h;
     }
@@ -309,11 +306,7 @@ public:
 
     /// Returns once no batch waits for its destructors to run in the background (reclamation::background). Any
     /// thread; within such a destructor, it returns at once.
-    void drain() const noexcept {
-        if (detail::this_thread.reclaiming) return;
-        detail::run_left_over(*core_);
-        core_->background.drain();
-    }
+    void drain() const noexcept;
 
     registry_usage usage() const;
 
@@ -329,14 +322,12 @@ public:
     std::size_t trim() noexcept;
 
 private:
-    friend class batch_scope;
     friend class supervisor;
-    friend detail::lane& detail::current_lane();
+    friend detail::registry_core& detail::core_of(registry& r) noexcept;
 
     TENURE_SHARED static registry& open_global();
     void                           tell_leaks() const noexcept;
     void                           watch_deadlines(std::shared_ptr<detail::deadline_watch> const& watch);
-    detail::lane&                  root_lane() { return *detail::lane_of_root(*core_); }
     detail::found                  find(batch_id id, char const* call) const;
     detail::found                  find_to_end(batch_id id, char const* call) const;
     void                           end(batch_id id, bool destroy);
@@ -347,7 +338,14 @@ private:
     registry_options       options_;
 };
 
+namespace detail {
+
+inline registry_core& core_of(registry& r) noexcept { return *r.core_; }
+
+}  // namespace detail
+
 }  // namespace tenure
 
-#include <tenure/impl/registry.hpp>
-#include <tenure/result.hpp>
+#ifndef TENURE_SEPARATE
+#include <tenure/impl/registry.ipp>
+#endif

@@ -20,7 +20,10 @@
 #include <vector>
 
 #include <tenure/batch_scope.hpp>
-#include <tenure/impl/buffer_names.hpp>
+#include <tenure/buffer.hpp>
+#include <tenure/current.hpp>
+#include <tenure/detail/blocks/copying.hpp>
+#include <tenure/detail/buffers/named_buffers.hpp>
 #include <tenure/store/durable_mmap.hpp>
 
 namespace tenure {
@@ -101,43 +104,33 @@ private:
 /// process has the store open; and what stores report. Cost: writing all of it, in new places, and some
 /// fdatasync().
 inline void save(batch_id id, std::filesystem::path const& directory) {
-    detail::batch_record* const b    = detail::find_anywhere(id.value);
-    auto const                  fail = [&](errc why) {
-        raise(error(why, "save batch " + (b ? detail::label_of(*b) : detail::label_of(id.value))));
-    };
-    if (!b) fail(errc::batch_ended);
-    if (detail::is_root(*b)) fail(errc::batch_in_use);
-    detail::checkpoint_claim const claim(*b, id.value, detail::unless_over);
-    if (claim.why() != errc{}) fail(claim.why());
-
-    auto const          to     = durable_mmap_store::open(directory);
-    any_store           target = to;
-    std::uint64_t const number = detail::current_save(*to) + 1;
-    std::string const   prefix = detail::save_names(number);
-    std::vector<block>  blocks;
-    auto const          add = [&](std::size_t bytes, std::string const& name, auto fill) {
-        block const made = detail::require_saved(to->allocate(bytes, 64), *to);
-        detail::require_saved(fill(made), *to);
-        detail::require_saved(to->keep(made, name), *to);
-        blocks.push_back(made);
-    };
-    for (detail::buffer_name const* const n : detail::names_in(*b)) {
-        auto const& from = *static_cast<detail::buffer_record const*>(n->what.pointer);
-        if (!from.is_here()) fail(detail::without_bytes(*b).code);
-        add(n->bytes, prefix + std::string(n->text), [&](block const& made) {
-            return detail::copy_block(from.from->store, from.where, target, made, n->bytes);
+    detail::with_named_buffers(id.value, [&](detail::each_named_buffer for_each) {
+        auto const          to     = durable_mmap_store::open(directory);
+        any_store           target = to;
+        std::uint64_t const number = detail::current_save(*to) + 1;
+        std::string const   prefix = detail::save_names(number);
+        std::vector<block>  blocks;
+        auto const          add = [&](std::size_t bytes, std::string const& name, auto fill) {
+            block const made = detail::require_saved(to->allocate(bytes, 64), *to);
+            detail::require_saved(fill(made), *to);
+            detail::require_saved(to->keep(made, name), *to);
+            blocks.push_back(made);
+        };
+        for_each([&](detail::named_buffer const& n) {
+            add(n.bytes, prefix + std::string(n.name),
+                [&](block const& made) { return detail::copy_block(n.store, n.where, target, made, n.bytes); });
         });
-    }
-    // Until here the save before counts, even if the store syncs some names of this one when it is destroyed.
-    add(sizeof number, std::string(detail::save_current),
-        [&](block const& made) { return to->write(made, 0, std::as_bytes(std::span(&number, 1))); });
-    for (std::string const& name : to->names()) {
-        if (name.starts_with(prefix) || name == detail::save_current) continue;
-        block const old = detail::require_saved(to->find(name), *to);
-        detail::require_saved(to->deallocate({&old, 1}), *to);
-    }
-    detail::require_saved(to->sync(blocks), *to);
-    detail::require_saved(to->close(), *to);
+        // Until here the save before counts, even if the store syncs some names of this one when it is destroyed.
+        add(sizeof number, std::string(detail::save_current),
+            [&](block const& made) { return to->write(made, 0, std::as_bytes(std::span(&number, 1))); });
+        for (std::string const& name : to->names()) {
+            if (name.starts_with(prefix) || name == detail::save_current) continue;
+            block const old = detail::require_saved(to->find(name), *to);
+            detail::require_saved(to->deallocate({&old, 1}), *to);
+        }
+        detail::require_saved(to->sync(blocks), *to);
+        detail::require_saved(to->close(), *to);
+    });
 }
 
 /// As save(id, directory), for the batch of a scope.
@@ -157,19 +150,16 @@ inline restored_buffers restore(std::filesystem::path const& directory) {
     std::string const prefix = detail::save_names(detail::current_save(*from));
     for (std::string const& name : from->names()) {
         if (!name.starts_with(prefix)) continue;
-        std::string const           plain = name.substr(prefix.size());
-        block const                 where = detail::require_saved(from->find(name), *from);
-        detail::raw_handle const    made  = detail::make_buffer_in(l, where.bytes, 64, {});
-        auto const&                 to    = *static_cast<detail::buffer_record const*>(made.pointer);
-        detail::buffer_access const at(&to);
-        if (!at) raise(std::bad_alloc());
-        if (!to.is_here()) detail::throw_failure({l.batch->why_closed(), l.batch}, "restore to batch ");
-        auto const done = detail::copy_block(source, where, to.from->store, to.where, where.bytes);
-        if (!done) detail::throw_copy_error(done.error(), "restore", source, to.from->store);
-        detail::name_buffer(l, made, where.bytes, plain);
+        std::string const        plain = name.substr(prefix.size());
+        block const              where = detail::require_saved(from->find(name), *from);
+        detail::raw_handle const made  = detail::restore_named_buffer(l, plain, source, where);
         out.all_.emplace(plain, restored_buffers::piece{made, where.bytes});
     }
     return out;
 }
 
 }  // namespace tenure
+
+#ifndef TENURE_SEPARATE
+#include <tenure/detail/buffers/named_buffers.ipp>
+#endif

@@ -15,8 +15,8 @@
 
 #include <tenure/batch_scope.hpp>
 #include <tenure/buffer.hpp>
+#include <tenure/current.hpp>
 #include <tenure/handle.hpp>
-#include <tenure/registry.hpp>
 
 namespace tenure {
 
@@ -110,21 +110,22 @@ buffer<T> copy(buffer<T> const& b) {
 /// As registry::share, in the registry of this thread's current batch.
 template <detail::owned H>
 H share(H h, batch_id with) {
-    auto const why = detail::share_here(*detail::current_lane().batch, detail::handle_access::raw(h), with.value);
+    auto const why = detail::share_here(detail::current_lane(), detail::handle_access::raw(h), with.value);
     if (why) detail::throw_failure(why, "share ");
     return h;
 }
 /// As share(), but returns the error.
 template <detail::owned H>
 result<H> try_share(H h, batch_id with) {
-    auto const why = detail::share_here(*detail::current_lane().batch, detail::handle_access::raw(h), with.value);
+    auto const why = detail::share_here(detail::current_lane(), detail::handle_access::raw(h), with.value);
     if (why) return make_error_code(why.code);
     return h;
 }
 /// As registry::broadcast, in the registry of this thread's current batch.
 template <detail::owned H, detail::id_range R>
 H broadcast(H h, R const& with) {
-    auto const why = detail::broadcast_here(*detail::current_lane().batch, detail::handle_access::raw(h), with);
+    auto const why =
+        detail::broadcast_here(detail::current_lane(), detail::handle_access::raw(h), detail::ids_in(with));
     if (why) detail::throw_failure(why, "broadcast ");
     return h;
 }

@@ -20,3 +20,4 @@
 #include <tenure/registry.hpp>
 #include <tenure/sharing.hpp>
 #include <tenure/snapshot.hpp>
+#include <tenure/store/heap.hpp>

@@ -209,14 +209,14 @@ class BatchScopePrinter:
     '''batch 'request' #67108864, active, 3 objects, 96 bytes in use'''
 
     def __init__(self, value):
-        self.record = value['batch_']
+        self.lane = value['lane_']
         self.number = int(value['id_'])
 
     def to_string(self):
         try:
             tenure = Tenure()
-            record, text = self.record, 'batch '
-            if int(record) == int(tenure.detail('over_records').address):
+            record, text = self.lane['batch'], 'batch '
+            if int(self.lane) == int(tenure.detail('over_records').address):
                 record, text = tenure.record_of(self.number), 'detached batch '
             if int(tenure.plain(record['id'])) != self.number:
                 return text + '#%d, done' % self.number

@@ -30,7 +30,7 @@ function(layer_of header result)
 endfunction()
 
 set(wrong "")
-file(GLOB_RECURSE headers RELATIVE ${root}/include/tenure ${root}/include/tenure/*.hpp)
+file(GLOB_RECURSE headers RELATIVE ${root}/include/tenure ${root}/include/tenure/*.[hi]pp)
 foreach(header IN LISTS headers)
     layer_of(${header} mine)
     if(mine STREQUAL "")

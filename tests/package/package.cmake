@@ -23,12 +23,14 @@ function(add_package_test name)
             --build-and-test ${tests}/package ${CMAKE_CURRENT_BINARY_DIR}/package/${name}
             --build-generator ${CMAKE_GENERATOR}
             --build-project outsider
-            --build-options -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER} -DVERSION=${PROJECT_VERSION} ${ARGN}
+            --build-options -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER} -DVERSION=${PROJECT_VERSION}
+                -DLIBRARY=tenure::tenure ${ARGN}
             --test-command outsider)
 endfunction()
 add_package_test(find_package -DCMAKE_PREFIX_PATH=${prefix})
-set_tests_properties(package.find_package PROPERTIES FIXTURES_REQUIRED package)
-add_package_test(add_subdirectory -DTENURE_SOURCE=${PROJECT_SOURCE_DIR})
+add_package_test(find_package_compiled -DCMAKE_PREFIX_PATH=${prefix} -DLIBRARY=tenure::compiled)
+set_tests_properties(package.find_package package.find_package_compiled PROPERTIES FIXTURES_REQUIRED package)
+add_package_test(add_subdirectory -DTENURE_SOURCE=${PROJECT_SOURCE_DIR} -DLIBRARY=tenure::compiled)
 add_package_test(fetch_content -DTENURE_SOURCE=${PROJECT_SOURCE_DIR} -DTENURE_FETCH=ON)
 
 # Somebody with a Boost that is too old, or with none: all but asio.hpp and remote/ is installed and found.

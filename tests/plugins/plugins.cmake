@@ -17,7 +17,8 @@ foreach(which first second)
     add_library(plugin_${which} SHARED ${dir}/plugin.cpp)
     hide(plugin_${which})
 endforeach()
-# Programs that are linked to both know the second by another name.
+# Programs that are linked to both know the second by another name. It is built in another way than the program.
+target_link_libraries(plugin_second PRIVATE tenure_compiled)
 target_compile_definitions(plugin_second PRIVATE TENURE_SECOND_PLUGIN)
 
 function(add_host name)

@@ -123,7 +123,7 @@ concept executor = boost::asio::execution::is_executor<E>::value;
 template <detail::executor Executor>
 auto bind_batch(Executor const& executor, batch_id id) {
     auto&& inner = detail::unbound(executor);
-    return batch_executor<std::decay_t<decltype(inner)>>(inner, batch_id{detail::bindable(id)});
+    return batch_executor<std::decay_t<decltype(inner)>>(inner, batch_id{detail::bindable(id.value)});
 }
 /// As bind_batch(executor, batch.id()).
 template <detail::executor Executor>

@@ -15,6 +15,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <tenure/detail/base/fork_list.hpp>
+#include <tenure/detail/timing/deadlines.hpp>
 #include <tenure/registry.hpp>
 
 namespace tenure {

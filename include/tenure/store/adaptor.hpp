@@ -46,7 +46,7 @@ class store_adaptor {
 public:
     static constexpr store_traits traits = detail::waited_for(Upstream::traits);
 
-    /// `upstream` must not be null.
+    /// Makes an adaptor of `upstream`, which must not be null.
     explicit store_adaptor(std::shared_ptr<Upstream> upstream) noexcept : upstream_(std::move(upstream)) {}
     store_adaptor(store_adaptor const&)            = delete;
     store_adaptor& operator=(store_adaptor const&) = delete;

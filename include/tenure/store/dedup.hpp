@@ -45,7 +45,7 @@ class dedup_store {
 public:
     static constexpr store_traits traits{};
 
-    /// `upstream` must not be null.
+    /// Makes an adaptor of `upstream`, which must not be null.
     explicit dedup_store(std::shared_ptr<Upstream> upstream) noexcept : core_(std::move(upstream)) {}
 
     /// Allocates no room upstream yet. Errors: store_full if the upstream cannot have a block that large;

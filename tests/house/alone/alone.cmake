@@ -9,6 +9,7 @@ set(elsewhere  # used so by programs of their own
     fwd.hpp                  # fwd_test
     store/adaptor.hpp        # adaptors_conformance_test
     store/conformance.hpp    # heap_store_test
+    src.hpp                  # tests/house/modes
     store/dedup.hpp          # dedup_store_test
     store/durable_mmap.hpp   # durable_files_test
     store/tiered.hpp)        # tiered_store_test
@@ -23,8 +24,11 @@ foreach(header IN LISTS headers)
         message(FATAL_ERROR "tests/house/alone/${name}.cpp should use what tenure/${header} declares")
     endif()
     string(REPLACE / . name alone.${name})
-    add_executable(${name} ${source})
-    target_link_libraries(${name} PRIVATE tenure_strict)
-    target_compile_options(${name} PRIVATE -O0 -g0)  # what is used is there, and nothing is inlined away
-    add_test(NAME ${name} COMMAND ${name})
+    foreach(mode "" .compiled)
+        string(REPLACE . _ library tenure${mode})
+        add_executable(${name}${mode} ${source})
+        target_link_libraries(${name}${mode} PRIVATE tenure_strict ${library})
+        target_compile_options(${name}${mode} PRIVATE -O0 -g0)  # what is used is there, and nothing is inlined away
+        add_test(NAME ${name}${mode} COMMAND ${name}${mode})
+    endforeach()
 endforeach()

@@ -32,7 +32,7 @@ inline void full_barrier() noexcept {
 }
 
 /// The barrier of the frequent side. Costs nothing where membarrier(2) works.
-inline void light_barrier() noexcept {
+[[gnu::always_inline]] inline void light_barrier() noexcept {
     if (others_can_be_made_to) [[likely]]
         std::atomic_signal_fence(std::memory_order_seq_cst);
     else full_barrier();

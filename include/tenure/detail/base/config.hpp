@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <tenure/version.hpp>
+
 // What differs between compilers and builds, in one place.
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -67,7 +69,75 @@
 /// Marks what each program and each library has of its own.
 #define TENURE_OWN [[gnu::visibility("hidden")]]
 
+/// Functions that need not be inlined are declared with TENURE_DECL in headers and defined in impl/*.ipp. By
+/// default these come with the headers, and each translation unit compiles what it uses. In a program that defines
+/// TENURE_SEPARATE for all its sources, one source includes <tenure/src.hpp>, which has them all.
+#ifdef TENURE_SEPARATE
+#define TENURE_DECL
+#else
+#define TENURE_DECL inline
+#endif
+
 /// TENURE_SLOW marks a function that is called now and then by code that must stay small. TENURE_COLD marks one
 /// that is hardly ever called.
 #define TENURE_SLOW [[gnu::noinline]]
 #define TENURE_COLD [[gnu::noinline, gnu::cold]]
+
+// All sources of a program must agree on what tenure is: its version, whether TENURE_SEPARATE is defined, the
+// sanitizers, and whether there are exceptions. Otherwise one source would use memory as another does not lay it
+// out, or a program would have two registries. So each source refers to a symbol that is named after its
+// configuration. The symbols of all configurations lie in one COMDAT group, of which a linker keeps the first that
+// it meets: if sources disagree, a symbol is missing, and the linker says which. This costs a program 37 bytes.
+//
+// Not with link-time optimization, which makes one source of all: there -Wodr reports what differs.
+
+#ifdef TENURE_SEPARATE
+#define TENURE_CONFIGURATION_MODE "_compiled"
+#else
+#define TENURE_CONFIGURATION_MODE "_header_only"
+#endif
+#if TENURE_ASAN
+#define TENURE_CONFIGURATION_SANITIZER "_asan"
+#elif TENURE_TSAN
+#define TENURE_CONFIGURATION_SANITIZER "_tsan"
+#else
+#define TENURE_CONFIGURATION_SANITIZER
+#endif
+#ifdef __cpp_exceptions
+#define TENURE_CONFIGURATION_EXCEPTIONS
+#else
+#define TENURE_CONFIGURATION_EXCEPTIONS "_no_exceptions"
+#endif
+#define TENURE_CONFIGURATION_VERSION_(major, minor, patch) "_" #major "_" #minor "_" #patch
+#define TENURE_CONFIGURATION_VERSION(...) TENURE_CONFIGURATION_VERSION_(__VA_ARGS__)
+
+/// Such as tenure_0_1_0_compiled_here_but_not_in_all_sources, as the linker's message has it.
+#define TENURE_CONFIGURATION                                                                                \
+    "tenure" TENURE_CONFIGURATION_VERSION(TENURE_VERSION_MAJOR, TENURE_VERSION_MINOR, TENURE_VERSION_PATCH) \
+        TENURE_CONFIGURATION_MODE TENURE_CONFIGURATION_SANITIZER TENURE_CONFIGURATION_EXCEPTIONS            \
+        "_here_but_not_in_all_sources"
+
+// The reference is a note because linkers keep notes, whatever else they find unused ("R").
+asm(".pushsection .rodata.tenure, \"aG\", %progbits, tenure_configuration, comdat\n"
+    ".globl " TENURE_CONFIGURATION
+    "\n"
+    ".hidden " TENURE_CONFIGURATION "\n" TENURE_CONFIGURATION
+    ":\n"
+    ".byte 0\n"
+    ".popsection\n"
+    ".pushsection .note.tenure.configuration, \"aGR\", %note, " TENURE_CONFIGURATION
+    "_note, comdat\n"
+    ".balign 4\n"
+    ".long 7, 8, 2\n"
+    ".asciz \"tenure\"\n"
+    ".balign 4\n"
+    ".quad " TENURE_CONFIGURATION
+    " - .\n"
+    ".popsection\n");
+
+#undef TENURE_CONFIGURATION
+#undef TENURE_CONFIGURATION_VERSION
+#undef TENURE_CONFIGURATION_VERSION_
+#undef TENURE_CONFIGURATION_EXCEPTIONS
+#undef TENURE_CONFIGURATION_SANITIZER
+#undef TENURE_CONFIGURATION_MODE

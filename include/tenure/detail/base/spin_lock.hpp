@@ -14,7 +14,7 @@ namespace tenure::detail {
 /// its own; a std::mutex takes 40. Test and test-and-set. After a while it yields, because the holder may have
 /// lost its core.
 struct spin_lock {
-    void lock() noexcept {
+    [[gnu::always_inline]] void lock() noexcept {
         while (held_.exchange(true, std::memory_order_acquire)) wait();
     }
     bool try_lock() noexcept { return !held_.exchange(true, std::memory_order_acquire); }

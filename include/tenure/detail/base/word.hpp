@@ -83,4 +83,13 @@ constexpr std::uintptr_t extent_begin(std::uintptr_t inside, word_t w) noexcept 
     return inside - here + start - (start > here ? unit_bytes : 0);
 }
 
+inline void*          to_pointer(std::uintptr_t address) noexcept { return reinterpret_cast<void*>(address); }
+inline std::uintptr_t to_address(void const* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
+
+/// A handle without its type.
+struct raw_handle {
+    void const* pointer;
+    word_t      word;
+};
+
 }  // namespace tenure::detail

@@ -10,7 +10,7 @@
 
 #include <tenure/detail/base/barrier.hpp>
 #include <tenure/detail/base/config.hpp>
-#include <tenure/detail/base/poison.hpp>
+#include <tenure/detail/base/memory_tools.hpp>
 #include <tenure/detail/batch/process.hpp>
 
 namespace tenure::detail {

@@ -7,20 +7,9 @@
 #include <cstdint>
 
 #include <tenure/detail/batch/batch_record.hpp>
-#include <tenure/error.hpp>
+#include <tenure/detail/batch/failure.hpp>
 
 namespace tenure::detail {
-
-/// Why something was refused: enough to make a message, which is made only where something is thrown.
-struct failure {
-    errc                code{};
-    batch_record const* batch  = nullptr;
-    std::size_t         wanted = 0;
-    std::size_t         in_use = 0;
-    std::uint64_t       id     = 0;  ///< of a batch that is over, if there is no `batch`
-
-    explicit operator bool() const noexcept { return code != errc{}; }
-};
 
 /// Returns the next batch with limits above `b`, which has limits itself.
 inline batch_record* limited_above(batch_record const* b) noexcept {

@@ -9,6 +9,7 @@
 #include <tenure/detail/base/cells.hpp>
 #include <tenure/detail/base/config.hpp>
 #include <tenure/detail/batch/batch_record.hpp>
+#include <tenure/detail/batch/checked_access.hpp>
 #include <tenure/detail/batch/read_section.hpp>
 
 namespace tenure::detail {
@@ -55,8 +56,6 @@ TENURE_SHARED inline constinit std::atomic<std::size_t> pending_reclaims{0};
 /// `locked`: the caller has the object's lock.
 bool is_reclaim_pending(raw_handle h, bool locked) noexcept;
 
-[[gnu::always_inline]] inline bool is_alive(raw_handle h, bool locked = false) noexcept;
-
 /// Returns whether an adopted object is alive. Its cell is given back only when its record in the slab is
 /// destroyed, but the object is over when the record's owner is.
 TENURE_COLD inline bool adopted_alive(word_t w) noexcept {
@@ -100,26 +99,6 @@ inline bool alive_in_unit(raw_handle h, bool locked) noexcept {
         }
         if (word.load(std::memory_order_acquire) == seen) return alive;
     }
-}
-
-/// Answers is_alive() when the table's word differs. Opens a read_section, except under the object's lock: a
-/// section must not end under a lock, and a thread that has the lock of a unit has come to it in a section of its
-/// own, or holds the batch.
-TENURE_SLOW inline bool alive_guarded(raw_handle h, bool locked) noexcept {
-    if (h.word == 0) return false;
-    if (h.word & cell_flag) return adopted_alive(h.word);
-    if (locked) return alive_in_unit(h, true);
-    read_section const here;
-    return alive_in_unit(h, false);
-}
-
-/// The check of every access: one hot load and a compare. Thread-safe. The answer holds as long as no thread frees
-/// the object.
-[[gnu::always_inline]] inline bool is_alive(raw_handle h, bool locked) noexcept {
-    word_t const seen = table_word(to_address(h.pointer)).load(std::memory_order_relaxed);
-    if ((seen ^ h.word) >> generation_shift == 0) [[likely]]
-        return true;
-    return alive_guarded(h, locked);
 }
 
 }  // namespace tenure::detail

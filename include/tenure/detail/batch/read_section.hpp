@@ -52,13 +52,13 @@ TENURE_COLD inline void end_unannounced_section() noexcept {
 
 class read_section {
 public:
-    read_section() noexcept : slot_(this_thread.reader) {
+    [[gnu::always_inline]] read_section() noexcept : slot_(this_thread.reader) {
         if (!slot_ && !(slot_ = begin_first_section())) [[unlikely]]
             return;
         slot_->sections.store(slot_->sections.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
         light_barrier();
     }
-    ~read_section() {
+    [[gnu::always_inline]] ~read_section() {
         if (slot_) [[likely]]
             slot_->sections.store(slot_->sections.load(std::memory_order_relaxed) - 1, std::memory_order_release);
         else end_unannounced_section();

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <new>
 
-#include <tenure/detail/base/poison.hpp>
+#include <tenure/detail/base/memory_tools.hpp>
 #include <tenure/detail/batch/process.hpp>
 #include <tenure/raise.hpp>
 
@@ -78,7 +78,7 @@ TENURE_COLD inline void give_record_to_process(batch_record* b) noexcept {
     process.free_records = b;
 }
 
-inline void give_record(batch_record* b) noexcept {
+[[gnu::always_inline]] inline void give_record(batch_record* b) noexcept {
     thread_context& me = this_thread;
     if (b->generation.load(std::memory_order_relaxed) >> (generation_bits - 1)) return;  // its ids are used up
     if (me.record_count >= 256 || me.exiting) [[unlikely]]

@@ -14,13 +14,13 @@ namespace tenure::detail {
 /// Marks a change of a lane's bookkeeping that a snapshot must not see half done.
 class moving_guard {
 public:
-    explicit moving_guard(lane& l) noexcept : lane_(l) { step(); }
-    ~moving_guard() { step(); }
+    [[gnu::always_inline]] explicit moving_guard(lane& l) noexcept : lane_(l) { step(); }
+    [[gnu::always_inline]] ~moving_guard() { step(); }
     moving_guard(moving_guard const&)            = delete;
     moving_guard& operator=(moving_guard const&) = delete;
 
 private:
-    void step() noexcept {
+    [[gnu::always_inline]] void step() noexcept {
         lane_.moving.store(lane_.moving.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     }
     lane& lane_;

@@ -12,8 +12,8 @@
 
 #include <tenure/detail/base/config.hpp>
 #include <tenure/detail/base/fork_list.hpp>
+#include <tenure/detail/base/memory_tools.hpp>
 #include <tenure/detail/base/os.hpp>
-#include <tenure/detail/base/poison.hpp>
 #include <tenure/detail/base/zeroed_atomic.hpp>
 #include <tenure/store/concept.hpp>
 

@@ -19,12 +19,6 @@ namespace tenure::detail {
 
 /// What buffer<T> is made of, in bytes instead of elements.
 
-/// Throws `why` with the name of the store, because a code alone does not tell it.
-[[noreturn]] TENURE_COLD inline void throw_store_error(std::error_code why, char const* call,
-                                                       any_store const& store) {
-    raise(error(why, call + (" store " + store.describe())));
-}
-
 /// Makes a promise, and releases it unless it is redeemed. False if memory is full.
 class promise_guard {
 public:

@@ -11,6 +11,7 @@
 
 #include <tenure/detail/buffers/buffer_moves.hpp>
 #include <tenure/detail/buffers/derivation_runs.hpp>
+#include <tenure/detail/buffers/derive.hpp>
 #include <tenure/detail/life/owners.hpp>
 
 namespace tenure::detail {
@@ -24,28 +25,13 @@ struct alignas(16) derivation {
         derivation*   made_by = nullptr;  ///< the input's own derivation, or null
     };
 
-    explicit derivation(std::size_t n) noexcept : alignment(n) {}
+    derivation(std::size_t n, std::unique_ptr<derivation_maker> m) noexcept : alignment(n), maker(std::move(m)) {}
     derivation(derivation const&)            = delete;
     derivation& operator=(derivation const&) = delete;
 
-    /// Drops the inputs. No recursion along a chain whose buffers live: such an input has a reference to its own
-    /// derivation, so drop() does not delete that, and commons end one after another (commons_to_end).
-    virtual ~derivation() {
-        for (input const& i : inputs)
-            if (i.made_by) {
-                if (counted) --i.made_by->used_by;
-                i.made_by->drop();
-            }
-        for (input const& i : inputs)
-            if (i.common) drop_member(i.common);
-    }
-
-    /// Fills the block, which has room for all. What it throws passes to all threads that wait for the run.
-    virtual void run(supply& s, block into) = 0;
-
     void hold() noexcept { references.fetch_add(1, std::memory_order_relaxed); }
     void drop() noexcept {
-        if (references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+        if (is_last()) release(this);
     }
 
     std::size_t const          alignment;
@@ -55,7 +41,29 @@ struct alignas(16) derivation {
     std::atomic<std::uint32_t> used_by{0};       ///< buffers that have their bytes and were made from its buffer
     bool                       counted = false;  ///< in `used_by` of its inputs; under its buffer's lock
 
-    std::shared_ptr<derivation_run> running;  ///< the current run or null; under running_derivations.mutex
+    std::shared_ptr<derivation_run>         running;  ///< the current run or null; under running_derivations.mutex
+    std::unique_ptr<derivation_maker> const maker;
+
+private:
+    bool is_last() noexcept { return references.fetch_sub(1, std::memory_order_acq_rel) == 1; }
+
+    /// No recursion along a chain of derivations: an input that goes with its share does not take its derivation
+    /// along, for that is still held; and those that nobody holds any more wait in a list.
+    static void release(derivation* last) noexcept {
+        while (last) {
+            derivation* const d = std::exchange(last, last->next_);
+            for (input const& i : d->inputs)
+                if (i.common) drop_member(i.common);
+            for (input const& i : d->inputs) {
+                if (!i.made_by) continue;
+                if (d->counted) --i.made_by->used_by;
+                if (i.made_by->is_last()) i.made_by->next_ = std::exchange(last, i.made_by);
+            }
+            delete d;
+        }
+    }
+
+    derivation* next_ = nullptr;
 };
 
 inline void drop_derivation(derivation& r) noexcept { r.drop(); }
@@ -67,6 +75,8 @@ public:
     explicit derivation_hold(derivation* r) noexcept : derivation_(r) {
         if (r) r->hold();
     }
+    /// The reference that a new one begins with.
+    explicit derivation_hold(derivation& fresh) noexcept : derivation_(&fresh) {}
     derivation_hold(derivation_hold&& other) noexcept : derivation_(std::exchange(other.derivation_, nullptr)) {}
     derivation_hold& operator=(derivation_hold&& other) noexcept {
         std::swap(derivation_, other.derivation_);

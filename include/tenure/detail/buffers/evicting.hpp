@@ -140,7 +140,7 @@ inline void run_derivation(registry_core& r, raw_handle h, derivation& how) {
     if (mine) {
         run->failure = thrown_by([&] {
             input_hold const inputs(r, how.inputs);
-            renew_buffer(r, h, how.alignment, [&](supply& s, block into) { how.run(s, into); });
+            renew_buffer(r, h, how.alignment, [&](supply& s, block into) { how.maker->run({s.store, into, s}); });
         });
         std::scoped_lock const guard(running_derivations.mutex);
         running_derivations.end(*run);

@@ -16,7 +16,6 @@
 
 #include <tenure/detail/base/config.hpp>
 #include <tenure/detail/base/os.hpp>
-#include <tenure/detail/base/poison.hpp>
 #include <tenure/detail/base/zeroed_atomic.hpp>
 #include <tenure/detail/paging/write_fault.hpp>
 #include <tenure/detail/unit/region.hpp>

@@ -88,9 +88,9 @@ private:
 /// Keeps one object in the usual case: a small object without a destructor, in a unit from which the batch has
 /// kept something before, no limits, no uses by other batches, and room in the log. False: another case, and
 /// nothing was done. `just_ask`: only answers, whatever room the log has. The caller is in a read_section.
-inline bool keep_quickly(batch_record& from, raw_handle h, bool just_ask = false) noexcept {
+[[gnu::always_inline]] inline bool keep_quickly(batch_record& from, raw_handle h, bool just_ask = false) noexcept {
     if (from.state.load(std::memory_order_acquire) & (batch_flags::closed | batch_flags::checkpointed))
-        return false;  // first: the thread that frees it may be changing the rest
+        return false;  // before anything that its reclaimer may be changing
     batch_record* const to  = from.parent.load(std::memory_order_relaxed);
     kept_log* const     log = from.kept_out;
     if (!log || from.limited || to->limited || to->closed()) return false;
@@ -119,12 +119,6 @@ inline bool keep_quickly(batch_record& from, raw_handle h, bool just_ask = false
     to->books.noted.store(0, std::memory_order_relaxed);
     log->add(h);
     return true;
-}
-
-/// Keeps one object as keep_quickly() does, in a read_section of its own.
-inline bool keep_at_once(batch_record& from, raw_handle h) noexcept {
-    read_section const here;
-    return keep_quickly(from, h);
 }
 
 /// Does one keep(): transfers objects of `from`, a batch of this thread, to its parent, all or none. `for_each(f)`
@@ -187,7 +181,7 @@ failure with_owner(registry_core& r, raw_handle h, batch_record const* expected,
         if (!is_alive(h)) return {stale_because(h)};
         extent const        x     = extent_of(h);
         batch_record* const owner = owner_of(x);
-        if (!owner) continue;  // its owner is just ending
+        if (!owner) continue;  // it is just ending
         std::uint64_t const id = owner->id.load(std::memory_order_acquire);
         bool const ours = expected ? owner == expected : owner->registry.load(std::memory_order_relaxed) == &r;
         if (ours) {  // a hold would not keep another registry from closing
@@ -277,14 +271,6 @@ inline failure keep_from(batch_record& from, raw_handle h) {
     failure const  why = shared.prepare(id, h);
     if (!why) shared.commit([](raw_handle) {});
     return why;
-}
-
-/// Transfers an object to the batch `to_id` in the registry of the current batch. Errors: why_closed() of the
-/// current batch, and those of transfer_to().
-inline failure transfer_from(lane const& current, raw_handle h, std::uint64_t to_id) {
-    registry_core* const r = current.batch->registry.load(std::memory_order_relaxed);
-    return r && !is_over_record(current.batch) ? transfer_to(*r, h, to_id)
-                                               : failure{current.batch->why_closed(), current.batch};
 }
 
 /// Returns the id of the common that has the object; 0 if the object is not shared or not alive.

@@ -42,7 +42,7 @@ inline void leave(former_current& f) noexcept {
 }
 
 /// Makes `l` current on this thread. Returns what was current, for resume().
-inline former_current suspend_for(lane* l) noexcept {
+[[gnu::always_inline]] inline former_current suspend_for(lane* l) noexcept {
     thread_context& me      = this_thread;
     lane* const     up      = std::exchange(me.current, l);
     bool const      visited = me.visiting;

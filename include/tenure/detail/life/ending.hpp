@@ -125,7 +125,7 @@ TENURE_COLD inline void end_descendants(batch_record& top) noexcept {
 }
 
 /// Takes a guard out of its thread's chain of open guards. The thread goes on in what was current before.
-inline void leave_chain(batch_record& b) noexcept {
+[[gnu::always_inline]] inline void leave_chain(batch_record& b) noexcept {
     thread_context& me = this_thread;
     if (!b.in_chain) return;
     b.in_chain.store(false, std::memory_order_relaxed);
@@ -134,7 +134,8 @@ inline void leave_chain(batch_record& b) noexcept {
     if (b.older) b.older->newer = b.newer;
     if (b.primary.users > 0) return;  // a guard of enter() keeps it current
     if (me.current == &b.primary) {
-        resume(b.previous);
+        if (b.previous.where) resume(b.previous);
+        else me.current = nullptr;
     } else if (b.newer && b.newer->previous.where == &b.primary) {
         b.newer->previous = std::exchange(b.previous, {});
     } else {
@@ -150,7 +151,7 @@ inline void release_primary(batch_record& b) noexcept {
 }
 
 /// Takes a child out of its parent's count of open guards. `wait`: the child holds the parent from here on.
-inline void leave_parent_locally(batch_record& b, bool wait) noexcept {
+[[gnu::always_inline]] inline void leave_parent_locally(batch_record& b, bool wait) noexcept {
     batch_record* const up = b.parent.load(std::memory_order_relaxed);
     if (b.holds_parent || !up || is_root(*up)) return;
     --up->children;
@@ -173,7 +174,7 @@ TENURE_COLD inline void close_those_elsewhere(batch_record& b) noexcept {
 }
 
 /// Closes this thread's newest guards that another thread destroyed.
-inline void close_those_elsewhere() noexcept {
+[[gnu::always_inline]] inline void close_those_elsewhere() noexcept {
     while (batch_record* const b = this_thread.newest) {
         if (!b->closed_elsewhere.load(std::memory_order_acquire)) [[likely]]
             return;
@@ -299,26 +300,10 @@ TENURE_COLD TENURE_SHARED inline void note_unordered_end(batch_record& b) noexce
                  label.c_str());
 }
 
-/// Closes a guard, which ends its batch. The common case costs one locked instruction.
-inline void close_guard(batch_record& b, std::uint64_t id) noexcept {
-    if (b.guard.load(std::memory_order_relaxed) != &this_thread) [[unlikely]]
-        return close_foreign_guard(b, id);
-    std::uint64_t           s       = b.state.load(std::memory_order_relaxed);
-    constexpr std::uint64_t special = batch_flags::holds | batch_flags::ended | batch_flags::done |
-                                      batch_flags::retained | batch_flags::checkpointed;
-    if (!(s & special) && b.ends.load(std::memory_order_relaxed) == 0 && b.children == 0 &&
-        b.state.compare_exchange_strong(s, s | batch_flags::ended, std::memory_order_seq_cst)) [[likely]] {
-        batch_record* const up   = b.parent.load(std::memory_order_relaxed);
-        bool const          held = b.holds_parent;
-        leave_parent_locally(b, false);
-        if (!release_plainly(b)) release_memory(b);
-        leave_chain(b);
-        b.state.store(s | batch_flags::ended | batch_flags::done | batch_flags::released,
-                      std::memory_order_release);
-        recycle(&b);
-        if (held) release_hold(up);
-        return close_those_elsewhere();
-    }
+/// Closes a guard where something is special about the batch: it is held, or ended or retained before, has a
+/// checkpoint or open guards below it, or an end unlike the usual one.
+TENURE_SLOW inline void close_special_guard(batch_record& b, std::uint64_t id) noexcept {
+    std::uint64_t const s = b.state.load(std::memory_order_relaxed);
     if (b.children && !(s & batch_flags::ended)) note_unordered_end(b);
     if (s & batch_flags::checkpointed) roll_back_unwound(b, id);
     end_record(b, id, false);
@@ -326,6 +311,28 @@ inline void close_guard(batch_record& b, std::uint64_t id) noexcept {
     b.guard.store(nullptr, std::memory_order_release);
     if (b.state.fetch_or(batch_flags::released, std::memory_order_acq_rel) & batch_flags::done) recycle(&b);
 }
+
+/// Closes a guard, which ends its batch. The common case costs one locked instruction.
+[[gnu::always_inline]] inline void close_guard_inlined(batch_record& b, std::uint64_t id) noexcept {
+    if (b.guard.load(std::memory_order_relaxed) != &this_thread) [[unlikely]]
+        return close_foreign_guard(b, id);
+    std::uint64_t           s       = b.state.load(std::memory_order_relaxed);
+    constexpr std::uint64_t special = batch_flags::holds | batch_flags::ended | batch_flags::done |
+                                      batch_flags::retained | batch_flags::checkpointed;
+    if (s & special || b.ends.load(std::memory_order_relaxed) != 0 || b.children != 0 ||
+        !b.state.compare_exchange_strong(s, s | batch_flags::ended, std::memory_order_seq_cst)) [[unlikely]]
+        return close_special_guard(b, id);
+    batch_record* const up   = b.parent.load(std::memory_order_relaxed);
+    bool const          held = b.holds_parent;
+    leave_parent_locally(b, false);
+    if (!release_plainly(b)) release_memory(b);
+    leave_chain(b);
+    b.state.store(s | batch_flags::ended | batch_flags::done | batch_flags::released, std::memory_order_release);
+    recycle(&b);
+    if (held) release_hold(up);
+    close_those_elsewhere();
+}
+inline void close_guard(batch_record& b, std::uint64_t id) noexcept { close_guard_inlined(b, id); }
 
 /// Detaches a batch from its guard. The batch lives on under its id, and holds its parent.
 inline void detach_guard(batch_record& b) noexcept {

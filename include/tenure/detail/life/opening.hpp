@@ -90,7 +90,8 @@ TENURE_COLD inline void give_unopened(batch_record& b) noexcept {
 }
 
 /// Takes a record and sets it as the options say. Throws std::bad_alloc, and as set_deadline().
-inline batch_record* prepare_record(registry_core& r, batch_record const* parent, batch_options const* options) {
+[[gnu::always_inline]] inline batch_record* prepare_record(registry_core& r, batch_record const* parent,
+                                                           batch_options const* options) {
     batch_record* const b = take_record();
     struct guard {
         batch_record* b;
@@ -191,8 +192,9 @@ TENURE_SLOW inline opened_batch open_apart(registry_core& r, batch_record& paren
 /// Opens a batch below `parent`, whose record the caller keeps from becoming another batch's meanwhile. `guarded`:
 /// it belongs to a guard on this thread and becomes current. Throws std::bad_alloc, error{why_closed()} of the
 /// parent, and as set_deadline().
-inline opened_batch open_batch(registry_core& r, batch_record* parent, batch_options const* options, bool guarded,
-                               std::source_location where) {
+[[gnu::always_inline]] inline opened_batch open_batch(registry_core& r, batch_record* parent,
+                                                      batch_options const* options, bool guarded,
+                                                      std::source_location where) {
     bool const local = parent && guarded && parent->guard.load(std::memory_order_relaxed) == &this_thread;
     if (parent && parent != r.root && !local) [[unlikely]]
         return open_apart(r, *parent, options, guarded, where);

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <concepts>
+#include <algorithm>
 #include <cstdint>
-#include <iterator>
 #include <new>
 #include <vector>
 
 #include <tenure/detail/life/calls.hpp>
+#include <tenure/detail/life/public_calls.hpp>
 #include <tenure/raise.hpp>
 
 namespace tenure::detail {
@@ -167,13 +167,6 @@ inline failure share_with(registry_core& r, raw_handle h, std::uint64_t to_id, b
     return done.why;
 }
 
-/// Shares an object as share_with() does, for a caller that works in the batch `here`. Shares nothing if that is
-/// closed. Errors: its why_closed(), and those of share_with().
-inline failure share_here(batch_record const& here, raw_handle h, std::uint64_t to_id) {
-    if (here.closed()) return {here.why_closed(), &here};
-    return share_with(*here.registry.load(std::memory_order_relaxed), h, to_id);
-}
-
 /// Frees an object of the batch `id`, or its share, as batch_scope::free does. Errors: no_such_batch,
 /// over_failure(), and those of free_one().
 inline failure unshare_with(registry_core& r, raw_handle h, std::uint64_t id) {
@@ -185,13 +178,6 @@ inline failure unshare_with(registry_core& r, raw_handle h, std::uint64_t id) {
     return free_one(r, h, from.record);
 }
 
-/// A range of batch ids that can be traversed more than once.
-template <class R>
-concept id_range = requires(R const& r) {
-    { *std::begin(r) } -> std::convertible_to<batch_id>;
-    std::end(r);
-};
-
 /// Prefetches the parts of a batch that joining a common touches.
 inline void expect(std::uint64_t id) noexcept {
     batch_record const* const b = record_of(id);
@@ -201,17 +187,20 @@ inline void expect(std::uint64_t id) noexcept {
         __builtin_prefetch(part, 1);
 }
 
-template <id_range Ids>
-failure broadcast_or_throw(registry_core& r, raw_handle h, Ids const& ids) {
-    std::vector<std::uint64_t> joined;
-    joined.reserve(static_cast<std::size_t>(std::distance(std::begin(ids), std::end(ids))));
+inline failure broadcast_or_throw(registry_core& r, raw_handle h, each_id with) {
+    std::vector<std::uint64_t> ids, joined;
+    with([&](std::uint64_t id) {
+        ids.push_back(id);
+        return true;
+    });
+    joined.reserve(ids.size());
     std::uint64_t common = 0;
-    auto          next   = std::begin(ids);
-    for (int ahead = 0; ahead < 4 && next != std::end(ids); ++ahead, ++next) expect(batch_id{*next}.value);
-    for (batch_id const to : ids) {
-        if (next != std::end(ids)) expect(batch_id{*next++}.value);
+    std::size_t   next   = 0;
+    while (next < std::min<std::size_t>(4, ids.size())) expect(ids[next++]);
+    for (std::uint64_t const to : ids) {
+        if (next < ids.size()) expect(ids[next++]);
         bool fresh = false;
-        if (failure const why = share_with(r, h, to.value, &fresh, common)) {
+        if (failure const why = share_with(r, h, to, &fresh, common)) {
             common = common_of(resolve(h));
             for (std::uint64_t const id : joined) {
                 batch_record* const b = find_anywhere(id);
@@ -221,26 +210,10 @@ failure broadcast_or_throw(registry_core& r, raw_handle h, Ids const& ids) {
             }
             return why;
         }
-        if (fresh) joined.push_back(to.value);
+        if (fresh) joined.push_back(to);
         if (!common) common = common_of(resolve(h));
     }
     return {};
-}
-
-/// Makes all these batches owners of an object; on failure, none that was not one before. Errors: those of
-/// share_with(), memory_full.
-template <id_range Ids>
-failure broadcast_to(registry_core& r, raw_handle h, Ids const& ids) {
-    return run_or<std::bad_alloc>([&] { return broadcast_or_throw(r, h, ids); },
-                                  [](auto const&) { return failure{errc::memory_full}; });
-}
-
-/// Shares an object as broadcast_to() does, for a caller that works in the batch `here`. Shares nothing if that is
-/// closed. Errors: its why_closed(), and those of broadcast_to().
-template <id_range Ids>
-failure broadcast_here(batch_record const& here, raw_handle h, Ids const& ids) {
-    if (here.closed()) return {here.why_closed(), &here};
-    return broadcast_to(*here.registry.load(std::memory_order_relaxed), h, ids);
 }
 
 }  // namespace tenure::detail

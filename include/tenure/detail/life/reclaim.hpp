@@ -175,7 +175,7 @@ inline void release_runs(supply& s, lane& l) noexcept {
     }
 }
 
-inline void reset(lane& l) noexcept {
+[[gnu::always_inline]] inline void reset(lane& l) noexcept {
     moving_guard const moving(l);
     l.cursor.store(0, std::memory_order_release);
     l.window_begin.store(0, std::memory_order_release);
@@ -197,7 +197,7 @@ inline void reset(lane& l) noexcept {
 
 /// Frees the memory of the usual batch: one lane full of objects without destructors. False, and nothing is done:
 /// the batch is another one.
-inline bool release_plainly(batch_record& b) noexcept {
+[[gnu::always_inline]] inline bool release_plainly(batch_record& b) noexcept {
     lane& l = b.primary;
     if (b.books.used.load(std::memory_order_relaxed) || l.entries || b.limited) return false;
     l.window_end.store(0, std::memory_order_relaxed);

@@ -33,7 +33,7 @@ TENURE_SLOW inline void forget(batch_record& b) noexcept {
 }
 
 /// Returns the record of a batch whose guard and memory are both gone.
-inline void recycle(batch_record* b) noexcept {
+[[gnu::always_inline]] inline void recycle(batch_record* b) noexcept {
     leave(b->previous);  // a lane to which no thread came back
     if (b->is_loose) leave_loose(*b);
     b->id.store(0, std::memory_order_release);

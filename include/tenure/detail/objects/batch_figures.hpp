@@ -121,24 +121,4 @@ inline std::string label_of(batch_record const& b) {
     return known ? label_of(me.over) + " that is over" : "that is over";
 }
 
-std::string largest_holders(registry_core& r);
-
-/// Throws `why`. `call` says what was tried, up to the batch's name.
-[[noreturn]] TENURE_COLD inline void throw_failure(failure const& why, std::string call) {
-    if (why.batch) call += label_of(*why.batch);
-    else if (why.id) call += label_of(why.id);
-    else if (call.ends_with(' ')) call.pop_back();
-    if (why.code == errc::limit_exceeded)
-        call += ": " + std::to_string(why.in_use) + " bytes in use, " + std::to_string(why.wanted) +
-                " more wanted, limit " + std::to_string(why.batch->limits.hard);
-    if (why.code == errc::memory_full) {
-        call += ": " + std::to_string(why.wanted) + " bytes wanted";
-        registry_core* const r = why.batch ? why.batch->registry.load(std::memory_order_relaxed) : nullptr;
-        if (r && r->pages.limited()) call += largest_holders(*r);
-    }
-    if (why.code == errc::store_full)
-        call += ": " + std::to_string(why.wanted) + " bytes wanted of store " + why.batch->slabs->store.describe();
-    raise(error(why.code, call));
-}
-
 }  // namespace tenure::detail

@@ -112,27 +112,6 @@ TENURE_COLD inline void begin_resources() {
     me.resources_taken                   = 0;
 }
 
-/// Makes the resource of a lane that has none. Throws batch_ended, std::bad_alloc.
-TENURE_SLOW inline lane_resource<lane>* make_resource(lane& l) {
-    batch_record& b = *l.batch;
-    if (b.closed()) throw_failure({b.why_closed(), &b}, "resource() of batch ");
-    thread_context& me = this_thread;
-    if (!me.resources) begin_resources();
-    auto* const made = ::new (me.resources->at(me.resources_taken))
-        lane_resource<lane>(l, l.serial.load(std::memory_order_relaxed), b.id.load(std::memory_order_relaxed));
-    l.resource.store(made, std::memory_order_relaxed);
-    if (++me.resources_taken == resource_chunk::room || me.exiting) leave_own_resources();
-    return made;
-}
-
-/// Returns the resource for containers in the lane, the same one while the batch lives. Throws batch_ended,
-/// std::bad_alloc.
-inline std::pmr::memory_resource* resource_of(lane& l) {
-    if (auto* const made = l.resource.load(std::memory_order_relaxed)) [[likely]]
-        return made;
-    return make_resource(l);
-}
-
 /// Ends the resource of a lane whose batch is over.
 TENURE_SLOW inline void end_resource(lane& l) noexcept {
     resource_chunk* const c = resource_chunk::of(l.resource.load(std::memory_order_relaxed));

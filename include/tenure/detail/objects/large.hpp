@@ -13,7 +13,7 @@
 
 namespace tenure::detail {
 
-inline void own_run(unit* u, batch_record& b, lane& l) noexcept {
+[[gnu::always_inline]] inline void own_run(unit* u, batch_record& b, lane& l) noexcept {
     u->home.store(&b, std::memory_order_release);
     u->maker.store(&l, std::memory_order_release);
     u->used_end.store(0, std::memory_order_relaxed);

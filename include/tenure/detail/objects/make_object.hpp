@@ -4,17 +4,21 @@
 
 #include <concepts>
 #include <cstddef>
-#include <cstring>
 #include <memory>
 #include <memory_resource>
 #include <new>
 #include <tuple>
 #include <type_traits>
-#include <typeinfo>
 #include <utility>
 
+#include <tenure/detail/base/config.hpp>
+#include <tenure/detail/base/poison.hpp>
 #include <tenure/detail/base/sizes.hpp>
-#include <tenure/detail/objects/slab.hpp>
+#include <tenure/detail/base/word.hpp>
+#include <tenure/detail/batch/failure.hpp>
+#include <tenure/detail/batch/finalizer.hpp>
+#include <tenure/detail/batch/lane.hpp>
+#include <tenure/detail/objects/bump.hpp>
 #include <tenure/only_memory.hpp>
 
 namespace tenure::detail {
@@ -84,44 +88,22 @@ template <class Refusal>
     return s;
 }
 
-inline space allocate_large(lane& l, std::size_t before, std::size_t bytes, std::size_t alignment, failure& why) {
-    unit* const u = take_large(*l.batch, l, before, bytes, alignment, 1, why);
-    if (!u) return {};
-    std::uintptr_t const begin = u->address + u->large_offset.load(std::memory_order_relaxed);
-    unpoison(to_pointer(begin), bytes);
-    word_t const generation = generation_of(table_word(u->address).load(std::memory_order_relaxed));
-    return {{begin, bytes}, to_pointer(begin + before), whole_word(generation) | (before ? header_flag : 0), u};
-}
+/// A run of its own. A null pointer: refused, see `why`.
+TENURE_DECL space allocate_large(lane& l, std::size_t before, std::size_t bytes, std::size_t alignment,
+                                 failure& why);
 
 /// Takes back the memory of an object whose constructor threw.
-TENURE_COLD inline void forget(lane& l, space const& s) noexcept {
-    batch_record& b = *l.batch;
-    if (s.large) {
-        unlink_large(b, s.large);
-        b.books.large_made.add(~std::uint64_t{0}, ~std::uint64_t{s.at.bytes} + 1, false);  // it was never made
-        refund_use(b, s.at.bytes);
-        give_large(s.large);
-        return;
+[[gnu::cold]] TENURE_DECL void forget(lane& l, space const& s) noexcept;
+
+/// Takes back the memory unless the constructor returns, after which `lane_of` is set to null.
+struct construction_guard {
+    lane*        lane_of;
+    space const& where;
+
+    ~construction_guard() {
+        if (lane_of) forget(*lane_of, where);
     }
-    std::uint64_t const cursor = l.cursor.load(std::memory_order_relaxed);
-    if ((cursor & cursor_address) == s.at.begin + s.at.bytes && cursor >= one_object) {
-        poison(to_pointer(s.at.begin), s.at.bytes);
-        l.cursor.store(cursor - s.at.bytes - one_object, std::memory_order_relaxed);
-        return;
-    }
-    // The constructor made other objects behind this one.
-    extent const  x{s.at.begin, s.at.bytes, nullptr, nullptr};
-    retired_units empty;
-    {
-        object_lock const guard(x);
-        mark_range_dead(b, x.begin, x.begin + x.bytes, empty);
-    }
-    empty.give();
-    b.books.add(&ledger::freed, 0, x.bytes, b.is_here());
-    refund_use(b, x.bytes);
-    moving_guard const moving(l);
-    add_relaxed<std::uint64_t>(l.objects_before, ~std::uint64_t{0});  // it was never made
-}
+};
 
 inline space allocate_large(lane& l, std::size_t before, std::size_t bytes, std::size_t alignment,
                             report_to refusal) {
@@ -134,22 +116,8 @@ inline space allocate_large(lane& l, std::size_t before, std::size_t bytes, std:
     return s;
 }
 
-/// Returns whether `r` is a lane's resource, of whatever batch.
-inline bool is_lane_resource(std::pmr::memory_resource const& r) noexcept {
-#ifdef __cpp_rtti
-    return typeid(r) == typeid(lane_resource<lane>);
-#else
-    // Objects with virtual functions begin with a pointer that tells their types apart (Itanium C++ ABI).
-    static lane                      nobodys;
-    static lane_resource<lane> const sample(nobodys, 0, 0);
-    return std::memcmp(static_cast<void const*>(&r), static_cast<void const*>(&sample), sizeof(void*)) == 0;
-#endif
-}
-
-TENURE_SLOW inline bool is_resource_of_batch(batch_record const& b, std::pmr::memory_resource const* r) noexcept {
-    if (!r || !is_lane_resource(*r)) return false;
-    return static_cast<lane_resource<lane> const*>(r)->is_of(b);
-}
+/// Whether that is memory of the batch, which lives.
+TENURE_DECL bool is_resource_of_batch(batch_record const& b, std::pmr::memory_resource const* r) noexcept;
 
 /// Returns whether `r` gives memory of the lane's batch, from whichever of its lanes.
 inline bool is_resource_of(lane const& l, std::pmr::memory_resource const* r) noexcept {
@@ -166,7 +134,6 @@ concept knows_resource = requires(T const& t) {
 template <class Arg>
 inline constexpr bool is_resource_pointer =
     std::is_pointer_v<std::remove_cvref_t<Arg>> && std::is_convertible_v<Arg, std::pmr::memory_resource*>;
-/// An argument that a constructor may take memory from.
 template <class Arg>
 concept names_resource = is_resource_pointer<Arg> || requires(std::remove_cvref_t<Arg> const& a) {
     { a.resource() } noexcept -> std::same_as<std::pmr::memory_resource*>;
@@ -199,15 +166,9 @@ template <class U, class L, bool Bound, class Refusal, class... Args>
     if constexpr (std::is_nothrow_constructible_v<U, Args...>) {
         object = ::new (s.pointer) U(std::forward<Args>(args)...);
     } else {
-        struct guard {
-            lane*        l;
-            space const& s;
-            ~guard() {
-                if (l) forget(*l, s);
-            }
-        } undo{&l, s};
-        object = ::new (s.pointer) U(std::forward<Args>(args)...);
-        undo.l = nullptr;
+        construction_guard undo{&l, s};
+        object       = ::new (s.pointer) U(std::forward<Args>(args)...);
+        undo.lane_of = nullptr;
     }
     if constexpr (L::has_entry) register_entry(l, s, object_finalizer<U>);
     if constexpr (!Bound && knows_resource<U>) bound = is_resource_of(l, object->get_allocator().resource());
@@ -251,22 +212,39 @@ std::pair<T*, word_t> make_array(lane& l, Refusal refusal, std::size_t n) {
     space const s = bytes + alignment <= largest_small ? allocate_small(l, before, bytes, alignment, refusal)
                                                        : allocate_large(l, before, bytes, alignment, refusal);
     if (!s.pointer) return {};
-    auto* const first = static_cast<U*>(s.pointer);
-    struct guard {
-        lane*        l;
-        space const& s;
-        ~guard() {
-            if (l) forget(*l, s);
-        }
-    } undo{&l, s};
+    auto* const        first = static_cast<U*>(s.pointer);
+    construction_guard undo{&l, s};
     std::uninitialized_value_construct_n(first, n);
-    undo.l = nullptr;
+    undo.lane_of = nullptr;
     if constexpr (ends) {
         static_cast<array_entry*>(s.header())->count = n;
         register_entry(l, s, array_finalizer<U>);
     }
     return {first, s.word};
 }
+
+struct cell;
+
+/// A place among those that stand for what was made elsewhere (cells.hpp), given back unless it is filled.
+class cell_guard {
+public:
+    /// Throws bad_address, memory_full.
+    TENURE_DECL explicit cell_guard(void const* p);
+    TENURE_DECL ~cell_guard();
+    cell_guard(cell_guard const&)            = delete;
+    cell_guard& operator=(cell_guard const&) = delete;
+
+    cell* get() const noexcept { return cell_; }
+
+    /// `record` is what the batch owns for it. Returns the word of its handles.
+    TENURE_DECL word_t fill(raw_handle record) noexcept;
+
+private:
+    cell* cell_;
+    bool  filled_ = false;
+};
+
+TENURE_DECL void give_adopted_cell(cell& c) noexcept;
 
 /// Stands in the slab for an object made elsewhere, which the deleter ends.
 template <class T, class Deleter>
@@ -276,12 +254,11 @@ struct adopted {
     cell*                         place;
 
     ~adopted() {
-        give_cell(*place);
+        give_adopted_cell(*place);
         deleter(pointer);
     }
 };
 
-/// Stands in the slab for a deferred call.
 template <class F>
 struct deferred {
     [[no_unique_address]] F call;

@@ -92,7 +92,7 @@ inline void put_run(supply& s, unit* u, std::size_t n) noexcept {
 }
 
 /// Gives back a run as it was taken: to the cache it came from, to this thread's, or to the depot.
-inline void give_run(supply& s, unit* u, std::size_t n, word_t fresh) noexcept {
+[[gnu::always_inline]] inline void give_run(supply& s, unit* u, std::size_t n, word_t fresh) noexcept {
     if (outdate(s, u, n, fresh)) return;
     run_cache* const c = cache_of(s);
     if (c && run_cache::fits(n)) [[likely]] {

@@ -12,6 +12,7 @@
 #include <tenure/detail/base/sizes.hpp>
 #include <tenure/detail/checkpoints/checkpoint_record.hpp>
 #include <tenure/detail/objects/batch_figures.hpp>
+#include <tenure/detail/objects/bump.hpp>
 #include <tenure/detail/objects/lane_resources.hpp>
 #include <tenure/detail/objects/recycle.hpp>
 #include <tenure/detail/objects/runs.hpp>
@@ -70,139 +71,6 @@ inline void open_window(lane& l, std::uint64_t top) noexcept {
         l.window_end.store(0, std::memory_order_relaxed);
 }
 
-/// Gives a lane its first run, from this thread's cache: what most batches need, and all that small ones do.
-/// Returns false if the lane has a run, the cache is empty, or refill() has more to consider.
-inline bool aim_at_first_run(lane& l, std::size_t needed) noexcept {
-    batch_record& b = *l.batch;
-    if (b.closed()) return false;  // asked before anything that its reclaimer may be changing
-    if (l.run_end != 0 || l.queue.load(std::memory_order_relaxed) || b.limited) return false;
-    if (needed > unit_bytes / 4 || !may_make_in(l)) return false;
-    run_cache* const c = cache_of(*b.slabs);
-    unit* const      u = c ? c->runs[0] : nullptr;
-    if (!u) return false;
-    c->runs[0] = u->next;
-    c->units.store(c->units.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-    own_run(u, b, l);
-    u->next = nullptr;
-    l.runs  = u;
-    l.thread.store(&this_thread, std::memory_order_relaxed);
-    l.word = table_word(u->address).load(std::memory_order_relaxed);
-    l.units.store(1, std::memory_order_relaxed);
-    l.run_end = u->address + unit_bytes;
-    {
-        moving_guard const moving(l);
-        l.window_begin.store(u->address, std::memory_order_relaxed);
-        l.cursor.store(u->address, std::memory_order_release);
-    }
-    open_window(l, l.run_end);
-    return true;
-}
-
-/// Makes room for `needed` bytes at the lane's cursor. Called by the lane's own thread. May call on_soft, whose
-/// exceptions pass. Errors: batch_ended, wrong_thread, memory_full or what the store says, limit_exceeded.
-TENURE_SLOW inline failure refill(lane& l, std::size_t needed) {
-    batch_record& b = *l.batch;
-    if (b.closed()) [[unlikely]]
-        return {b.why_closed(), &b};  // asked before anything that its reclaimer may be changing
-    if (!may_make_in(l)) [[unlikely]]
-        return {errc::wrong_thread, &b};
-    if (b.limited && notice_deadline(b)) return {b.why_closed(), &b};
-    l.thread.store(&this_thread, std::memory_order_relaxed);
-    close_window(l);
-
-    std::uint64_t at = l.cursor.load(std::memory_order_relaxed) & cursor_address;
-    if (l.run_end - at < needed) {
-        bool const any_holes =
-            l.holes || l.queue.load(std::memory_order_relaxed) || l.remote.load(std::memory_order_relaxed);
-        if ((!any_holes || !aim_at_hole(l, needed)) && !aim_at_new_run(l, needed))
-            return {b.slabs->slabs.refusal(), &b, needed};
-        at = l.cursor.load(std::memory_order_relaxed) & cursor_address;
-    }
-    std::uint64_t size = std::min<std::uint64_t>(l.run_end - at, window_bytes);
-    if (b.limited) {
-        std::uint64_t const offered = size;
-        size                        = minds_the_clock(b) ? needed : charge_ahead(b.limited, needed, offered);
-        if (would_pass(b.limited, size)) {
-            settle_windows();
-            size = std::min(size, charge_ahead(b.limited, needed, offered));
-        }
-        failure const why = charge(b.limited, nullptr, size);
-        if (why) return why;
-        b.own_charge.fetch_add(size, std::memory_order_relaxed);
-    }
-    open_window(l, at + size);
-    if (b.limited) tell_soft_limits(b.limited);
-    return {};
-}
-
-/// The bytes of an object, with its entry and the padding before it.
-struct bytes_at {
-    std::uintptr_t begin = 0;  ///< 0: there is no room
-    std::size_t    bytes = 0;
-};
-
-constexpr std::uintptr_t align_up(std::uintptr_t a, std::size_t alignment) noexcept {
-    return (a + alignment - 1) & ~std::uintptr_t{alignment - 1};
-}
-
-/// Returns the address of the object in the bytes that bump() gave.
-constexpr std::uintptr_t object_at(std::uintptr_t begin, std::size_t before, std::size_t alignment) noexcept {
-    return alignment <= 8 ? begin + before : align_up(begin + before, alignment);
-}
-
-/// Takes `bytes`, a rounded extent, from the window; `before` of them lie before an address that is a multiple of
-/// `alignment`. `Count` is one_object or 0. Returns `begin` 0 if there is no room.
-template <std::uint64_t Count>
-[[gnu::always_inline]] inline bytes_at bump(lane& l, std::size_t before, std::size_t bytes,
-                                            std::size_t alignment) noexcept {
-    std::uint64_t const cursor = l.cursor.load(std::memory_order_relaxed);
-    std::uint64_t const at     = cursor & cursor_address;
-    if (alignment > 8) bytes = round_extent(object_at(at, before, alignment) - at + bytes - before);
-    if (at + bytes > l.window_end.load(std::memory_order_relaxed)) [[unlikely]]
-        return {};
-    l.cursor.store(cursor + bytes + Count, std::memory_order_relaxed);
-    return {at, bytes};
-}
-
-/// Reports a refusal in the caller's failure.
-struct report_to {
-    failure& why;
-
-    bool refill(lane& l, std::size_t needed) const { return !(why = detail::refill(l, needed)); }
-    void refuse(failure const& f) const noexcept { why = f; }
-};
-/// Reports a refusal by an exception.
-struct throw_it {
-    bool refill(lane& l, std::size_t needed) const {
-        if (failure const why = detail::refill(l, needed)) throw_failure(why, "make in batch ");
-        return true;
-    }
-    [[noreturn]] void refuse(failure const& f) const { throw_failure(f, "make in batch "); }
-};
-
-template <std::uint64_t Count, class Refusal>
-TENURE_SLOW bytes_at bump_after_refill(lane& l, std::size_t before, std::size_t bytes, std::size_t alignment,
-                                       Refusal refusal) {
-    std::size_t const needed = alignment <= 8 ? bytes : round_extent(bytes + alignment - 8);
-    if (aim_at_first_run(l, needed)) [[likely]] {
-        if (bytes_at const b = bump<Count>(l, before, bytes, alignment); b.begin) [[likely]]
-            return b;
-    }
-    while (refusal.refill(l, needed))
-        if (bytes_at const b = bump<Count>(l, before, bytes, alignment); b.begin) return b;
-    return {};
-}
-
-/// Takes bytes as bump() does, and refills the window if need be. Returns `begin` 0 if refused; `refusal` has the
-/// failure then.
-template <std::uint64_t Count, class Refusal>
-[[gnu::always_inline]] inline bytes_at bump_or(lane& l, std::size_t before, std::size_t bytes,
-                                               std::size_t alignment, Refusal refusal) {
-    if (bytes_at const b = bump<Count>(l, before, bytes, alignment); b.begin) [[likely]]
-        return b;
-    return bump_after_refill<Count>(l, before, bytes, alignment, refusal);
-}
-
 /// Rounds a piece of resource() up to whole granules, at least one: none would fit into a closed window.
 constexpr std::size_t round_piece(std::size_t bytes) noexcept {
     return (bytes + (bytes == 0) + 7) & ~std::size_t{7};
@@ -250,7 +118,7 @@ TENURE_COLD inline void refuse_over(std::uint64_t serial) {
 [[gnu::always_inline]] inline void* allocate_from(lane& l, std::size_t bytes, std::size_t alignment) {
     if (bytes - 1 < largest_small - 64 && is_alignment(alignment, 64)) [[likely]] {  // 0 bytes: slow path
         std::size_t const rounded = (bytes + 7) & ~std::size_t{7};
-        if (bytes_at const b = bump<0>(l, 0, rounded, alignment); b.begin) [[likely]] {
+        if (bytes_at const b = bump(l, 0, rounded, alignment, 0); b.begin) [[likely]] {
             void* const p = to_pointer(object_at(b.begin, 0, alignment));
             unpoison(p, bytes);
             return p;
@@ -292,7 +160,6 @@ inline void deallocate_to(lane& l, std::uint64_t id, void* p, std::size_t bytes,
     std::uintptr_t const at      = to_address(p);
     if (is_large_piece(rounded, alignment)) [[unlikely]]
         return deallocate_large(id, at);
-    // A closed batch's bytes may be another's; a rollback needs those under a checkpoint.
     if (TENURE_ASAN && !l.batch->closed() && !is_under_checkpoint(*l.batch, at)) poison(p, bytes);
     std::uint64_t const cursor = l.cursor.load(std::memory_order_relaxed);
     if ((cursor & cursor_address) != at + rounded || l.window_begin.load(std::memory_order_relaxed) > at) return;

@@ -36,7 +36,7 @@ template <class F>
     else for_many_words(g, last, f);
 }
 
-inline void set(granule_bits& bits, std::uintptr_t begin, std::uintptr_t end) noexcept {
+[[gnu::always_inline]] inline void set(granule_bits& bits, std::uintptr_t begin, std::uintptr_t end) noexcept {
     for_words(begin, end, [&](std::uint32_t i, std::uint32_t mask) {
         bits[i].store(bits[i].load(std::memory_order_relaxed) | mask, std::memory_order_release);
     });

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <new>
 
-#include <tenure/detail/base/poison.hpp>
+#include <tenure/detail/base/memory_tools.hpp>
 #include <tenure/detail/space/file_space.hpp>
 #include <tenure/detail/space/file_window.hpp>
 #include <tenure/detail/space/slot_size.hpp>

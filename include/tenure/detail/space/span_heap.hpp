@@ -12,6 +12,7 @@
 
 #include <tenure/detail/base/config.hpp>
 #include <tenure/detail/base/fork_list.hpp>
+#include <tenure/detail/base/memory_tools.hpp>
 #include <tenure/detail/base/os.hpp>
 #include <tenure/detail/base/poison.hpp>
 #include <tenure/detail/base/spin_lock.hpp>
@@ -65,7 +66,7 @@ struct alignas(64) slot_list {
 /// Memory that a span_heap gave out.
 struct piece {
     std::byte*  address;  ///< null: none
-    std::size_t bytes;    ///< as asked for
+    std::size_t bytes;    ///< as requested
     slot_span*  span;     ///< null: a mapping of its own
 };
 

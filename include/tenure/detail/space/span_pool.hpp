@@ -9,6 +9,7 @@
 #include <mutex>
 #include <new>
 
+#include <tenure/detail/base/memory_tools.hpp>
 #include <tenure/detail/base/os.hpp>
 #include <tenure/detail/base/poison.hpp>
 #include <tenure/detail/base/spin_lock.hpp>

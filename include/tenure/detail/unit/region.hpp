@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <tenure/detail/base/config.hpp>
+#include <tenure/detail/base/memory_tools.hpp>
 #include <tenure/detail/base/poison.hpp>
 #include <tenure/detail/base/spin_lock.hpp>
 #include <tenure/detail/base/zeroed_atomic.hpp>
@@ -119,7 +120,7 @@ inline constexpr std::uintptr_t leaving_bit = 1;
 
 /// Returns the region at an address, for a read_section that has not found it yet, or null if there is none, or if
 /// it is leaving. To be called once: a second call may find another region, or none.
-inline region* find_region(std::uintptr_t address) noexcept {
+[[gnu::always_inline]] inline region* find_region(std::uintptr_t address) noexcept {
     region* const r = tables.regions[address >> region_shift].load(std::memory_order_acquire);
     return reinterpret_cast<std::uintptr_t>(r) & leaving_bit ? nullptr : r;
 }
@@ -149,9 +150,7 @@ struct place {
     return place_in(*region_of(address), address);
 }
 
-inline unit*          unit_at(std::uintptr_t address) noexcept { return region_of(address)->at(address); }
-inline void*          to_pointer(std::uintptr_t address) noexcept { return reinterpret_cast<void*>(address); }
-inline std::uintptr_t to_address(void const* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
+inline unit* unit_at(std::uintptr_t address) noexcept { return region_of(address)->at(address); }
 
 /// Allocates a block of an addressable store, aligned as a region must be. Errors: the store's; bad_alignment.
 inline result<std::pair<block, std::byte*>> take_region_memory(any_store& store, std::size_t bytes) {

@@ -77,7 +77,7 @@ inline pin_attempt pin_for(batch_record& user, raw_handle h, bool borrowed, std:
         if (!is_alive(h)) return {{stale_because(h), &user}};
         extent const        x     = extent_of(h);
         batch_record* const owner = owner_of(x);
-        if (!owner) continue;  // the batch is just ending
+        if (!owner) continue;  // it is just ending
         std::uint64_t const id   = owner->id.load(std::memory_order_acquire);
         bool const          ours = owner->registry.load(std::memory_order_relaxed) == r;
         if (ours) {
@@ -102,48 +102,5 @@ inline failure borrow_for(registry_core& r, std::uint64_t user, raw_handle h, st
     held_batch const held(*by.record, user, batch_flags::closed);
     return held ? pin_for(*by.record, h, true, where).why : over_failure(user);
 }
-
-/// Owns a pin. Empty once that is released, at the latest at the end of the batch that took it.
-class pin_guard {
-public:
-    pin_guard() noexcept = default;
-    pin_guard(batch_record& user, pin_record& p) noexcept
-        : pin_(&p), user_(&user), serial_(p.serial.load(std::memory_order_relaxed)) {}
-    pin_guard(pin_guard&& other) noexcept
-        : pin_(std::exchange(other.pin_, nullptr)), user_(other.user_), serial_(other.serial_) {}
-    pin_guard& operator=(pin_guard&& other) noexcept {
-        if (this == &other) return *this;
-        release();
-        pin_    = std::exchange(other.pin_, nullptr);
-        user_   = other.user_;
-        serial_ = other.serial_;
-        return *this;
-    }
-    ~pin_guard() { release(); }
-
-    bool holds() const noexcept {
-        if (!pin_) return false;
-        std::uint64_t const s = user_->state.load(std::memory_order_acquire);
-        return pin_->serial.load(std::memory_order_acquire) == serial_ &&
-               !(s & (batch_flags::ended | batch_flags::retained));
-    }
-
-    /// Releases the pin. Does nothing if its batch has ended: the pin is not the guard's then.
-    void release() noexcept {
-        read_section const here;  // the batch may end, and its record go to a registry that closes
-        if (holds()) {
-            registry_core&   r = *user_->registry.load(std::memory_order_relaxed);
-            std::unique_lock graph(r.uses.mutex);
-            if (holds()) r.uses.release(*pin_);
-            release_hold_unused(r, std::move(graph));
-        }
-        pin_ = nullptr;
-    }
-
-private:
-    pin_record*   pin_    = nullptr;
-    batch_record* user_   = nullptr;
-    std::uint64_t serial_ = 0;
-};
 
 }  // namespace tenure::detail

@@ -32,7 +32,7 @@ struct device_place {
     device_chunk<Device>* chunk;
     device_span<Device>*  span;  ///< null: a range of its own, or a whole chunk
     std::size_t           offset;
-    std::size_t           bytes;  ///< as asked for
+    std::size_t           bytes;  ///< as requested
 };
 
 /// Gives out a device's memory in blocks of any size. A driver takes microseconds to milliseconds for an

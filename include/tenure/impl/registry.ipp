@@ -15,13 +15,21 @@
 #include <utility>
 #include <vector>
 
+#include <tenure/detail/checkpoints/rolling_back.hpp>
+#include <tenure/detail/inspect/census.hpp>
 #include <tenure/detail/life/one_copy.hpp>
+#include <tenure/detail/life/owners.hpp>
 #include <tenure/detail/life/reporting.hpp>
+#include <tenure/detail/uses/pinning.hpp>
+#include <tenure/impl/core.ipp>
+#include <tenure/impl/lane.ipp>
+#include <tenure/raise.hpp>
 #include <tenure/registry.hpp>
+#include <tenure/store/heap.hpp>
 
 namespace tenure {
 
-inline registry::registry(registry_options options) : options_(std::move(options)) {
+TENURE_DECL registry::registry(registry_options options) : options_(std::move(options)) {
     any_store&      store  = options_.store;
     any_store const memory = store && store.capabilities().addressable ? store : std::make_shared<heap_store>();
     if (!store) store = memory;
@@ -33,14 +41,14 @@ inline registry::registry(registry_options options) : options_(std::move(options
     if (options_.clock) core_->deadlines.now = options_.clock;
 }
 
-inline registry::~registry() {
+TENURE_DECL registry::~registry() {
     detail::run_left_over(*core_);
     core_->background.stop();
     tell_leaks();
     detail::close_registry(core_);
 }
 
-inline void registry::tell_leaks() const noexcept {
+TENURE_DECL void registry::tell_leaks() const noexcept {
     if (!options_.on_leak) return;
     auto const tell = [&] {
         std::string const report = leak_report();
@@ -51,12 +59,12 @@ inline void registry::tell_leaks() const noexcept {
     });
 }
 
-inline registry& registry::global() {
+TENURE_DECL registry& registry::global() {
     static registry& instance = open_global();
     return instance;
 }
 
-TENURE_COLD inline registry& registry::open_global() {
+[[gnu::cold]] TENURE_DECL registry& registry::open_global() {
     // It is never destroyed: other static objects may use it in their destructors, and threads that outlive main.
     alignas(registry) static std::byte memory[sizeof(registry)];
     static registry* const             instance = ::new (memory) registry;
@@ -76,13 +84,14 @@ TENURE_COLD inline registry& registry::open_global() {
     return *instance;
 }
 
-inline detail::found registry::find(batch_id id, char const* call) const {
+TENURE_DECL detail::found registry::find(batch_id id, char const* call) const {
     detail::found const f = detail::find_batch(*core_, id.value);
     if (!f.known) raise(error(errc::no_such_batch, call + detail::label_of(id.value)));
     return f;
 }
 
-inline batch_id registry::new_batch(batch_options const& options, batch_id parent, std::source_location where) {
+TENURE_DECL batch_id registry::new_batch(batch_options const& options, batch_id parent,
+                                         std::source_location where) {
     if (!parent) return {detail::open_batch(*core_, core_->root, &options, false, where).id};
     auto const over = [&](detail::batch_record const* up) {
         return error(detail::over_because(up, parent.value),
@@ -96,12 +105,12 @@ inline batch_id registry::new_batch(batch_options const& options, batch_id paren
     return {detail::open_batch(*core_, up, &options, false, where).id};
 }
 
-inline batch_id registry::current_batch() noexcept {
+TENURE_DECL batch_id registry::current_batch() noexcept {
     detail::thread_context const& me = detail::this_thread;
     return me.current || me.ending ? batch_id{detail::current_id()} : global().root();
 }
 
-inline batch_id registry::set_current_batch(batch_id id) {
+TENURE_DECL batch_id registry::set_current_batch(batch_id id) {
     batch_id const        previous = current_batch();
     detail::batch_record* b        = detail::find_anywhere(id.value);
     if (!b) {
@@ -111,7 +120,8 @@ inline batch_id registry::set_current_batch(batch_id id) {
     detail::lane* to      = nullptr;
     bool          visited = false;
     if (b == global().core_->root) {
-        if (detail::this_thread.ending) to = &global().root_lane();  // elsewhere null stands for the root
+        if (detail::this_thread.ending)
+            to = detail::lane_of_root(*global().core_);  // elsewhere null stands for the root
     } else if (b->guard.load(std::memory_order_acquire) == &detail::this_thread) {
         if (b->closed() && !b->in_chain.load(std::memory_order_relaxed))
             raise(error(b->why_closed(), "make current: batch " + detail::label_of(id.value)));
@@ -127,32 +137,32 @@ inline batch_id registry::set_current_batch(batch_id id) {
     return previous;
 }
 
-inline void registry::end(batch_id id, bool destroy) {
+TENURE_DECL void registry::end(batch_id id, bool destroy) {
     detail::found const f = find_to_end(id, destroy ? "destroy batch " : "end batch ");
     if (f.record) detail::end_record(*f.record, id.value, destroy);
 }
 
-inline void registry::watch_deadlines(std::shared_ptr<detail::deadline_watch> const& watch) {
+TENURE_DECL void registry::watch_deadlines(std::shared_ptr<detail::deadline_watch> const& watch) {
     core_->deadlines.watch_by(watch);
     if (watch) watch->earlier();  // for deadlines that exist already
 }
 
-inline void registry::cancel(batch_id id) {
+TENURE_DECL void registry::cancel(batch_id id) {
     detail::found const f = find_to_end(id, "cancel batch ");
     if (f.record) detail::stop_batch(*f.record, id.value, errc::cancelled);
 }
 
-inline std::stop_token registry::stop_token(batch_id id) const {
+TENURE_DECL std::stop_token registry::stop_token(batch_id id) const {
     detail::found const f = find(id, "stop_token of batch ");
     return detail::stop_token_of(f.record ? *f.record : detail::over_record_of(), id.value);
 }
 
-inline batch_report registry::end_with_report(batch_id id) {
+TENURE_DECL batch_report registry::end_with_report(batch_id id) {
     detail::found const f = find_to_end(id, "end batch ");
     return f.record ? detail::end_by_id(*f.record, id.value) : batch_report{};
 }
 
-inline detail::found registry::find_to_end(batch_id id, char const* call) const {
+TENURE_DECL detail::found registry::find_to_end(batch_id id, char const* call) const {
     detail::found const f = find(id, call);
     if (f.record == core_->root) raise(error(errc::not_owner, "end the root: it ends with its registry"));
     if (f.record && detail::is_common(*f.record))
@@ -160,7 +170,7 @@ inline detail::found registry::find_to_end(batch_id id, char const* call) const 
     return f;
 }
 
-inline void registry::page_out(batch_id id) {
+TENURE_DECL void registry::page_out(batch_id id) {
     auto* const           b     = find(id, "page out batch ").record;
     std::string           label = b ? detail::label_of(*b) : detail::label_of(id.value);
     std::error_code const why   = !b                    ? make_error_code(errc::batch_ended)
@@ -169,7 +179,7 @@ inline void registry::page_out(batch_id id) {
     if (why) raise(error(why, "page out batch " + label + " to " + core_->pages.options.directory));
 }
 
-inline void registry::page_in(batch_id id) {
+TENURE_DECL void registry::page_in(batch_id id) {
     auto* const b = find(id, "page in batch ").record;
     if (!b || !detail::hold_or_root(*b, id.value, detail::unless_over))
         raise(error(errc::batch_ended, "page in batch " + detail::label_of(id.value)));
@@ -180,23 +190,25 @@ inline void registry::page_in(batch_id id) {
                     "page in batch " + detail::label_of(id.value) + " from " + core_->pages.options.directory));
 }
 
-inline detail::batch_record& registry::live(batch_id id, char const* call) const {
+TENURE_DECL detail::batch_record& registry::live(batch_id id, char const* call) const {
     auto* const b = find(id, call).record;
     if (!b) raise(error(errc::batch_ended, call + detail::label_of(id.value)));
     return *b;
 }
 
-inline void registry::checkpoint(batch_id id) {
+TENURE_DECL void registry::checkpoint(batch_id id) {
     detail::take_checkpoint(live(id, "checkpoint of batch "), id.value);
 }
 
-inline void registry::rollback(batch_id id) {
+TENURE_DECL void registry::rollback(batch_id id) {
     detail::end_checkpoint(live(id, "roll back batch "), id.value, true);
 }
 
-inline void registry::commit(batch_id id) { detail::end_checkpoint(live(id, "commit batch "), id.value, false); }
+TENURE_DECL void registry::commit(batch_id id) {
+    detail::end_checkpoint(live(id, "commit batch "), id.value, false);
+}
 
-inline entered registry::enter(batch_id id) {
+TENURE_DECL entered registry::enter(batch_id id) {
     auto* const b = find(id, "enter batch ").record;
     if (b) detail::look_at_the_clock(*b, id.value);
     if (b && detail::visit_primary(*b, id.value)) return entered(&b->primary);
@@ -205,35 +217,51 @@ inline entered registry::enter(batch_id id) {
     return entered(detail::enter_held(*b));
 }
 
-inline batch_status registry::status(batch_id id) const {
+TENURE_DECL batch_status registry::status(batch_id id) const {
     detail::found const f = find(id, "status of batch ");
     return detail::status_of(f.record ? *f.record : detail::over_record_of(), id.value);
 }
 
-inline std::vector<batch_id> registry::waits_for(batch_id id) const {
+TENURE_DECL std::vector<batch_id> registry::waits_for(batch_id id) const {
     detail::found const f = find(id, "whom to wait for: batch ");
     return f.record ? detail::waits_for(*core_, *f.record, id.value) : std::vector<batch_id>{};
 }
 
-inline batch_usage registry::usage(batch_id id) const {
+TENURE_DECL batch_usage registry::usage(batch_id id) const {
     detail::found const f = find(id, "usage of batch ");
     if (!f.record) return {};
     batch_usage const now = detail::usage_of(*f.record);
-    // Otherwise the record is another batch's by now.
     return f.record->id.load(std::memory_order_acquire) == id.value ? now : batch_usage{};
 }
 
-inline registry_usage registry::usage() const { return detail::usage_of(*core_); }
+TENURE_DECL registry_usage registry::usage() const { return detail::usage_of(*core_); }
 
-inline tenure::snapshot registry::snapshot() const { return detail::census(*core_); }
+TENURE_DECL tenure::snapshot registry::snapshot() const { return detail::census(*core_); }
 
-inline std::string registry::leak_report() const {
+TENURE_DECL std::string registry::leak_report() const {
     std::string out;
     for (batch_info const& b : snapshot().batches)
         if (!b.guarded && !b.in_background && !b.shared_by && b.id != root()) out += "  " + detail::describe(b);
     return out.empty() ? out : "tenure: batches that nobody ended:\n" + out;
 }
 
-inline std::size_t registry::trim() noexcept { return detail::trim(*core_); }
+TENURE_DECL std::size_t registry::trim() noexcept { return detail::trim(*core_); }
+
+TENURE_DECL result<batch_id> registry::try_set_current_batch(batch_id id) {
+    auto const full   = [](std::bad_alloc const&) { return result<batch_id>(make_error_code(errc::memory_full)); };
+    auto const failed = [](error const& e) { return result<batch_id>(e.code()); };
+    auto const set    = [&] { return result<batch_id>(set_current_batch(id)); };
+    return detail::run_or<error>([&] { return detail::run_or<std::bad_alloc>(set, full); }, failed);
+}
+
+TENURE_DECL batch_id registry::root() const noexcept { return {core_->root->id.load(std::memory_order_relaxed)}; }
+
+TENURE_DECL std::chrono::nanoseconds registry::expire_overdue() noexcept { return detail::expire_overdue(*core_); }
+
+TENURE_DECL void registry::drain() const noexcept {
+    if (detail::this_thread.reclaiming) return;
+    detail::run_left_over(*core_);
+    core_->background.drain();
+}
 
 }  // namespace tenure

@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory_resource>
+
+#include <tenure/detail/base/config.hpp>
+#include <tenure/detail/base/word.hpp>
+
+namespace tenure::detail {
+
+struct batch_record;
+struct entry;
+struct lane;
+struct thread_context;
+struct unit;
+
+void*             allocate_from(lane& l, std::size_t bytes, std::size_t alignment);
+void              deallocate_to(lane& l, std::uint64_t id, void* p, std::size_t bytes, std::size_t alignment);
+[[noreturn]] void refuse_over(std::uint64_t serial);
+
+/// The pmr face of a lane, for one batch. Lanes are used again, and a container that outlives its batch must not
+/// get at the next batch's memory: its allocations throw batch_ended, and what it gives back is ignored. See
+/// lane_resources.hpp.
+///
+/// A template, so that a file that only includes this header pays nothing. A class's virtual functions are
+/// compiled in every translation unit that could make one, and these lead to all that a batch can do.
+template <class Lane>
+class TENURE_SHARED lane_resource final : public std::pmr::memory_resource {
+public:
+    lane_resource(Lane& l, std::uint64_t serial, std::uint64_t id) noexcept : lane_(l), serial_(serial), id_(id) {}
+
+    /// Returns whether this is the resource of `b`, and `b` lives.
+    bool is_of(batch_record const& b) const noexcept { return !is_over() && lane_.batch == &b; }
+
+private:
+    bool is_over() const noexcept { return lane_.serial.load(std::memory_order_relaxed) != serial_; }
+
+    void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+        if (is_over()) [[unlikely]]
+            refuse_over(serial_);
+        return allocate_from(lane_, bytes, alignment);
+    }
+    void do_deallocate(void* p, std::size_t bytes, std::size_t alignment) override {
+        if (!is_over()) deallocate_to(lane_, id_, p, bytes, alignment);
+    }
+    bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override { return this == &other; }
+
+    Lane&               lane_;
+    std::uint64_t const serial_;  ///< the lane's when this was made
+    std::uint64_t const id_;      ///< of the same batch
+};
+
+inline constexpr std::uint64_t cursor_address = (std::uint64_t{1} << 48) - 1;
+inline constexpr std::uint64_t one_object     = std::uint64_t{1} << 48;
+inline constexpr std::size_t window_bytes = 65'535 * 8;  ///< at most 65,535 objects, which is what a cursor counts
+
+/// One thread's place to make objects in one batch: a bump pointer into runs of its own.
+///
+/// `cursor` holds the next address and, above it, the number of objects made since the window began. It is one
+/// word, so that one relaxed store for each make keeps both exact for a snapshot on another thread. Only the
+/// lane's own thread writes it. A thread that asks the batch to stop writes 0 to `window_end`, so that the next
+/// make calls refill().
+struct alignas(64) lane {
+    std::atomic<std::uint64_t>   cursor{0};
+    std::atomic<std::uint64_t>   window_end{0};
+    word_t                       word    = 0;        ///< of handles into the current run
+    entry*                       entries = nullptr;  ///< objects that have an end to run, newest first
+    batch_record*                batch   = nullptr;
+    std::uint64_t                run_end = 0;      ///< 0: nothing was made here yet
+    std::atomic<thread_context*> thread{nullptr};  ///< the thread that makes here now, or null
+    std::atomic<std::uint64_t>   serial{0};        ///< a new one for each use of this lane
+
+    std::atomic<std::uint32_t> moving{0};  ///< odd while the four below change
+    std::atomic<std::uint64_t> window_begin{0};
+    std::atomic<std::uint64_t> bytes_before{0};  ///< made in windows before this one
+    std::atomic<std::uint64_t> objects_before{0};
+    std::atomic<std::uint64_t> units{0};        ///< in `runs`
+    std::uint64_t              window_top = 0;  ///< what window_end was set to
+    unit*                      runs       = nullptr;
+    std::atomic<entry*>        remote{nullptr};  ///< ended by other threads, still on `entries`
+
+    std::atomic<unit*>         queue{nullptr};     ///< units with holes to fill; under the batch's lock
+    std::uintptr_t             holes     = 0;      ///< the unit whose holes are being filled
+    std::uint32_t              hole_line = 0;      ///< where to look for the next hole
+    bool                       claimed   = false;  ///< idle, but a call uses it just now; under the batch's lock
+    bool                       in_hole   = false;  ///< the current run is a hole
+    std::atomic<std::uint32_t> users{0};           ///< entries through it; changed under the batch's lock, or
+                                                   ///< by the thread that made a primary lane `taken`
+    lane*                             next = nullptr;
+    std::atomic<lane_resource<lane>*> resource{nullptr};  ///< made when first asked for
+};
+
+/// Makes the resource of a lane that has none. Throws batch_ended, std::bad_alloc.
+TENURE_DECL std::pmr::memory_resource* make_resource(lane& l);
+
+/// Returns the resource for containers in the lane, the same one while the batch lives. Throws batch_ended,
+/// std::bad_alloc.
+inline std::pmr::memory_resource* resource_of(lane& l) {
+    if (auto* const made = l.resource.load(std::memory_order_relaxed)) [[likely]]
+        return made;
+    return make_resource(l);
+}
+
+/// Flags of batch_record::state. They lie above the count of holds and below the low bits of the generation.
+///
+/// A hold stands for something that must be over before the batch's memory can go: a child elsewhere, a lane, a
+/// thread inside. The record is free for another batch when it is both `done` and `released` by its guard or
+/// registry.
+inline constexpr unsigned      state_tag_shift = 34;
+inline constexpr unsigned      no_common_bit   = 33;  ///< of batch_record::members, never of the state
+inline constexpr std::uint64_t no_common       = std::uint64_t{1} << no_common_bit;
+namespace batch_flags {
+inline constexpr std::uint64_t holds    = (1u << 24) - 1;
+inline constexpr std::uint64_t ended    = 1u << 24;  ///< the end was asked for
+inline constexpr std::uint64_t done     = 1u << 25;  ///< memory is freed
+inline constexpr std::uint64_t released = 1u << 26;  ///< no guard refers to the record
+inline constexpr std::uint64_t retained = 1u << 27;  ///< ended, cleanup::manual: waits for destroy
+inline constexpr std::uint64_t stopping = 1u << 28;  ///< another thread asked the guard to stop
+inline constexpr std::uint64_t taken    = 1u << 29;  ///< a thread uses its own lane without having its guard
+inline constexpr std::uint64_t undoing  = 1u << 30;  ///< a thread takes or ends a checkpoint, or moves
+                                                     ///< a retained batch: no other may enter
+inline constexpr std::uint64_t used = 1u << 31;      ///< one of the holds stands for all uses of it, use_graph.hpp
+inline constexpr std::uint64_t checkpointed = std::uint64_t{1} << 32;  ///< batch_record::undo is not null
+inline constexpr std::uint64_t closed = ended | done | retained | stopping | undoing;  ///< nothing is made now
+}  // namespace batch_flags
+
+/// What a batch_record begins with: all that code which makes objects, or follows a pin, knows of it.
+struct batch_front {
+    lane primary;
+
+    std::atomic<std::uint64_t> id{0};          ///< 0 while the record is between two batches
+    std::atomic<std::uint64_t> generation{0};  ///< of the last id
+    std::atomic<std::uint64_t> state{batch_flags::ended | batch_flags::done | batch_flags::released};
+};
+
+/// What was current on a thread before something else became current, to be restored later.
+struct former_current {
+    lane*         where   = nullptr;
+    std::uint64_t serial  = 0;      ///< the lane's at that time, to tell whether it is still the same
+    bool          visited = false;  ///< by set_current_batch: it is held until it is left
+};
+
+}  // namespace tenure::detail

@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include <tenure/detail/base/config.hpp>
+#include <tenure/detail/base/function_ref.hpp>
+#include <tenure/detail/base/word.hpp>
+#include <tenure/detail/batch/lane.hpp>
+#include <tenure/error.hpp>
+#include <tenure/result.hpp>
+#include <tenure/store/any_store.hpp>
+
+namespace tenure::detail {
+
+class buffer_record;
+
+/// A buffer without its type. Offsets of the calls below count elements, as their messages do; what they throw is
+/// what buffer<T> says.
+struct untyped_buffer {
+    buffer_record const* record;
+    word_t               word;
+    std::size_t          size;
+    std::size_t          element;    ///< bytes of one
+    std::size_t          alignment;  ///< of the first, where a store is asked for memory
+
+    raw_handle raw() const noexcept { return {record, word}; }
+};
+
+TENURE_DECL void read_buffer(untyped_buffer const& b, std::size_t offset, std::span<std::byte> out);
+TENURE_DECL result<void> try_read_buffer(untyped_buffer const& b, std::size_t offset, std::span<std::byte> out);
+TENURE_DECL void         write_buffer(untyped_buffer const& b, std::size_t offset, std::span<std::byte const> in);
+TENURE_DECL result<void> try_write_buffer(untyped_buffer const& b, std::size_t offset,
+                                          std::span<std::byte const> in);
+
+TENURE_DECL std::byte* map_buffer(untyped_buffer const& b);
+TENURE_DECL void       copy_buffer(untyped_buffer const& from, untyped_buffer const& to);
+TENURE_DECL void       move_buffer(untyped_buffer const& b, any_store const& store);
+TENURE_DECL any_store  store_of_buffer(untyped_buffer const& b);
+TENURE_DECL block      block_of_buffer(untyped_buffer const& b);
+TENURE_DECL void       persist_named(untyped_buffer const& b, std::string_view name);
+TENURE_DECL void       sync_buffer(untyped_buffer const& b);
+
+/// Calls `look` until what it found of the buffer's block was still so when it returned, and notes that a caller
+/// has the address. The block is not taken away while `look` runs. Throws std::bad_alloc, and what `look` throws.
+TENURE_DECL void look_at_block(raw_handle b, function_ref<void()> look);
+
+/// Several blocks of one store.
+TENURE_DECL void sync_blocks(any_store& in, std::span<block const> blocks);
+
+/// A new one of the lane's batch, of `bytes`; or what a durable store kept under a name, with its size.
+TENURE_DECL raw_handle make_buffer(lane& l, std::size_t bytes, std::size_t alignment, any_store const& named);
+TENURE_DECL raw_handle open_buffer(lane& l, std::string_view name, any_store const& named, std::size_t element,
+                                   std::size_t& bytes);
+
+}  // namespace tenure::detail

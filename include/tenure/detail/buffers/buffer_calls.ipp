@@ -1,0 +1,226 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <new>
+#include <span>
+#include <string_view>
+
+#include <tenure/detail/base/sizes.hpp>
+#include <tenure/detail/batch/failure.hpp>
+#include <tenure/detail/buffers/buffer_access.hpp>
+#include <tenure/detail/buffers/buffer_calls.hpp>
+#include <tenure/detail/buffers/durable_buffers.hpp>
+#include <tenure/detail/buffers/evicting.hpp>
+#include <tenure/raise.hpp>
+
+namespace tenure::detail {
+
+/// What the calls on a buffer ask before they touch its bytes.
+class buffer_check {
+public:
+    explicit buffer_check(untyped_buffer const& b) noexcept : b_(b) {}
+
+    buffer_record const& record() const noexcept { return *b_.record; }
+    any_store&           store() const noexcept { return record().from->store; }
+
+    buffer_record const& checked() const {
+        if (errc const why = refusal(); why != errc{}) [[unlikely]]
+            throw_refused(b_.raw(), why);
+        return record();
+    }
+    /// Brings evicted bytes back, and returns the record. Every call that needs the bytes uses it.
+    buffer_record const& present() const {
+        if (!checked().is_here()) [[unlikely]]
+            bring_back(b_.raw());
+        return record();
+    }
+    /// Returns whether an ordinary access is allowed: alive, within range, bytes here, time not up.
+    bool ready(std::size_t offset, std::size_t n) const noexcept {
+        return is_alive(b_.raw()) && is_within(offset, n, b_.size) && record().is_here() &&
+               is_surely_in_time(record().from->registry, b_.raw());
+    }
+    result<void> refused(std::size_t offset, std::size_t n) const {
+        if (errc const why = refusal(); why != errc{}) return make_error_code(why);
+        if (!is_within(offset, n, b_.size)) return make_error_code(errc::out_of_range);
+        return {};
+    }
+    [[noreturn]] void fail(std::error_code why, char const* call) const {
+        if (!is_alive(b_.raw())) throw_stale(b_.raw());
+        throw_store_error(why, call, store());
+    }
+    void must(result<void> const& done, char const* call) const {
+        if (!done) fail(done.error(), call);
+    }
+
+    result<void> read(std::size_t offset, std::span<std::byte> out) const {
+        return store().read(record().where, offset * b_.element, out);
+    }
+    result<void> write(std::size_t offset, std::span<std::byte const> in) const {
+        return store().write(record().where, offset * b_.element, in);
+    }
+
+private:
+    errc refusal() const {
+        return b_.record && is_alive(b_.raw()) ? refusal_of(record().from->registry, b_.raw())
+                                               : stale_because(b_.raw());
+    }
+
+    untyped_buffer const& b_;
+};
+
+/// Tells whether the bytes are here. If they are, they stay while this object lives, even if the batch is
+/// cancelled.
+class bytes_here {
+public:
+    explicit bytes_here(untyped_buffer const& b) noexcept
+        : access_(b.record), is_(access_ && b.record->is_here()) {}
+    explicit operator bool() const noexcept { return is_; }
+
+    /// Throws std::bad_alloc if memory ran out. Otherwise bytes that are not here are worth another look.
+    void memory_or_throw() const {
+        if (!access_) raise(std::bad_alloc());
+    }
+
+private:
+    buffer_access access_;
+    bool          is_;
+};
+
+TENURE_DECL void read_buffer(untyped_buffer const& b, std::size_t offset, std::span<std::byte> out) {
+    buffer_check const check(b);
+    std::size_t const  n = out.size() / b.element;
+    for (;;) {
+        if (!check.ready(offset, n)) [[unlikely]] {
+            check.must(check.refused(offset, n), "read from");
+            check.present();
+        }
+        bytes_here const at(b);
+        if (at) return check.must(check.read(offset, out), "read from");
+        at.memory_or_throw();
+    }
+}
+
+TENURE_DECL void write_buffer(untyped_buffer const& b, std::size_t offset, std::span<std::byte const> in) {
+    buffer_check const check(b);
+    std::size_t const  n = in.size() / b.element;
+    for (;;) {
+        if (!check.ready(offset, n)) [[unlikely]] {
+            check.must(check.refused(offset, n), "write to");
+            if (n == b.size && !b.record->is_here()) return write_anew(b.raw(), b.alignment, in);
+            check.present();
+        }
+        bytes_here const at(b);
+        if (at) return check.must(check.write(offset, in), "write to");
+        at.memory_or_throw();
+    }
+}
+
+/// What `run` throws of tenure's own.
+template <class Run>
+result<void> outcome_of(Run const& run) {
+    auto const done = [&]() -> result<void> {
+        run();
+        return {};
+    };
+    auto const full   = [](std::bad_alloc const&) -> result<void> { return make_error_code(errc::memory_full); };
+    auto const failed = [](error const& e) -> result<void> { return e.code(); };
+    return run_or<error>([&] { return run_or<std::bad_alloc>(done, full); }, failed);
+}
+
+TENURE_DECL result<void> try_read_buffer(untyped_buffer const& b, std::size_t offset, std::span<std::byte> out) {
+    buffer_check const check(b);
+    if (std::size_t const n = out.size() / b.element; !check.ready(offset, n)) [[unlikely]]
+        if (auto const why = check.refused(offset, n); !why) return why;
+    if (bytes_here const at(b); at) return check.read(offset, out);
+    return outcome_of([&] { read_buffer(b, offset, out); });
+}
+
+TENURE_DECL result<void> try_write_buffer(untyped_buffer const& b, std::size_t offset,
+                                          std::span<std::byte const> in) {
+    buffer_check const check(b);
+    if (std::size_t const n = in.size() / b.element; !check.ready(offset, n)) [[unlikely]]
+        if (auto const why = check.refused(offset, n); !why) return why;
+    if (bytes_here const at(b); at) return check.write(offset, in);
+    return outcome_of([&] { write_buffer(b, offset, in); });
+}
+
+TENURE_DECL std::byte* map_buffer(untyped_buffer const& b) {
+    buffer_check const check(b);
+    for (;;) {
+        check.present();
+        bytes_here const at(b);
+        at.memory_or_throw();
+        if (!at) continue;
+        result<std::byte*> const first = check.store().try_address(b.record->where);
+        if (!first) check.fail(first.error(), "map a buffer of");
+        if (b.record->mapped() || note_mapped(b.raw())) return *first;
+    }
+}
+
+TENURE_DECL void copy_buffer(untyped_buffer const& from, untyped_buffer const& to) {
+    buffer_check const source(from), target(to);
+    for (;;) {
+        source.present();
+        target.present();
+        if (to.size < from.size) throw_out_of_range(from.size, to.size);
+        bytes_here const at(from), there(to);
+        at.memory_or_throw();
+        there.memory_or_throw();
+        if (!at || !there) continue;
+        auto const done = copy_block(source.store(), from.record->where, target.store(), to.record->where,
+                                     from.size * from.element);
+        if (done) return;
+        if (!is_alive(from.raw())) throw_stale(from.raw());
+        if (!is_alive(to.raw())) throw_stale(to.raw());
+        throw_copy_error(done.error(), "copy", source.store(), target.store());
+    }
+}
+
+TENURE_DECL void move_buffer(untyped_buffer const& b, any_store const& store) {
+    auto& r = buffer_check(b).present().from->registry;
+    move_buffer_to(r, b.raw(), store, b.alignment);
+}
+
+TENURE_DECL any_store store_of_buffer(untyped_buffer const& b) { return buffer_check(b).checked().from->store; }
+
+TENURE_DECL block block_of_buffer(untyped_buffer const& b) { return buffer_check(b).present().where; }
+
+TENURE_DECL void persist_named(untyped_buffer const& b, std::string_view name) {
+    if (is_alive(b.raw())) buffer_check(b).present();
+    persist_buffer(b.raw(), name);
+}
+
+TENURE_DECL void sync_buffer(untyped_buffer const& b) {
+    buffer_check const check(b);
+    for (;;) {
+        check.present();
+        bytes_here const at(b);
+        at.memory_or_throw();
+        if (at) return check.must(check.store().try_sync({&b.record->where, 1}), "sync");
+    }
+}
+
+TENURE_DECL void look_at_block(raw_handle b, function_ref<void()> look) {
+    buffer_access const at(static_cast<buffer_record const*>(b.pointer));
+    if (!at) raise(std::bad_alloc());
+    do look();
+    while (!note_mapped(b));
+}
+
+TENURE_DECL void sync_blocks(any_store& in, std::span<block const> blocks) {
+    if (auto const done = in.try_sync(blocks); !done) throw_store_error(done.error(), "sync", in);
+}
+
+TENURE_DECL raw_handle make_buffer(lane& l, std::size_t bytes, std::size_t alignment, any_store const& named) {
+    return make_buffer_in(l, bytes, alignment, named);
+}
+
+TENURE_DECL raw_handle open_buffer(lane& l, std::string_view name, any_store const& named, std::size_t element,
+                                   std::size_t& bytes) {
+    return open_buffer_in(l, name, named, element, bytes);
+}
+
+}  // namespace tenure::detail

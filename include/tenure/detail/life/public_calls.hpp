@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <iterator>
+#include <source_location>
+
+#include <tenure/batch.hpp>
+#include <tenure/detail/base/config.hpp>
+#include <tenure/detail/base/function_ref.hpp>
+#include <tenure/detail/base/word.hpp>
+#include <tenure/detail/batch/failure.hpp>
+#include <tenure/detail/batch/lane.hpp>
+
+namespace tenure::detail {
+
+struct registry_core;
+
+/// What the templates of batch_scope, lane, registry and the free functions call. A lane stands for its batch. A
+/// lane stands for its batch.
+
+/// Hands each handle, or each id, to a function, until that returns false; every time it is called the same ones.
+using each_handle = function_ref<void(function_ref<bool(raw_handle)>)>;
+using each_id     = function_ref<void(function_ref<bool(std::uint64_t)>)>;
+
+/// keep() of one object in the usual case: false: nothing was done, and keep_all() knows more.
+TENURE_DECL bool keep_at_once(lane& from, raw_handle h) noexcept;
+
+/// One keep(): objects of `from`, a batch of this thread, go to its parent, all or none.
+TENURE_DECL failure keep_all(lane& from, each_handle handles);
+
+/// To any batch of the registry, from any thread.
+TENURE_DECL failure transfer_object(registry_core& r, raw_handle h, std::uint64_t to);
+
+/// As transfer_object(), in the registry of the batch that is current.
+TENURE_DECL failure transfer_from(lane const& current, raw_handle h, std::uint64_t to);
+
+/// Whoever owns it, from any thread.
+TENURE_DECL failure free_object_of(registry_core& r, raw_handle h);
+
+/// Only if that batch owns it; if it has a share in it, just that.
+TENURE_DECL failure free_in(lane const& owner, raw_handle h);
+
+/// Frees all, or none if one of them is stale or pinned.
+TENURE_DECL failure free_all(registry_core& r, each_handle handles);
+
+/// The object belongs to that batch, too; for who works in `here`: where that is over, nothing is shared.
+TENURE_DECL failure share_object(registry_core& r, raw_handle h, std::uint64_t with);
+TENURE_DECL failure share_here(lane const& here, raw_handle h, std::uint64_t with);
+
+/// Makes all these batches owners of an object; on failure, none that was not one before. Errors: those of
+/// share_with(), memory_full.
+TENURE_DECL failure broadcast_object(registry_core& r, raw_handle h, each_id with);
+TENURE_DECL failure broadcast_here(lane const& here, raw_handle h, each_id with);
+
+/// That batch lets it go.
+TENURE_DECL failure unshare_object(registry_core& r, raw_handle h, std::uint64_t with);
+
+/// The batch uses the object until it ends, whoever owns that.
+TENURE_DECL failure borrow_in(lane const& user, raw_handle h, std::source_location where) noexcept;
+TENURE_DECL failure borrow_by_id(registry_core& r, std::uint64_t user, raw_handle h,
+                                 std::source_location where) noexcept;
+
+/// A range of batch ids that can be traversed more than once.
+template <class R>
+concept id_range = requires(R const& r) {
+    { *std::begin(r) } -> std::convertible_to<batch_id>;
+    std::end(r);
+};
+
+/// As broadcast_object() takes them.
+template <id_range Ids>
+auto ids_in(Ids const& ids) noexcept {
+    return [&ids](function_ref<bool(std::uint64_t)> f) {
+        for (batch_id const id : ids)
+            if (!f(id.value)) return;
+    };
+}
+
+}  // namespace tenure::detail

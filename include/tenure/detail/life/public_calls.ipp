@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstdint>
+#include <new>
+#include <source_location>
+
+#include <tenure/detail/life/calls.hpp>
+#include <tenure/detail/life/owners.hpp>
+#include <tenure/detail/life/public_calls.hpp>
+#include <tenure/detail/uses/pinning.hpp>
+#include <tenure/raise.hpp>
+
+namespace tenure::detail {
+
+TENURE_DECL bool keep_at_once(lane& from, raw_handle h) noexcept {
+    read_section const here;
+    return keep_quickly(*from.batch, h);
+}
+
+TENURE_DECL failure keep_all(lane& from, each_handle handles) { return keep_all(*from.batch, handles); }
+
+TENURE_DECL failure transfer_object(registry_core& r, raw_handle h, std::uint64_t to) {
+    return transfer_to(r, h, to);
+}
+
+TENURE_DECL failure transfer_from(lane const& current, raw_handle h, std::uint64_t to) {
+    registry_core* const r = current.batch->registry.load(std::memory_order_relaxed);
+    return r && !is_over_record(current.batch) ? transfer_to(*r, h, to)
+                                               : failure{current.batch->why_closed(), current.batch};
+}
+
+TENURE_DECL failure free_object_of(registry_core& r, raw_handle h) { return free_one(r, h); }
+
+TENURE_DECL failure free_in(lane const& owner, raw_handle h) {
+    batch_record&        b = *owner.batch;
+    registry_core* const r = b.registry.load(std::memory_order_relaxed);
+    return r ? free_one(*r, h, &b) : failure{errc::batch_ended, &b};
+}
+
+TENURE_DECL failure free_all(registry_core& r, each_handle handles) {
+    failure why;
+    handles([&](raw_handle h) {
+        if (!is_alive(h)) why = {stale_because(resolve(h))};
+        else if (is_pinned(r, resolve(h))) why = {errc::object_pinned};
+        return !why;
+    });
+    if (!why)
+        handles([&](raw_handle h) {
+            if (is_alive(h)) why = free_one(r, h);
+            return !why;
+        });
+    return why;
+}
+
+TENURE_DECL failure share_object(registry_core& r, raw_handle h, std::uint64_t with) {
+    return share_with(r, h, with);
+}
+
+TENURE_DECL failure share_here(lane const& here, raw_handle h, std::uint64_t with) {
+    batch_record const& b = *here.batch;
+    if (b.closed()) return {b.why_closed(), &b};
+    return share_with(*b.registry.load(std::memory_order_relaxed), h, with);
+}
+
+TENURE_DECL failure broadcast_object(registry_core& r, raw_handle h, each_id with) {
+    return run_or<std::bad_alloc>([&] { return broadcast_or_throw(r, h, with); },
+                                  [](auto const&) { return failure{errc::memory_full}; });
+}
+
+TENURE_DECL failure broadcast_here(lane const& here, raw_handle h, each_id with) {
+    batch_record const& b = *here.batch;
+    if (b.closed()) return {b.why_closed(), &b};
+    return broadcast_object(*b.registry.load(std::memory_order_relaxed), h, with);
+}
+
+TENURE_DECL failure unshare_object(registry_core& r, raw_handle h, std::uint64_t with) {
+    return unshare_with(r, h, with);
+}
+
+TENURE_DECL failure borrow_in(lane const& user, raw_handle h, std::source_location where) noexcept {
+    return pin_for(*user.batch, h, true, where).why;
+}
+
+TENURE_DECL failure borrow_by_id(registry_core& r, std::uint64_t user, raw_handle h,
+                                 std::source_location where) noexcept {
+    return borrow_for(r, user, h, where);
+}
+
+}  // namespace tenure::detail

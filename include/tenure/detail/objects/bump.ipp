@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include <tenure/detail/objects/bump.hpp>
+#include <tenure/detail/objects/slab.hpp>
+
+namespace tenure::detail {
+
+/// Gives a lane its first run, from this thread's cache: what most batches need, and all that small ones do.
+/// Returns false if the lane has a run, the cache is empty, or refill() has more to consider.
+[[gnu::always_inline]] inline bool aim_at_first_run(lane& l, std::size_t needed) noexcept {
+    batch_record& b = *l.batch;
+    if (b.closed()) return false;  // before anything that its reclaimer may be changing
+    if (l.run_end != 0 || l.queue.load(std::memory_order_relaxed) || b.limited) return false;
+    if (needed > unit_bytes / 4 || !may_make_in(l)) return false;
+    run_cache* const c = cache_of(*b.slabs);
+    unit* const      u = c ? c->runs[0] : nullptr;
+    if (!u) return false;
+    c->runs[0] = u->next;
+    c->units.store(c->units.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+    own_run(u, b, l);
+    u->next = nullptr;
+    l.runs  = u;
+    l.thread.store(&this_thread, std::memory_order_relaxed);
+    l.word = table_word(u->address).load(std::memory_order_relaxed);
+    l.units.store(1, std::memory_order_relaxed);
+    l.run_end = u->address + unit_bytes;
+    {
+        moving_guard const moving(l);
+        l.window_begin.store(u->address, std::memory_order_relaxed);
+        l.cursor.store(u->address, std::memory_order_release);
+    }
+    open_window(l, l.run_end);
+    return true;
+}
+
+/// Makes room for `needed` bytes at the lane's cursor. Errors as bump_after_refill().
+TENURE_SLOW inline failure refill(lane& l, std::size_t needed) {
+    batch_record& b = *l.batch;
+    if (b.closed()) [[unlikely]]
+        return {b.why_closed(), &b};  // before anything that its reclaimer may be changing
+    if (!may_make_in(l)) [[unlikely]]
+        return {errc::wrong_thread, &b};
+    if (b.limited && notice_deadline(b)) return {b.why_closed(), &b};
+    l.thread.store(&this_thread, std::memory_order_relaxed);
+    close_window(l);
+
+    std::uint64_t at = l.cursor.load(std::memory_order_relaxed) & cursor_address;
+    if (l.run_end - at < needed) {
+        bool const any_holes =
+            l.holes || l.queue.load(std::memory_order_relaxed) || l.remote.load(std::memory_order_relaxed);
+        if ((!any_holes || !aim_at_hole(l, needed)) && !aim_at_new_run(l, needed))
+            return {b.slabs->slabs.refusal(), &b, needed};
+        at = l.cursor.load(std::memory_order_relaxed) & cursor_address;
+    }
+    std::uint64_t size = std::min<std::uint64_t>(l.run_end - at, window_bytes);
+    if (b.limited) {
+        std::uint64_t const offered = size;
+        size                        = minds_the_clock(b) ? needed : charge_ahead(b.limited, needed, offered);
+        if (would_pass(b.limited, size)) {
+            settle_windows();
+            size = std::min(size, charge_ahead(b.limited, needed, offered));
+        }
+        failure const why = charge(b.limited, nullptr, size);
+        if (why) return why;
+        b.own_charge.fetch_add(size, std::memory_order_relaxed);
+    }
+    open_window(l, at + size);
+    if (b.limited) tell_soft_limits(b.limited);
+    return {};
+}
+
+TENURE_SLOW inline bytes_at bump_or_refill(lane& l, std::size_t before, std::size_t bytes, std::size_t alignment,
+                                           std::uint64_t count, failure* why) {
+    std::size_t const needed = alignment <= 8 ? bytes : round_extent(bytes + alignment - 8);
+    if (aim_at_first_run(l, needed)) [[likely]] {
+        if (bytes_at const b = bump(l, before, bytes, alignment, count); b.begin) [[likely]]
+            return b;
+    }
+    for (;;) {
+        failure const refused = refill(l, needed);
+        if (refused) {
+            if (!why) throw_failure(refused, "make in batch ");
+            *why = refused;
+            return {};
+        }
+        if (bytes_at const b = bump(l, before, bytes, alignment, count); b.begin) return b;
+    }
+}
+
+TENURE_DECL bytes_at bump_after_refill(lane& l, std::size_t before, std::size_t bytes, std::size_t alignment,
+                                       std::uint64_t count, failure* why) {
+    return bump_or_refill(l, before, bytes, alignment, count, why);
+}
+
+}  // namespace tenure::detail

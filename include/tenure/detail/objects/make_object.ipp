@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <memory_resource>
+#include <mutex>
+#include <typeinfo>
+
+#include <tenure/detail/base/cells.hpp>
+#include <tenure/detail/objects/make_object.hpp>
+#include <tenure/detail/objects/slab.hpp>
+#include <tenure/raise.hpp>
+
+namespace tenure::detail {
+
+TENURE_DECL space allocate_large(lane& l, std::size_t before, std::size_t bytes, std::size_t alignment,
+                                 failure& why) {
+    unit* const u = take_large(*l.batch, l, before, bytes, alignment, 1, why);
+    if (!u) return {};
+    std::uintptr_t const begin = u->address + u->large_offset.load(std::memory_order_relaxed);
+    unpoison(to_pointer(begin), bytes);
+    word_t const generation = generation_of(table_word(u->address).load(std::memory_order_relaxed));
+    return {{begin, bytes}, to_pointer(begin + before), whole_word(generation) | (before ? header_flag : 0), u};
+}
+
+[[gnu::cold]] TENURE_DECL void forget(lane& l, space const& s) noexcept {
+    batch_record& b = *l.batch;
+    if (s.large) {
+        unlink_large(b, s.large);
+        b.books.large_made.add(~std::uint64_t{0}, ~std::uint64_t{s.at.bytes} + 1, false);  // it was never made
+        refund_use(b, s.at.bytes);
+        give_large(s.large);
+        return;
+    }
+    std::uint64_t const cursor = l.cursor.load(std::memory_order_relaxed);
+    if ((cursor & cursor_address) == s.at.begin + s.at.bytes && cursor >= one_object) {
+        poison(to_pointer(s.at.begin), s.at.bytes);
+        l.cursor.store(cursor - s.at.bytes - one_object, std::memory_order_relaxed);
+        return;
+    }
+    // The constructor made other objects behind this one.
+    extent const  x{s.at.begin, s.at.bytes, nullptr, nullptr};
+    retired_units empty;
+    {
+        object_lock const guard(x);
+        mark_range_dead(b, x.begin, x.begin + x.bytes, empty);
+    }
+    empty.give();
+    b.books.add(&ledger::freed, 0, x.bytes, b.is_here());
+    refund_use(b, x.bytes);
+    moving_guard const moving(l);
+    add_relaxed<std::uint64_t>(l.objects_before, ~std::uint64_t{0});  // it was never made
+}
+
+/// Returns whether `r` is a lane's resource, of whatever batch.
+inline bool is_lane_resource(std::pmr::memory_resource const& r) noexcept {
+#ifdef __cpp_rtti
+    return typeid(r) == typeid(lane_resource<lane>);
+#else
+    // Objects with virtual functions begin with a pointer that tells their types apart (Itanium C++ ABI).
+    static lane                      nobodys;
+    static lane_resource<lane> const sample(nobodys, 0, 0);
+    return std::memcmp(static_cast<void const*>(&r), static_cast<void const*>(&sample), sizeof(void*)) == 0;
+#endif
+}
+
+TENURE_DECL bool is_resource_of_batch(batch_record const& b, std::pmr::memory_resource const* r) noexcept {
+    if (!r || !is_lane_resource(*r)) return false;
+    return static_cast<lane_resource<lane> const*>(r)->is_of(b);
+}
+
+TENURE_DECL cell_guard::cell_guard(void const* p) : cell_(nullptr) {
+    if (!p || to_address(p) >> address_bits) raise(error(errc::bad_address, "adopt"));
+    cell_ = take_cell();
+    if (!cell_) raise(error(errc::memory_full, "adopt: no cell left"));
+}
+
+TENURE_DECL cell_guard::~cell_guard() {
+    if (cell_ && !filled_) give_cell(*cell_);
+}
+
+TENURE_DECL word_t cell_guard::fill(raw_handle record) noexcept {
+    filled_ = true;
+    fill_cell(*cell_, record.pointer, record.word);
+    return cell_->word.load(std::memory_order_relaxed);
+}
+
+TENURE_DECL void give_adopted_cell(cell& c) noexcept { give_cell(c); }
+
+}  // namespace tenure::detail
