@@ -16,8 +16,8 @@
 
 #include <doctest/doctest.h>
 
-#include <tenure/detail/batch/batch_record.hpp>
 #include <tenure/detail/life/calls.hpp>
+#include <tenure/detail/uses/registry_uses.hpp>
 #include <tenure/json.hpp>
 #include <tenure/store/heap.hpp>
 #include <tenure/tenure.hpp>
@@ -59,7 +59,9 @@ struct fixture : accounting {
 };
 
 /// What was done so far for all uses, in edges looked at and steps from one batch to the next.
-std::uint64_t steps() { return tenure::detail::current_lane().batch->registry.load()->uses.steps(); }
+std::uint64_t steps() {
+    return tenure::detail::uses_of(*tenure::detail::current_lane().batch->registry.load())->graph.steps();
+}
 
 /// `n` batches, each with one object; each uses the one before it.
 struct row {

@@ -144,6 +144,22 @@ struct batch_report {
     std::array<std::source_location, 4> pins{};  ///< where the newest of them were taken
 };
 
+namespace detail {
+
+inline char const* to_string(batch_status s) noexcept {
+    switch (s) {
+    case batch_status::active: return "active";
+    case batch_status::ending: return "ending";
+    case batch_status::retained: return "retained";
+    case batch_status::done: return "done";
+    case batch_status::expired: return "expired";
+    case batch_status::cancelled: return "cancelled";
+    }
+    return "";
+}
+
+}  // namespace detail
+
 }  // namespace tenure
 
 template <>

@@ -6,11 +6,11 @@
 
 #include <cstddef>
 #include <source_location>
-#include <stop_token>
 #include <string>
 #include <utility>
 
 #include <tenure/batch.hpp>
+#include <tenure/detail/life/public_calls.hpp>
 #include <tenure/handle.hpp>
 #include <tenure/lane.hpp>
 
@@ -64,8 +64,16 @@ public:
     explicit operator bool() const noexcept { return static_cast<bool>(id_); }
 
     /// As batch_scope::cancel.
-    void            cancel() noexcept;
-    std::stop_token stop_token() const;
+    template <class Feature = detail::timing_calls>
+    void cancel() noexcept {
+        detail::require_timing<Feature>();
+        Feature::cancel(id_);
+    }
+    template <class Feature = detail::timing_calls>
+    auto stop_token() const {
+        detail::require_timing<Feature>();
+        return Feature::stop_token(id_);
+    }
 
     /// Returns `done` if there is no batch.
     batch_status status() const noexcept;

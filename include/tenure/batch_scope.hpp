@@ -11,7 +11,6 @@
 #include <memory>
 #include <memory_resource>
 #include <source_location>
-#include <stop_token>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -254,14 +253,16 @@ public:
     /// neither freed nor moved nor paged out. If the object's batch ends meanwhile, that batch waits, whole, for
     /// those that use its objects, unless they wait for it in turn. Keeping the object elsewhere changes nothing.
     /// Returns the handle. Throws as tenure::pin. Cost: tens of ns.
-    template <detail::owned H>
+    template <detail::owned H, class Feature = detail::pin_calls>
     H borrow(H h, source where = source::current()) {
-        require(detail::borrow_in(here(), detail::handle_access::raw(h), where), "borrow for batch ");
+        detail::require_pins<Feature>();
+        require(Feature::borrow(here(), detail::handle_access::raw(h), where), "borrow for batch ");
         return h;
     }
-    template <detail::owned H>
+    template <detail::owned H, class Feature = detail::pin_calls>
     result<H> try_borrow(H h, source where = source::current()) {
-        if (auto const why = detail::borrow_in(here(), detail::handle_access::raw(h), where))
+        detail::require_pins<Feature>();
+        if (auto const why = Feature::borrow(here(), detail::handle_access::raw(h), where))
             return make_error_code(why.code);
         return h;
     }
@@ -288,9 +289,21 @@ public:
     [[nodiscard]] entered enter() { return entered(enter_as(false)); }
 
     /// As registry::checkpoint, for this batch.
-    void checkpoint();
-    void rollback();
-    void commit();
+    template <class Feature = detail::checkpoint_calls>
+    void checkpoint() {
+        detail::require_checkpoints<Feature>();
+        Feature::take(*lane_, id_);
+    }
+    template <class Feature = detail::checkpoint_calls>
+    void rollback() {
+        detail::require_checkpoints<Feature>();
+        Feature::end(*lane_, id_, true);
+    }
+    template <class Feature = detail::checkpoint_calls>
+    void commit() {
+        detail::require_checkpoints<Feature>();
+        Feature::end(*lane_, id_, false);
+    }
 
     /// Lets the batch go and returns its id. The batch lives until that id is ended, and holds its ancestors until
     /// then. Throws batch_ended, wrong_thread.
@@ -301,11 +314,20 @@ public:
     /// closes. Buffers lose their bytes at once, except those that are pinned, mapped, being read or written, or
     /// under a checkpoint. Does nothing if the batch is over. Cost: a few microseconds, a call of each store that
     /// has its buffers, and a pass over the batches of the process if there are batches below.
-    void cancel() noexcept;
+    template <class Feature = detail::timing_calls>
+    void cancel() noexcept {
+        detail::require_timing<Feature>();
+        Feature::cancel(*lane_, id_);
+    }
 
-    /// Returns a token that fires when the batch is cancelled, expires, or is asked to stop by registry::end_batch
-    /// or the end of a batch above. It fires on the thread that does so. Any thread. Throws std::bad_alloc.
-    std::stop_token stop_token() const;
+    /// Returns a std::stop_token that fires when the batch is cancelled, expires, or is asked to stop by
+    /// registry::end_batch or the end of a batch above. It fires on the thread that does so. Any thread. Throws
+    /// std::bad_alloc.
+    template <class Feature = detail::timing_calls>
+    auto stop_token() const {
+        detail::require_timing<Feature>();
+        return Feature::stop_token(*lane_, id_);
+    }
 
     batch_id     id() const noexcept { return {id_}; }
     std::string  name() const;
@@ -321,7 +343,6 @@ private:
 
     detail::lane&         here() const { return *lane_; }
     detail::batch_record& batch() const;
-    detail::batch_record& undoable(char const* call) const;
     detail::lane*         enter_as(bool exclusive) const;
     void                  require_this_thread(char const* call) const;
 

@@ -59,6 +59,7 @@ enum class errc {
     mappings_full,       ///< vm.max_map_count is nearly reached; the rest is left to threads and allocators
     forked,              ///< in the child of a fork(): it belongs to the parent, or to a thread that is not here
     not_self_contained,  ///< the object's memory is its batch's resource(), where it would stay
+    no_feature,          ///< the registry was opened by code that does not include what the call needs
 };
 
 namespace detail {
@@ -163,6 +164,9 @@ public:
             return "not self-contained: the object was made with its batch's own resource(), and that memory stays "
                    "with the batch; make it with the resource() of the batch that it is to be kept in, or copy it "
                    "there";
+        case errc::no_feature:
+            return "no such feature: the code that opened the registry does not include its header; include it, or "
+                   "<tenure/tenure.hpp>, in a source of the program";
         case errc::bad_address:
             return "bad address: adopt() takes a pointer to an object in this process, not null or a tagged value";
         }

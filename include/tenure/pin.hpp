@@ -5,6 +5,7 @@
 #include <tenure/version.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <source_location>
 #include <span>
 #include <utility>
@@ -18,8 +19,17 @@
 namespace tenure {
 
 namespace detail {
+
 struct pin_access;
-}
+
+/// The batch uses the object until it ends, whoever owns that.
+struct pin_calls {
+    TENURE_DECL static failure borrow(lane const& user, raw_handle h, std::source_location where) noexcept;
+    TENURE_DECL static failure borrow(registry_core& r, std::uint64_t user, raw_handle h,
+                                      std::source_location where) noexcept;
+};
+
+}  // namespace detail
 
 /// Holds a pin: while it lives, the object is neither freed nor moved nor paged out, whatever happens to its
 /// batch.
@@ -173,14 +183,16 @@ result<detail::pinned_t<H>> try_pin(H h, std::source_location where = std::sourc
 /// As batch_scope::borrow, for this thread's current batch.
 template <detail::owned H>
 H borrow(H h, std::source_location where = std::source_location::current()) {
-    detail::failure const why = detail::borrow_in(detail::current_lane(), detail::handle_access::raw(h), where);
+    detail::failure const why =
+        detail::pin_calls::borrow(detail::current_lane(), detail::handle_access::raw(h), where);
     if (why) detail::throw_failure(why, "borrow for batch ");
     return h;
 }
 /// As borrow(), but returns the error.
 template <detail::owned H>
 result<H> try_borrow(H h, std::source_location where = std::source_location::current()) {
-    detail::failure const why = detail::borrow_in(detail::current_lane(), detail::handle_access::raw(h), where);
+    detail::failure const why =
+        detail::pin_calls::borrow(detail::current_lane(), detail::handle_access::raw(h), where);
     if (why) return make_error_code(why.code);
     return h;
 }

@@ -13,7 +13,6 @@
 #include <mutex>
 #include <new>
 #include <source_location>
-#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,7 +26,6 @@
 #include <tenure/handle.hpp>
 #include <tenure/lane.hpp>
 #include <tenure/result.hpp>
-#include <tenure/snapshot.hpp>
 
 namespace tenure {
 
@@ -36,11 +34,11 @@ class registry;
 namespace detail {
 
 struct batch_record;
-class deadline_watch;
 struct found;
 struct registry_core;
 
 registry_core& core_of(registry& r) noexcept;
+struct global_registry;
 
 }  // namespace detail
 
@@ -97,7 +95,7 @@ public:
     /// made by that first use would run, it drains, reports the batches that nobody ended, and ends them and what
     /// its root owns; but if another thread that has used it still runs, it ends nothing. What is made later is
     /// freed by the end of its batch, or never.
-    TENURE_SHARED static registry& global();
+    static registry& global();
 
     /// Opens a batch without a guard below `parent`, or below the root. It is active until end_batch(id) or the
     /// end of its parent. Throws std::bad_alloc, batch_ended, no_such_batch.
@@ -127,16 +125,28 @@ public:
 
     /// As batch_scope::cancel. A batch without a guard goes as soon as no thread is inside, whatever its cleanup.
     /// Does nothing if it is over. Throws as end_batch().
-    void cancel(batch_id id);
+    template <class Feature = detail::timing_calls>
+    void cancel(batch_id id) {
+        detail::require_timing<Feature>();
+        Feature::cancel(*this, id);
+    }
 
-    /// As batch_scope::stop_token; of a batch that is over, one that has been asked to stop. Throws no_such_batch,
-    /// too.
-    std::stop_token stop_token(batch_id id) const;
+    /// Returns a std::stop_token, as batch_scope::stop_token; of a batch that is over, one that has been asked to
+    /// stop. Throws no_such_batch, too.
+    template <class Feature = detail::timing_calls>
+    auto stop_token(batch_id id) const {
+        detail::require_timing<Feature>();
+        return Feature::stop_token(*core_, id);
+    }
 
     /// Expires the batches whose time is up. Returns the time until the next deadline, or no_timeout if there is
     /// none. For event loops that a supervisor does not fit. Any thread. Cost: that of cancel() for each of these
     /// batches.
-    std::chrono::nanoseconds expire_overdue() noexcept;
+    template <class Feature = detail::timing_calls>
+    std::chrono::nanoseconds expire_overdue() noexcept {
+        detail::require_timing<Feature>();
+        return Feature::expire_overdue(*core_);
+    }
 
     /// As end_batch(), and returns what the end did: exact if no other thread uses the batch. Only the snapshot
     /// tells what stores could not free.
@@ -247,11 +257,19 @@ public:
     /// pinned or borrowed; not_pageable, batch_ended, no_such_batch; store_full, mappings_full and what else the
     /// system reports. On failure the batch stays in memory, whole. Cost: that of writing the bytes, and a few
     /// system calls for each stretch of neighbouring runs.
-    void page_out(batch_id id);
+    template <class Feature = detail::paging_calls>
+    void page_out(batch_id id) {
+        detail::require_paging<Feature>();
+        Feature::page_out(*core_, id);
+    }
 
     /// Reads in what is out, now rather than when it is touched. Throws batch_ended, no_such_batch, and
     /// std::errc::io_error if not all of it could be read.
-    void page_in(batch_id id);
+    template <class Feature = detail::paging_calls>
+    void page_in(batch_id id) {
+        detail::require_paging<Feature>();
+        Feature::page_in(*core_, id);
+    }
 
     /// Takes a checkpoint, to which the batch's contents can be brought back: docs/checkpoints.md. Checkpoints
     /// nest. While one is open, what was there is neither freed, given away nor moved (not_restorable), and the
@@ -263,17 +281,29 @@ public:
     /// memory_full, what a store reports. On failure no checkpoint is taken. Cost: making the batch's slabs
     /// read-only, a look at each object with a destructor, a copy of each buffer; later some 10 us for each page
     /// that is written to for the first time.
-    void checkpoint(batch_id id);
+    template <class Feature = detail::checkpoint_calls>
+    void checkpoint(batch_id id) {
+        detail::require_checkpoints<Feature>();
+        Feature::take(*this, id);
+    }
 
     /// Brings the batch back to its newest checkpoint, and ends the checkpoint. Objects made or received since are
     /// freed, newest first; those given away since stay with their owners. If a store cannot bring a buffer back,
     /// throws what it reports, and the checkpoint is still open. Throws no_checkpoint, batch_in_use, batch_ended,
     /// no_such_batch. Cost: in proportion to what changed.
-    void rollback(batch_id id);
+    template <class Feature = detail::checkpoint_calls>
+    void rollback(batch_id id) {
+        detail::require_checkpoints<Feature>();
+        Feature::end(*this, id, true);
+    }
 
     /// Ends the newest checkpoint; changes since then count as changes since the checkpoint before it, if there is
     /// one. Throws no_checkpoint, batch_in_use, batch_ended, no_such_batch.
-    void commit(batch_id id);
+    template <class Feature = detail::checkpoint_calls>
+    void commit(batch_id id) {
+        detail::require_checkpoints<Feature>();
+        Feature::end(*this, id, false);
+    }
 
     /// As batch_scope::enter. Throws no_such_batch, too.
     [[nodiscard]] entered enter(batch_id id);
@@ -285,18 +315,24 @@ public:
     /// Returns the batches that an `ending` batch waits for: those that use what it owns (tenure::pin, borrow),
     /// and those below it. For a batch in a known ring of batches that wait for each other, returns those outside
     /// of the ring. Empty for any other batch. Throws no_such_batch. Cost: a look at every batch of the process.
-    std::vector<batch_id> waits_for(batch_id id) const;
+    template <class Feature = detail::inspection>
+    std::vector<batch_id> waits_for(batch_id id) const {
+        detail::require_inspection<Feature>();
+        return Feature::waits_for(*core_, id);
+    }
 
     /// As batch_scope::borrow, for batch `id`, from any thread. Throws no_such_batch, too.
-    template <detail::owned H>
+    template <detail::owned H, class Feature = detail::pin_calls>
     H borrow(batch_id id, H h, std::source_location where = std::source_location::current()) {
-        auto const why = detail::borrow_by_id(*core_, id.value, detail::handle_access::raw(h), where);
+        detail::require_pins<Feature>();
+        auto const why = Feature::borrow(*core_, id.value, detail::handle_access::raw(h), where);
         if (why) detail::throw_failure(why, "borrow ");
         return h;
     }
-    template <detail::owned H>
+    template <detail::owned H, class Feature = detail::pin_calls>
     result<H> try_borrow(batch_id id, H h, std::source_location where = std::source_location::current()) {
-        auto const why = detail::borrow_by_id(*core_, id.value, detail::handle_access::raw(h), where);
+        detail::require_pins<Feature>();
+        auto const why = Feature::borrow(*core_, id.value, detail::handle_access::raw(h), where);
         if (why) return make_error_code(why.code);
         return h;
     }
@@ -308,11 +344,20 @@ public:
     /// thread; within such a destructor, it returns at once.
     void drain() const noexcept;
 
-    registry_usage usage() const;
+    /// Returns the registry_usage at this moment.
+    template <class Feature = detail::inspection>
+    auto usage() const {
+        detail::require_inspection<Feature>();
+        return Feature::usage_of(*core_);
+    }
 
-    /// Returns the live batches at this moment, with figures that are exact for batches at rest. Takes no lock
-    /// that a make, an open or an end would wait for. Cost: a look at every batch of the process.
-    tenure::snapshot snapshot() const;
+    /// Returns a snapshot: the live batches at this moment, with figures that are exact for batches at rest. Takes
+    /// no lock that a make, an open or an end would wait for. Cost: a look at every batch of the process.
+    template <class Feature = detail::inspection>
+    auto snapshot() const {
+        detail::require_inspection<Feature>();
+        return Feature::snapshot_of(*core_);
+    }
 
     /// Describes what batches without a guard hold, one line a batch; empty if there are none.
     std::string leak_report() const;
@@ -322,17 +367,14 @@ public:
     std::size_t trim() noexcept;
 
 private:
-    friend class supervisor;
     friend detail::registry_core& detail::core_of(registry& r) noexcept;
+    friend detail::global_registry;
+    friend detail::timing_calls;
 
-    TENURE_SHARED static registry& open_global();
-    void                           tell_leaks() const noexcept;
-    void                           watch_deadlines(std::shared_ptr<detail::deadline_watch> const& watch);
-    detail::found                  find(batch_id id, char const* call) const;
-    detail::found                  find_to_end(batch_id id, char const* call) const;
-    void                           end(batch_id id, bool destroy);
-
-    detail::batch_record& live(batch_id id, char const* call) const;
+    void          tell_leaks() const noexcept;
+    detail::found find(batch_id id, char const* call) const;
+    detail::found find_to_end(batch_id id, char const* call) const;
+    void          end(batch_id id, bool destroy);
 
     detail::registry_core* core_;
     registry_options       options_;

@@ -95,18 +95,6 @@ struct snapshot {
 
 namespace detail {
 
-inline char const* to_string(batch_status s) noexcept {
-    switch (s) {
-    case batch_status::active: return "active";
-    case batch_status::ending: return "ending";
-    case batch_status::retained: return "retained";
-    case batch_status::done: return "done";
-    case batch_status::expired: return "expired";
-    case batch_status::cancelled: return "cancelled";
-    }
-    return "";
-}
-
 inline std::string human_bytes(std::size_t n) {
     static constexpr char const* unit[]{"B", "KiB", "MiB", "GiB", "TiB"};
     std::size_t                  u = 0, tenths = n * 10;

@@ -12,13 +12,18 @@
 #endif
 
 #include <tenure/detail/buffers/named_buffers.ipp>
+#include <tenure/impl/background.ipp>
 #include <tenure/impl/batch_owner.ipp>
 #include <tenure/impl/batch_scope.ipp>
 #include <tenure/impl/bind_batch.ipp>
 #include <tenure/impl/buffer.ipp>
+#include <tenure/impl/checkpoints.ipp>
 #include <tenure/impl/core.ipp>
 #include <tenure/impl/current.ipp>
 #include <tenure/impl/derived.ipp>
+#include <tenure/impl/inspect.ipp>
 #include <tenure/impl/lane.ipp>
+#include <tenure/impl/paging.ipp>
 #include <tenure/impl/pin.ipp>
 #include <tenure/impl/registry.ipp>
+#include <tenure/impl/timing.ipp>

@@ -6,18 +6,22 @@
 
 // Includes everything that needs only the C++20 library and Linux.
 
+#include <tenure/background.hpp>
 #include <tenure/batch.hpp>
 #include <tenure/batch_owner.hpp>
 #include <tenure/batch_scope.hpp>
 #include <tenure/bind_batch.hpp>
+#include <tenure/checkpoints.hpp>
 #include <tenure/derived.hpp>
-#include <tenure/detail/inspect/gdb.hpp>
 #include <tenure/error.hpp>
 #include <tenure/handle.hpp>
+#include <tenure/inspect.hpp>
 #include <tenure/lane.hpp>
 #include <tenure/only_memory.hpp>
+#include <tenure/paging.hpp>
 #include <tenure/pin.hpp>
 #include <tenure/registry.hpp>
 #include <tenure/sharing.hpp>
 #include <tenure/snapshot.hpp>
 #include <tenure/store/heap.hpp>
+#include <tenure/timing.hpp>

@@ -7,6 +7,11 @@ add_executable(modes_compiled ${dir}/modes/one.cpp ${dir}/modes/two.cpp)
 target_link_libraries(modes_compiled PRIVATE tenure_strict tenure_compiled)
 add_test(NAME modes.compiled COMMAND modes_compiled)
 
+# A program with the core alone.
+add_executable(modes_core_only ${dir}/modes/core_only.cpp)
+target_link_libraries(modes_core_only PRIVATE tenure_strict)
+add_test(NAME modes.core_only COMMAND modes_core_only)
+
 # Sources of a program that do not agree do not link, and the linker says which do not.
 function(add_mixed_test name first second)
     foreach(source one two)
@@ -31,3 +36,14 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_
     add_test(NAME modes.module COMMAND ${CMAKE_COMMAND} -Droot=${PROJECT_SOURCE_DIR} -Dcompiler=${CMAKE_CXX_COMPILER}
         -Ddir=${CMAKE_CURRENT_BINARY_DIR}/module -P ${dir}/check_module.cmake)
 endif()
+
+# What a feature needs is in its folder: the rest does without.
+foreach(feature background checkpoints inspect paging timing uses)
+    set(header ${feature})
+    if(feature STREQUAL uses)
+        set(header pin)
+    endif()
+    add_test(NAME removable.${feature}
+        COMMAND ${CMAKE_COMMAND} -Droot=${PROJECT_SOURCE_DIR} -Dcompiler=${CMAKE_CXX_COMPILER} -Dfolder=${feature}
+            -Dheader=${header} -Ddir=${CMAKE_CURRENT_BINARY_DIR}/removable/${feature} -P ${dir}/check_removable.cmake)
+endforeach()

@@ -17,6 +17,7 @@
 #include <tenure/detail/base/fork_list.hpp>
 #include <tenure/detail/timing/deadlines.hpp>
 #include <tenure/registry.hpp>
+#include <tenure/timing.hpp>
 
 namespace tenure {
 
@@ -86,13 +87,13 @@ public:
     /// std::bad_alloc.
     explicit supervisor(boost::asio::any_io_executor const& executor, registry& of = registry::global())
         : registry_(of), timer_(std::make_shared<detail::deadline_timer>(of, executor)) {
-        of.watch_deadlines(timer_);
+        detail::timing_calls::watch(of, timer_);
     }
 
     /// Uses a thread of its own. Throws std::bad_alloc, and what std::thread throws.
     explicit supervisor(registry& of = registry::global()) : registry_(of), own_(std::make_unique<own_thread>()) {
         timer_ = std::make_shared<detail::deadline_timer>(of, own_->io.get_executor());
-        of.watch_deadlines(timer_);
+        detail::timing_calls::watch(of, timer_);
     }
 
     /// Leaves expiry to be noticed as without a supervisor. Returns when nothing of it runs any more; at once in a
@@ -103,7 +104,7 @@ public:
             [[maybe_unused]] auto* const parents = own_.release();
             return;
         }
-        registry_.watch_deadlines(nullptr);
+        detail::timing_calls::unwatch(registry_);
         timer_->stop();
     }
     supervisor(supervisor const&)            = delete;

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <source_location>
-#include <stop_token>
 #include <string>
 
 #include <tenure/batch_owner.hpp>
@@ -32,15 +31,6 @@ TENURE_DECL batch_report batch_owner::end() noexcept {
     batch_id const id = release();
     auto* const    b  = detail::find_anywhere(id.value);
     return b ? detail::end_by_id(*b, id.value) : batch_report{};
-}
-
-TENURE_DECL void batch_owner::cancel() noexcept {
-    if (auto* const b = detail::find_anywhere(id_.value)) detail::stop_batch(*b, id_.value, errc::cancelled);
-}
-
-TENURE_DECL std::stop_token batch_owner::stop_token() const {
-    auto* const b = detail::find_anywhere(id_.value);
-    return detail::stop_token_of(b ? *b : detail::over_record_of(), id_.value);
 }
 
 TENURE_DECL batch_status batch_owner::status() const noexcept {

@@ -8,9 +8,7 @@
 #include <utility>
 
 #include <tenure/batch_scope.hpp>
-#include <tenure/detail/checkpoints/rolling_back.hpp>
 #include <tenure/detail/life/reporting.hpp>
-#include <tenure/detail/timing/stopping.hpp>
 #include <tenure/impl/core.ipp>
 #include <tenure/impl/lane.ipp>
 #include <tenure/raise.hpp>
@@ -116,20 +114,6 @@ TENURE_DECL batch_id batch_scope::detach() {
 }
 
 TENURE_DECL batch_status batch_scope::status() const noexcept { return detail::status_of(batch(), id_); }
-
-TENURE_DECL detail::batch_record& batch_scope::undoable(char const* call) const {
-    if (!batch().registry.load(std::memory_order_relaxed))
-        raise(error(errc::batch_ended, call + (" batch " + detail::label_of(id_)) + ", which was detached"));
-    return batch();
-}
-
-TENURE_DECL void batch_scope::checkpoint() { detail::take_checkpoint(undoable("checkpoint"), id_); }
-TENURE_DECL void batch_scope::rollback() { detail::end_checkpoint(undoable("roll back"), id_, true); }
-TENURE_DECL void batch_scope::commit() { detail::end_checkpoint(undoable("commit"), id_, false); }
-
-TENURE_DECL void batch_scope::cancel() noexcept { detail::stop_batch(batch(), id_, errc::cancelled); }
-
-TENURE_DECL std::stop_token batch_scope::stop_token() const { return detail::stop_token_of(batch(), id_); }
 
 TENURE_DECL std::string batch_scope::name() const { return detail::name_of(batch()); }
 

@@ -8,7 +8,6 @@
 #include <tenure/detail/batch/failure.ipp>
 #include <tenure/detail/batch/lane.ipp>
 #include <tenure/detail/buffers/derivation.hpp>
-#include <tenure/detail/checkpoints/rolling_back.hpp>
 #include <tenure/detail/life/public_calls.ipp>
 #include <tenure/detail/objects/bump.ipp>
 #include <tenure/detail/objects/make_object.ipp>

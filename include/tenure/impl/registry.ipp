@@ -10,17 +10,15 @@
 #include <mutex>
 #include <new>
 #include <source_location>
-#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <tenure/detail/checkpoints/rolling_back.hpp>
-#include <tenure/detail/inspect/census.hpp>
+#include <tenure/detail/life/leaks.hpp>
 #include <tenure/detail/life/one_copy.hpp>
 #include <tenure/detail/life/owners.hpp>
+#include <tenure/detail/life/registries.hpp>
 #include <tenure/detail/life/reporting.hpp>
-#include <tenure/detail/uses/pinning.hpp>
 #include <tenure/impl/core.ipp>
 #include <tenure/impl/lane.ipp>
 #include <tenure/raise.hpp>
@@ -35,15 +33,13 @@ TENURE_DECL registry::registry(registry_options options) : options_(std::move(op
     if (!store) store = memory;
     detail::paging_options paging{options_.page_file, options_.memory_limit, options_.eviction, options_.access};
     core_ =
-        detail::open_registry(memory, store, std::move(paging), static_cast<std::uint64_t>(options_.decay.count()),
-                              std::source_location::current());
-    core_->background.limit(options_.background_limit);
-    if (options_.clock) core_->deadlines.now = options_.clock;
+        detail::open_registry(memory, store, std::move(paging), options_.background_limit,
+                              static_cast<std::uint64_t>(options_.decay.count()), std::source_location::current());
+    if (options_.clock && core_->timing) core_->timing->now = options_.clock;
 }
 
 TENURE_DECL registry::~registry() {
-    detail::run_left_over(*core_);
-    core_->background.stop();
+    if (core_->background) core_->background->close();
     tell_leaks();
     detail::close_registry(core_);
 }
@@ -59,35 +55,37 @@ TENURE_DECL void registry::tell_leaks() const noexcept {
     });
 }
 
-TENURE_DECL registry& registry::global() {
-    static registry& instance = open_global();
-    return instance;
-}
+/// The global registry. Its static variables are those of an inline function in every mode, so that programs and
+/// plugins share them.
+struct detail::global_registry {
+    TENURE_SHARED static registry& get() {
+        static registry& instance = open();
+        return instance;
+    }
 
-[[gnu::cold]] TENURE_DECL registry& registry::open_global() {
-    // It is never destroyed: other static objects may use it in their destructors, and threads that outlive main.
-    alignas(registry) static std::byte memory[sizeof(registry)];
-    static registry* const             instance = ::new (memory) registry;
-    static struct exit_guard {
-        ~exit_guard() {
-            detail::registry_core& core    = *instance->core_;
-            bool const             waiting = !detail::this_thread.reclaiming;  // else it would wait for itself
-            if (waiting) {
-                detail::run_left_over(core);
-                core.background.retire();
+    TENURE_SHARED TENURE_COLD static registry& open() {
+        // It is never destroyed: other static objects may use it in their destructors, and threads that outlive
+        // main.
+        alignas(registry) static std::byte memory[sizeof(registry)];
+        static registry* const             instance = ::new (memory) registry;
+        static struct exit_guard {
+            ~exit_guard() {
+                registry_core& core    = *instance->core_;
+                bool const     waiting = !this_thread.reclaiming;  // else it would wait for itself
+                if (waiting && core.background) core.background->retire();
+                instance->tell_leaks();
+                if (waiting) end_at_exit(core);
             }
-            instance->tell_leaks();
-            if (waiting) detail::end_at_exit(core);
-        }
-    } const at_exit;
-    detail::process.global_root.store(instance->core_->root, std::memory_order_release);
-    return *instance;
-}
+        } const at_exit;
+        process.global_root.store(instance->core_->root, std::memory_order_release);
+        return *instance;
+    }
+};
+
+TENURE_DECL registry& registry::global() { return detail::global_registry::get(); }
 
 TENURE_DECL detail::found registry::find(batch_id id, char const* call) const {
-    detail::found const f = detail::find_batch(*core_, id.value);
-    if (!f.known) raise(error(errc::no_such_batch, call + detail::label_of(id.value)));
-    return f;
+    return detail::find_known(*core_, id.value, call);
 }
 
 TENURE_DECL batch_id registry::new_batch(batch_options const& options, batch_id parent,
@@ -142,21 +140,6 @@ TENURE_DECL void registry::end(batch_id id, bool destroy) {
     if (f.record) detail::end_record(*f.record, id.value, destroy);
 }
 
-TENURE_DECL void registry::watch_deadlines(std::shared_ptr<detail::deadline_watch> const& watch) {
-    core_->deadlines.watch_by(watch);
-    if (watch) watch->earlier();  // for deadlines that exist already
-}
-
-TENURE_DECL void registry::cancel(batch_id id) {
-    detail::found const f = find_to_end(id, "cancel batch ");
-    if (f.record) detail::stop_batch(*f.record, id.value, errc::cancelled);
-}
-
-TENURE_DECL std::stop_token registry::stop_token(batch_id id) const {
-    detail::found const f = find(id, "stop_token of batch ");
-    return detail::stop_token_of(f.record ? *f.record : detail::over_record_of(), id.value);
-}
-
 TENURE_DECL batch_report registry::end_with_report(batch_id id) {
     detail::found const f = find_to_end(id, "end batch ");
     return f.record ? detail::end_by_id(*f.record, id.value) : batch_report{};
@@ -168,44 +151,6 @@ TENURE_DECL detail::found registry::find_to_end(batch_id id, char const* call) c
     if (f.record && detail::is_common(*f.record))
         raise(error(errc::not_owner, "end what several batches share: it ends with the last of them"));
     return f;
-}
-
-TENURE_DECL void registry::page_out(batch_id id) {
-    auto* const           b     = find(id, "page out batch ").record;
-    std::string           label = b ? detail::label_of(*b) : detail::label_of(id.value);
-    std::error_code const why   = !b                    ? make_error_code(errc::batch_ended)
-                                  : detail::is_root(*b) ? make_error_code(errc::not_pageable)
-                                                        : detail::page_out_batch(*b, id.value, true);
-    if (why) raise(error(why, "page out batch " + label + " to " + core_->pages.options.directory));
-}
-
-TENURE_DECL void registry::page_in(batch_id id) {
-    auto* const b = find(id, "page in batch ").record;
-    if (!b || !detail::hold_or_root(*b, id.value, detail::unless_over))
-        raise(error(errc::batch_ended, "page in batch " + detail::label_of(id.value)));
-    bool const all = detail::is_root(*b) || detail::page_in_batch(*b);
-    if (!detail::is_root(*b)) detail::release_hold_in_place(b);
-    if (!all)
-        raise(error(std::make_error_code(std::errc::io_error),
-                    "page in batch " + detail::label_of(id.value) + " from " + core_->pages.options.directory));
-}
-
-TENURE_DECL detail::batch_record& registry::live(batch_id id, char const* call) const {
-    auto* const b = find(id, call).record;
-    if (!b) raise(error(errc::batch_ended, call + detail::label_of(id.value)));
-    return *b;
-}
-
-TENURE_DECL void registry::checkpoint(batch_id id) {
-    detail::take_checkpoint(live(id, "checkpoint of batch "), id.value);
-}
-
-TENURE_DECL void registry::rollback(batch_id id) {
-    detail::end_checkpoint(live(id, "roll back batch "), id.value, true);
-}
-
-TENURE_DECL void registry::commit(batch_id id) {
-    detail::end_checkpoint(live(id, "commit batch "), id.value, false);
 }
 
 TENURE_DECL entered registry::enter(batch_id id) {
@@ -222,11 +167,6 @@ TENURE_DECL batch_status registry::status(batch_id id) const {
     return detail::status_of(f.record ? *f.record : detail::over_record_of(), id.value);
 }
 
-TENURE_DECL std::vector<batch_id> registry::waits_for(batch_id id) const {
-    detail::found const f = find(id, "whom to wait for: batch ");
-    return f.record ? detail::waits_for(*core_, *f.record, id.value) : std::vector<batch_id>{};
-}
-
 TENURE_DECL batch_usage registry::usage(batch_id id) const {
     detail::found const f = find(id, "usage of batch ");
     if (!f.record) return {};
@@ -234,16 +174,7 @@ TENURE_DECL batch_usage registry::usage(batch_id id) const {
     return f.record->id.load(std::memory_order_acquire) == id.value ? now : batch_usage{};
 }
 
-TENURE_DECL registry_usage registry::usage() const { return detail::usage_of(*core_); }
-
-TENURE_DECL tenure::snapshot registry::snapshot() const { return detail::census(*core_); }
-
-TENURE_DECL std::string registry::leak_report() const {
-    std::string out;
-    for (batch_info const& b : snapshot().batches)
-        if (!b.guarded && !b.in_background && !b.shared_by && b.id != root()) out += "  " + detail::describe(b);
-    return out.empty() ? out : "tenure: batches that nobody ended:\n" + out;
-}
+TENURE_DECL std::string registry::leak_report() const { return detail::leaks_of(*core_); }
 
 TENURE_DECL std::size_t registry::trim() noexcept { return detail::trim(*core_); }
 
@@ -256,12 +187,8 @@ TENURE_DECL result<batch_id> registry::try_set_current_batch(batch_id id) {
 
 TENURE_DECL batch_id registry::root() const noexcept { return {core_->root->id.load(std::memory_order_relaxed)}; }
 
-TENURE_DECL std::chrono::nanoseconds registry::expire_overdue() noexcept { return detail::expire_overdue(*core_); }
-
 TENURE_DECL void registry::drain() const noexcept {
-    if (detail::this_thread.reclaiming) return;
-    detail::run_left_over(*core_);
-    core_->background.drain();
+    if (core_->background && !detail::this_thread.reclaiming) core_->background->drain();
 }
 
 }  // namespace tenure

@@ -89,7 +89,7 @@
 // configuration. The symbols of all configurations lie in one COMDAT group, of which a linker keeps the first that
 // it meets: if sources disagree, a symbol is missing, and the linker says which. This costs a program 37 bytes.
 //
-// Not with link-time optimization, which makes one source of all: there -Wodr reports what differs.
+// Not with link-time optimization, which makes one source of all.
 
 #ifdef TENURE_SEPARATE
 #define TENURE_CONFIGURATION_MODE "_compiled"

@@ -11,7 +11,6 @@
 #include <new>
 #include <source_location>
 #include <span>
-#include <stop_token>
 #include <system_error>
 #include <type_traits>
 
@@ -20,9 +19,9 @@
 #include <tenure/detail/base/spin_lock.hpp>
 #include <tenure/detail/batch/finalizer.hpp>
 #include <tenure/detail/batch/lane.hpp>
-#include <tenure/detail/timing/deadlines.hpp>
+#include <tenure/detail/batch/timing_front.hpp>
+#include <tenure/detail/batch/use_node.hpp>
 #include <tenure/detail/unit/region.hpp>
-#include <tenure/detail/uses/use_records.hpp>
 #include <tenure/error.hpp>
 
 namespace tenure::detail {
@@ -33,7 +32,7 @@ struct paged_batch;
 struct stored;
 struct supply;
 struct thread_context;
-struct checkpoint_record;
+struct checkpoint_front;
 
 /// How a batch's end differs from the usual one: flags of batch_record::ends.
 namespace end_flags {
@@ -209,7 +208,7 @@ struct batch_record : batch_front {
     std::size_t                  waiting_bytes = 0;
     batch_record*                next_waiting  = nullptr;
     use_node                     uses;
-    checkpoint_record*           undo = nullptr;  ///< the newest checkpoint; of the thread that may set `undoing`
+    checkpoint_front*            undo = nullptr;  ///< the newest checkpoint; of the thread that may set `undoing`
     std::atomic<thread_context*> busy_thread{nullptr};  ///< it set `undoing`, or calls destructors at the end
     std::atomic<bool>            checkpoint_calls_out{
         false};          ///< busy_thread runs the user's code, or waits for other threads that do
@@ -220,10 +219,10 @@ struct batch_record : batch_front {
     std::atomic<std::uint64_t> deadline{0};  ///< its own or that of a batch above, whichever is first; 0: none
     deadline_node              timer;        ///< armed if the deadline is its own
 
-    std::atomic<errc>              cause{};             ///< why it went, or has to go, before its end
-    std::atomic<bool>              rolled_back{false};  ///< which buffers were mapped may be forgotten
-    std::atomic<std::uint64_t>     expiry{0};      ///< the last batch here that went before its end: expiry.hpp
-    std::atomic<std::stop_source*> stop{nullptr};  ///< made when a token is first asked for
+    std::atomic<errc>          cause{};             ///< why it went, or has to go, before its end
+    std::atomic<bool>          rolled_back{false};  ///< which buffers were mapped may be forgotten
+    std::atomic<std::uint64_t> expiry{0};           ///< the last batch here that went before its end: expiry.hpp
+    std::atomic<stop_front*>   stop{nullptr};       ///< made when a token is first asked for
 
     bool ends_as(std::uint8_t how) const noexcept { return ends.load(std::memory_order_relaxed) & how; }
     void end_as(std::uint8_t how) noexcept {

@@ -4,11 +4,10 @@
 
 #include <string>
 
+#include <tenure/detail/batch/expiry.hpp>
 #include <tenure/detail/batch/failure.hpp>
 #include <tenure/detail/objects/batch_figures.hpp>
 #include <tenure/detail/objects/ownership_transfer.hpp>
-#include <tenure/detail/paging/pressure.hpp>
-#include <tenure/detail/timing/expiry.hpp>
 #include <tenure/raise.hpp>
 
 namespace tenure::detail {
@@ -24,7 +23,7 @@ namespace tenure::detail {
     if (why.code == errc::memory_full) {
         call += ": " + std::to_string(why.wanted) + " bytes wanted";
         registry_core* const r = why.batch ? why.batch->registry.load(std::memory_order_relaxed) : nullptr;
-        if (r && r->pages.limited()) call += largest_holders(*r);
+        if (r && r->pages && r->pages->limited) call += r->pages->largest_holders();
     }
     if (why.code == errc::store_full)
         call += ": " + std::to_string(why.wanted) + " bytes wanted of store " + why.batch->slabs->store.describe();

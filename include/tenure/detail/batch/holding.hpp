@@ -93,11 +93,6 @@ inline void give_primary(batch_record& b) noexcept {
 /// and one that is paged_when_left goes out.
 void release_hold(batch_record* b, std::uint64_t flags = 0) noexcept;
 
-/// Deadlines, see stopping.hpp.
-bool minds_the_clock(batch_record const& b) noexcept;
-bool notice_deadline(batch_record& b) noexcept;
-bool is_overdue(batch_record const& b) noexcept;
-
 /// Gives a hold back as release_hold() does, but a batch that is paged_when_left stays in memory.
 void release_hold_in_place(batch_record* b) noexcept;
 

@@ -5,17 +5,21 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include <tenure/detail/base/config.hpp>
+#include <tenure/detail/batch/background_front.hpp>
 #include <tenure/detail/batch/batch_record.hpp>
+#include <tenure/detail/batch/paging_front.hpp>
 #include <tenure/detail/batch/thread_context.hpp>
-#include <tenure/detail/paging/page_space.hpp>
-#include <tenure/detail/timing/background_queue.hpp>
+#include <tenure/detail/batch/timing_front.hpp>
+#include <tenure/detail/batch/uses_front.hpp>
 #include <tenure/detail/unit/supply.hpp>
-#include <tenure/detail/uses/use_graph.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 
@@ -23,25 +27,30 @@ namespace tenure::detail {
 struct registry_core {
     static constexpr std::uint32_t closed = std::uint32_t{1} << 31;  ///< it goes with the last of its supplies
 
-    registry_core(any_store store, paging_options paging, std::uint64_t decay_ns, std::uint64_t number)
-        : own(std::move(store), *this, decay_ns, number), pages(std::move(paging)), decay(decay_ns) {}
+    registry_core(any_store store, std::uint64_t decay_ns, std::uint64_t number)
+        : own(std::move(store), *this, decay_ns, number), decay(decay_ns) {}
 
-    supply                     own;  ///< from its own store
-    page_space                 pages;
-    std::uint64_t const        decay;
-    std::mutex                 supplies_mutex;
-    supply*                    supplies = nullptr;  ///< from stores that batches name
-    std::atomic<std::uint32_t> departures{0};       ///< supplies unlinked and not gone yet; and `closed`
-    batch_record*              root = nullptr;
-    deadline_queue             deadlines;
-    spin_lock                  loose_lock;
-    batch_record*              loose = nullptr;    ///< without a guard, newest first, through older and newer
-    std::atomic<std::uint64_t> foreign_ends{0};    ///< guards destroyed on a thread that did not open them
+    supply                        own;    ///< from its own store
+    std::unique_ptr<paging_front> pages;  ///< null if the program does without
+    std::uint64_t const           decay;
+    std::mutex                    supplies_mutex;
+    supply*                       supplies = nullptr;  ///< from stores that batches name
+    std::atomic<std::uint32_t>    departures{0};       ///< supplies unlinked and not gone yet; and `closed`
+    batch_record*                 root = nullptr;
+    std::unique_ptr<timing_front> timing;  ///< as `pages`
+    spin_lock                     loose_lock;
+    batch_record*                 loose = nullptr;  ///< without a guard, newest first, through older and newer
+    std::atomic<std::uint64_t>    foreign_ends{0};  ///< guards destroyed on a thread that did not open them
     std::atomic<std::uint64_t> unordered_ends{0};  ///< guards destroyed before others below them on the same thread
     registry_core*             next = nullptr;     ///< of all registries
-    background_queue           background;
-    use_graph                  uses;
+    std::unique_ptr<background_front> background;  ///< as `pages`
+    std::unique_ptr<uses_front>       uses;        ///< as `pages`
 };
+
+/// Throws no_feature.
+[[noreturn]] TENURE_COLD inline void refuse_without(char const* header, char const* call) {
+    raise(error(errc::no_feature, std::string(call) + ", without <" + header + ">"));
+}
 
 struct hazard_slot;
 void give_hazard_slots(hazard_slot* first) noexcept;

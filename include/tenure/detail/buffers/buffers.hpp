@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include <tenure/detail/base/sizes.hpp>
+#include <tenure/detail/blocks/store_errors.hpp>
 #include <tenure/detail/life/calls.hpp>
 #include <tenure/detail/objects/make_object.hpp>
 

@@ -7,8 +7,9 @@
 #include <memory>
 #include <mutex>
 #include <new>
-#include <thread>
 #include <utility>
+
+#include <sched.h>
 
 #include <tenure/detail/buffers/buffer_access.hpp>
 #include <tenure/detail/life/release.hpp>
@@ -97,9 +98,8 @@ private:
     bool take_next() noexcept {
         registry_core& r    = *batch_.registry.load(std::memory_order_relaxed);
         bool           used = false;
-        for (;; std::this_thread::yield()) {
-            std::unique_lock graph(r.uses.mutex, std::defer_lock);
-            if (used) graph.lock();
+        for (;; ::sched_yield()) {
+            auto const             graph = used ? std::unique_lock(*r.uses) : std::unique_lock<uses_front>();
             std::scoped_lock const guard(batch_.lock);
             entry* const           e = batch_.next_buffer;
             if (!e) return false;
@@ -111,7 +111,7 @@ private:
                 continue;
             }
             batch_.next_buffer = e->next;
-            take(*as_buffer(x), used && r.uses.find(x.begin));
+            take(*as_buffer(x), used && r.uses->find(x.begin));
             return true;
         }
     }

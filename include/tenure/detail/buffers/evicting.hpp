@@ -8,8 +8,9 @@
 #include <mutex>
 #include <optional>
 #include <span>
-#include <thread>
 #include <vector>
+
+#include <sched.h>
 
 #include <tenure/detail/batch/read_section.hpp>
 #include <tenure/detail/buffers/buffer_moves.hpp>
@@ -27,7 +28,7 @@ inline failure evict_one(registry_core& r, raw_handle h) {
     return with_owner(r, h, nullptr, [&](batch_record& owner, extent const& x) -> failure {
         if (has_checkpoint(owner) && is_under_checkpoint(owner, x.begin)) return {errc::not_restorable, &owner};
         buffer_record was{};
-        for (;; std::this_thread::yield()) {
+        for (;; ::sched_yield()) {
             use_lock const       guard(owner, x);
             buffer_record* const b = buffer_of(h, x, owner);
             if (!b) return {errc::stale_handle};

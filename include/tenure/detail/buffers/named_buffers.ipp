@@ -14,7 +14,7 @@
 #include <tenure/detail/buffers/buffer_access.hpp>
 #include <tenure/detail/buffers/buffer_moves.hpp>
 #include <tenure/detail/buffers/named_buffers.hpp>
-#include <tenure/detail/checkpoints/checkpoint_claim.hpp>
+#include <tenure/detail/life/exclusive_claim.hpp>
 #include <tenure/detail/objects/make_object.hpp>
 #include <tenure/only_memory.hpp>
 #include <tenure/raise.hpp>
@@ -66,7 +66,7 @@ TENURE_DECL void with_named_buffers(std::uint64_t id, function_ref<void(each_nam
     auto const fail       = [&](errc why) { raise(error(why, "save batch " + (b ? label_of(*b) : label_of(id)))); };
     if (!b) fail(errc::batch_ended);
     if (is_root(*b)) fail(errc::batch_in_use);
-    checkpoint_claim const claim(*b, id, unless_over);
+    exclusive_claim const claim(*b, id, unless_over);
     if (claim.why() != errc{}) fail(claim.why());
 
     auto const each = [&](function_ref<void(named_buffer const&)> one) {

@@ -15,7 +15,6 @@
 #include <tenure/detail/base/zeroed_atomic.hpp>
 #include <tenure/detail/checkpoints/checkpoint_record.hpp>
 #include <tenure/detail/life/reclaim.hpp>
-#include <tenure/detail/paging/paged_ranges.hpp>
 #include <tenure/raise.hpp>
 
 namespace tenure::detail {
@@ -200,7 +199,7 @@ inline bool watch(checkpoint_record& c) noexcept {
 /// Returns the area of an older checkpoint that watched the page at `a` before and will again, else null. The next
 /// older checkpoint may have none, because it found the unit shared and copied its part.
 inline saved_area* watched_below(checkpoint_record const& c, std::uintptr_t a) noexcept {
-    for (checkpoint_record* older = c.below; older; older = older->below)
+    for (checkpoint_record* older = c.older(); older; older = older->older())
         if (saved_area* const x = older->find(a); x && x->pages) return x;
     return nullptr;
 }
@@ -224,7 +223,7 @@ inline void unwatch(checkpoint_record& c) noexcept {
     }
     std::size_t cuts = 0;
     for (saved_area const& x : c.areas) cuts += x.cuts;
-    if (c.below && !c.below->areas.empty()) c.below->areas.front().cuts += cuts;
+    if (c.below && !c.older()->areas.empty()) c.older()->areas.front().cuts += cuts;
     else cut_mappings.fetch_sub(cuts, std::memory_order_relaxed);
     write_fault::note_end();
     page_saver::await_all();

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <tenure/detail/batch/checkpoint.hpp>
 #include <tenure/detail/blocks/block_list.hpp>
 #include <tenure/detail/buffers/buffer_record.hpp>
 #include <tenure/detail/checkpoints/saved_area.hpp>
@@ -39,10 +40,7 @@ struct saved_copies {
 
 /// One checkpoint of a batch. Newer memory can go. Older memory is in `areas` and stays: it is neither freed nor
 /// transferred, and no hole in it is filled.
-struct checkpoint_record {
-    checkpoint_record() noexcept                           = default;
-    checkpoint_record(checkpoint_record const&)            = delete;
-    checkpoint_record& operator=(checkpoint_record const&) = delete;
+struct checkpoint_record final : checkpoint_front {
     ~checkpoint_record() {
         if (memory) give_back(memory, reserved);
         for (saved_copies& c : copies) {
@@ -51,8 +49,6 @@ struct checkpoint_record {
         }
     }
 
-    checkpoint_record*        below = nullptr;
-    std::uint32_t             depth = 1;
     std::vector<saved_area>   areas;  ///< ordered by address
     std::vector<lane_mark>    lanes;
     unit*                     large        = nullptr;
@@ -65,10 +61,26 @@ struct checkpoint_record {
     void*                     memory       = nullptr;  ///< for copies of pages; address space until it is used
     std::size_t               reserved     = 0;
 
+    checkpoint_record* older() const noexcept { return static_cast<checkpoint_record*>(below); }
+
+    bool covers(std::uintptr_t a) const noexcept override {
+        saved_area const* const x = find(a);
+        return x && x->has(a);
+    }
+    void drop_all(batch_record& b) noexcept override;
+    void guard_closes(batch_record& b, std::uint64_t id) noexcept override;
+    void mend_all() noexcept override {
+        for (checkpoint_record* c = this; c; c = c->older())
+            for (saved_area& x : c->areas) page_saver::finish(x);
+    }
+
     saved_area* find(std::uintptr_t a) noexcept {
         auto const next = std::upper_bound(areas.begin(), areas.end(), a,
                                            [](std::uintptr_t x, saved_area const& y) { return x < y.begin; });
         return next != areas.begin() && a < std::prev(next)->last() ? &*std::prev(next) : nullptr;
+    }
+    saved_area const* find(std::uintptr_t a) const noexcept {
+        return const_cast<checkpoint_record*>(this)->find(a);
     }
     lane_mark const* mark_of(lane const& l) const noexcept {
         for (lane_mark const& m : lanes)
@@ -77,17 +89,9 @@ struct checkpoint_record {
     }
 };
 
-inline bool has_checkpoint(batch_record const& b) noexcept {
-    return b.state.load(std::memory_order_acquire) & batch_flags::checkpointed;
+/// Returns the batch's newest checkpoint, or null.
+inline checkpoint_record* newest_checkpoint(batch_record const& b) noexcept {
+    return static_cast<checkpoint_record*>(b.undo);
 }
-
-/// Returns whether the bytes at `a` were the batch's at its newest checkpoint. The caller holds the batch.
-TENURE_COLD inline bool is_under_checkpoint(batch_record const& b, std::uintptr_t a) noexcept {
-    saved_area const* const x = b.undo ? b.undo->find(a) : nullptr;
-    return x && x->has(a);
-}
-
-/// Marks a large piece of resource() that its container gave back: a rollback still needs it.
-TENURE_COLD inline void give_up_large(batch_record const& b, unit* u) noexcept { u->given_up = b.undo->depth; }
 
 }  // namespace tenure::detail

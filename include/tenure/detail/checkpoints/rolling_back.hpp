@@ -119,7 +119,7 @@ inline void restore_bytes(checkpoint_record& c) noexcept {
 
 /// Removes the newest checkpoint.
 inline void pop(batch_record& b) noexcept {
-    std::unique_ptr<checkpoint_record> const c(b.undo);
+    std::unique_ptr<checkpoint_record> const c(newest_checkpoint(b));
     b.undo = c->below;
     if (!b.undo) b.state.fetch_and(~batch_flags::checkpointed, std::memory_order_release);
 }
@@ -136,8 +136,8 @@ inline void unguard_newer_large(batch_record const& b, checkpoint_record const& 
 
 /// Returns the batch to its newest checkpoint, which is then over. Throws what restore_buffers() throws; the batch
 /// then goes on as it is, without what had an end to run.
-inline void go_back(batch_record& b, checkpoint_claim const& claim) {
-    checkpoint_record& c = *b.undo;
+inline void go_back(batch_record& b, exclusive_claim const& claim) {
+    checkpoint_record& c = *newest_checkpoint(b);
     note_peak(b);
     for_lanes(b, [](lane& l) { close_window(l); });
     guard_newer(b, c);
@@ -183,7 +183,7 @@ inline void go_back(batch_record& b, checkpoint_claim const& claim) {
 
 /// Ends the newest checkpoint, and keeps what came after it.
 inline void forget_checkpoint(batch_record& b) noexcept {
-    checkpoint_record& c = *b.undo;
+    checkpoint_record& c = *newest_checkpoint(b);
     unwatch(c);
     if (c.below)
         for_pages_clean_before(c, [](saved_area& older, std::size_t i, std::byte const* copy) {
@@ -201,7 +201,7 @@ inline void forget_checkpoint(batch_record& b) noexcept {
     }
 }
 
-inline void drop_checkpoints(batch_record& b) noexcept {
+inline void checkpoint_record::drop_all(batch_record& b) noexcept {
     while (b.undo) forget_checkpoint(b);
 }
 
@@ -212,7 +212,7 @@ inline void end_checkpoint(batch_record& b, std::uint64_t id, bool back) {
         raise(error(why, (back ? "roll back batch " : "commit batch ") + label_of(b)));
     };
     if (is_root(b)) fail(errc::no_checkpoint);
-    checkpoint_claim const claim(b, id, unless_over);
+    exclusive_claim const claim(b, id, unless_over);
     if (claim.why() != errc{}) fail(claim.why());
     if (!b.undo) fail(errc::no_checkpoint);
     if (back) go_back(b, claim);
@@ -221,7 +221,7 @@ inline void end_checkpoint(batch_record& b, std::uint64_t id, bool back) {
 
 /// Rolls back to the first checkpoint if the guard goes because the stack unwinds: nothing was committed then. The
 /// batch keeps the error of a store that prevents it.
-TENURE_COLD inline void roll_back_unwound(batch_record& b, std::uint64_t id) noexcept {
+inline void checkpoint_record::guard_closes(batch_record& b, std::uint64_t id) noexcept {
     if (std::uncaught_exceptions() <= b.unwound) return;
     auto const note = [&](error const& e) {
         ++b.store_errors;

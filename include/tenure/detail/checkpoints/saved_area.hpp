@@ -15,10 +15,11 @@
 #include <unistd.h>
 
 #include <tenure/detail/base/config.hpp>
+#include <tenure/detail/base/fork_list.hpp>
 #include <tenure/detail/base/os.hpp>
 #include <tenure/detail/base/zeroed_atomic.hpp>
-#include <tenure/detail/paging/write_fault.hpp>
 #include <tenure/detail/unit/region.hpp>
+#include <tenure/detail/unit/write_fault.hpp>
 
 namespace tenure::detail {
 
@@ -146,20 +147,26 @@ public:
         while (inside.load() > 0) ::sched_yield();
     }
 
-    /// Forgets, in a forked child, threads that were in the handler. Returns true if there were any; finish() must
-    /// then save the pages that they were copying.
-    static bool forget_others() noexcept { return inside.exchange(0) > 0; }
+    /// Forgets, in forked children, threads that were in the handler. Throws std::bad_alloc. No lock is held.
+    TENURE_SHARED static void be_ready_for_forks() {
+        write_fault::be_ready_for_forks();
+        static fork_entry& once = *new fork_entry(  // for the life of the process
+            nullptr, [](void*) noexcept {}, [](void*) noexcept {}, nullptr,
+            [](void*) noexcept { left = inside.exchange(0) > 0; });
+        static_cast<void>(once);
+    }
 
-    /// Saves pages that a lost thread was copying. They are still unchanged and read-only.
+    /// In a forked child, saves pages that a lost thread was copying. They are still unchanged and read-only.
     static void finish(saved_area& x) noexcept {
-        for (std::size_t i = 0; x.pages && i < x.page_count(); ++i)
+        for (std::size_t i = 0; left && x.pages && i < x.page_count(); ++i)
             if (x.state(i) == page_state::saving) x.save_now(i);
     }
 
 private:
-    friend struct copy_places;
+    friend struct checkpoint_copies;
 
     TENURE_SHARED inline static constinit std::atomic<std::size_t> inside{0};
+    TENURE_SHARED inline static constinit bool left = false;  ///< in a child: a thread was inside
 
     static bool open(saved_area const& x, std::size_t lo, std::size_t hi) noexcept {
         return ::syscall(SYS_mprotect, x.page(lo), (hi - lo) * page_bytes(), PROT_READ | PROT_WRITE) == 0;
@@ -210,6 +217,10 @@ private:
         cut_mappings.fetch_add(1, std::memory_order_relaxed);
         return true;
     }
+};
+
+struct checkpoint_copies {
+    static constexpr void const* inside = &page_saver::inside;
 };
 
 }  // namespace tenure::detail

@@ -11,7 +11,7 @@
 
 #include <tenure/detail/buffers/buffers.hpp>
 #include <tenure/detail/checkpoints/checkpoint_areas.hpp>
-#include <tenure/detail/checkpoints/checkpoint_claim.hpp>
+#include <tenure/detail/life/exclusive_claim.hpp>
 #include <tenure/type_name.hpp>
 
 namespace tenure::detail {
@@ -83,7 +83,7 @@ inline void copy_buffers(checkpoint_record& c, entry_check const& check) {
 inline void take_checkpoint(batch_record& b, std::uint64_t id) {
     auto const fail = [&](errc why) { raise(error(why, "checkpoint of batch " + label_of(b))); };
     if (is_root(b)) fail(errc::batch_in_use);
-    checkpoint_claim const claim(b, id, batch_flags::closed);
+    exclusive_claim const claim(b, id, batch_flags::closed);
     if (claim.why() != errc{}) fail(claim.why());
 
     auto        c = std::make_unique<checkpoint_record>();
@@ -117,6 +117,7 @@ inline void take_checkpoint(batch_record& b, std::uint64_t id) {
     claim.has_called_out();
     c->areas = areas_of(b, c->lanes);
     give_room(*c);
+    page_saver::be_ready_for_forks();
     if (!watch(*c)) {
         unwatch(*c);
         fail(errc::memory_full);

@@ -8,6 +8,7 @@
 #include <source_location>
 #include <utility>
 
+#include <tenure/detail/batch/deadlines.hpp>
 #include <tenure/detail/batch/membership.hpp>
 #include <tenure/detail/life/current_batch.hpp>
 #include <tenure/detail/objects/batch_figures.hpp>

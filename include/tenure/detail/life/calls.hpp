@@ -7,11 +7,11 @@
 #include <mutex>
 #include <utility>
 
+#include <tenure/detail/batch/deadlines.hpp>
+#include <tenure/detail/batch/expiry.hpp>
 #include <tenure/detail/life/entering.hpp>
 #include <tenure/detail/life/share_transfer.hpp>
-#include <tenure/detail/paging/pressure.hpp>
-#include <tenure/detail/timing/expiry.hpp>
-#include <tenure/detail/timing/stopping.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 
@@ -36,6 +36,13 @@ inline found find_batch(registry_core const& r, std::uint64_t id) noexcept {
     return {nullptr, generation != 0 && generation <= record->generation.load(std::memory_order_relaxed)};
 }
 
+/// Returns the batch of this registry with that id, or none if it is over. Throws no_such_batch, naming `call`.
+inline found find_known(registry_core const& r, std::uint64_t id, char const* call) {
+    found const f = find_batch(r, id);
+    if (!f.known) raise(error(errc::no_such_batch, call + label_of(id)));
+    return f;
+}
+
 /// Returns the batch with that id, of any registry; null if it is over or never was.
 inline batch_record* find_anywhere(std::uint64_t id) noexcept {
     batch_record* const b = record_of(id);
@@ -58,7 +65,7 @@ inline batch_status status_of(batch_record& b, std::uint64_t id) noexcept {
         if (cause == errc{}) return batch_status::done;
     } else if (std::uint64_t const due = b.deadline.load(std::memory_order_relaxed); due) {
         if (!(s & batch_flags::closed) && hold(b, id)) {  // held: so its registry's clock is there
-            if (b.registry.load(std::memory_order_relaxed)->deadlines.now() >= due) cause = errc::expired;
+            if (b.registry.load(std::memory_order_relaxed)->timing->now() >= due) cause = errc::expired;
             release_hold_in_place(&b);
         }
     }
@@ -200,9 +207,9 @@ failure with_owner(registry_core& r, raw_handle h, batch_record const* expected,
 /// Whether the batch of a live buffer is neither cancelled nor expired, as far as a look tells: false also if
 /// nobody watches deadlines, for then only the clock tells.
 inline bool is_surely_in_time(registry_core const& r, raw_handle h) noexcept {
-    if (!r.deadlines.used.load(std::memory_order_relaxed)) [[likely]]
+    if (!r.timing || !r.timing->used.load(std::memory_order_relaxed)) [[likely]]
         return true;
-    if (!r.deadlines.watched.load(std::memory_order_relaxed)) return false;
+    if (!r.timing->watched.load(std::memory_order_relaxed)) return false;
     read_section const        here;
     batch_record const* const owner = is_alive(h) ? owner_of(extent_of(h)) : nullptr;
     return owner && owner->cause.load(std::memory_order_acquire) == errc{};

@@ -7,8 +7,9 @@
 #include <mutex>
 #include <utility>
 
+#include <tenure/detail/batch/holding.hpp>
+#include <tenure/detail/batch/paging.hpp>
 #include <tenure/detail/life/over_record.hpp>
-#include <tenure/detail/paging/residency.hpp>
 
 namespace tenure::detail {
 

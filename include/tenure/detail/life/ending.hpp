@@ -231,7 +231,7 @@ inline void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept
     if (held) return release_hold(&b);
     if (!chained) return reclaim_upwards(&b);
     if (b.ends_as(end_flags::background))
-        if (put_off_end const later(b); later.done) return release_hold(later.parent);
+        if (batch_record* up = nullptr; put_off_end(b, up)) return release_hold(up);
     release_memory(b);  // the guard still has the record, and the batch is still current
     leave_chain(b);
     b.state.fetch_or(batch_flags::done, std::memory_order_acq_rel);
@@ -281,10 +281,6 @@ TENURE_COLD inline void close_foreign_guard(batch_record& b, std::uint64_t id) n
     b.closed_elsewhere.store(true, std::memory_order_release);
 }
 
-/// Rolls back a batch whose guard closes while a checkpoint is open, if the stack is unwinding and on_exception
-/// asks for it.
-void roll_back_unwound(batch_record& b, std::uint64_t id) noexcept;
-
 /// Counts a guard that is destroyed before guards below it on this thread, which end with it: as when one lives
 /// across co_await, and another flow of control opens its own meanwhile. Checked builds report the first on
 /// stderr.
@@ -305,7 +301,7 @@ TENURE_COLD TENURE_SHARED inline void note_unordered_end(batch_record& b) noexce
 TENURE_SLOW inline void close_special_guard(batch_record& b, std::uint64_t id) noexcept {
     std::uint64_t const s = b.state.load(std::memory_order_relaxed);
     if (b.children && !(s & batch_flags::ended)) note_unordered_end(b);
-    if (s & batch_flags::checkpointed) roll_back_unwound(b, id);
+    if (s & batch_flags::checkpointed) b.undo->guard_closes(b, id);
     end_record(b, id, false);
     if (b.in_chain) leave_chain(b);  // another thread closed its registry, and the batch with it
     b.guard.store(nullptr, std::memory_order_release);
@@ -353,7 +349,7 @@ inline void detach_guard(batch_record& b) noexcept {
     bool const          left   = b.residency == tenure::residency::paged_when_left;
     bool const          can_go = b.evictable.load(std::memory_order_relaxed);
     if (b.state.fetch_or(batch_flags::released, std::memory_order_acq_rel) & batch_flags::done) return recycle(&b);
-    if (left) note_leaving(b, id);
+    if (left) r.pages->note_leaving(b, id);
     if (can_go) relieve(r);
 }
 

@@ -11,19 +11,16 @@
 #include <tenure/detail/base/cells.hpp>
 #include <tenure/detail/base/config.hpp>
 #include <tenure/detail/base/fork_list.hpp>
+#include <tenure/detail/batch/checkpoint.hpp>
 #include <tenure/detail/batch/hazard.hpp>
 #include <tenure/detail/batch/process.hpp>
 #include <tenure/detail/batch/read_section.hpp>
 #include <tenure/detail/buffers/derivation_runs.hpp>
 #include <tenure/detail/buffers/store_notify.hpp>
-#include <tenure/detail/checkpoints/checkpoint_record.hpp>
-#include <tenure/detail/checkpoints/saved_area.hpp>
 #include <tenure/detail/life/current_batch.hpp>
 #include <tenure/detail/life/entering.hpp>
 #include <tenure/detail/life/opening.hpp>
 #include <tenure/detail/objects/lane_resources.hpp>
-#include <tenure/detail/paging/write_fault.hpp>
-#include <tenure/detail/timing/expiry.hpp>
 
 namespace tenure::detail {
 
@@ -52,11 +49,11 @@ struct core_locks {
     static void lock() noexcept {
         process.mutex.lock();
         for_registries([](registry_core& r) {
-            r.background.lock_for_fork();
-            r.uses.mutex.lock();
+            if (r.background) r.background->lock_for_fork();
+            if (r.uses) r.uses->lock();
             r.supplies_mutex.lock();
-            r.deadlines.mutex.lock();
-            r.pages.lock_for_fork();
+            if (r.timing) r.timing->lock_for_fork();
+            if (r.pages) r.pages->lock_for_fork();
             r.loose_lock.lock();
         });
         for_supplies([](supply& s) {
@@ -65,21 +62,15 @@ struct core_locks {
         });
         cells.mutex.lock();
         all_resources.lock_for_fork();
-        stock<pinned_object>::lock_for_fork();
-        stock<pin_record>::lock_for_fork();
         for_supplies([](supply& s) { s.slabs.for_units_in_use([](unit& u, std::uintptr_t) { u.lock.lock(); }); });
         for_records([](batch_record& b) { b.lock.lock(); });
-        expiries.lock_for_fork();
         running_derivations.mutex.lock();
     }
 
     static void unlock() noexcept {
         running_derivations.mutex.unlock();
-        expiries.unlock_after_fork();
         for_records([](batch_record& b) { b.lock.unlock(); });
         for_supplies([](supply& s) { s.slabs.for_units_in_use([](unit& u, std::uintptr_t) { u.lock.unlock(); }); });
-        stock<pin_record>::unlock_after_fork();
-        stock<pinned_object>::unlock_after_fork();
         all_resources.unlock_after_fork();
         cells.mutex.unlock();
         for_supplies([](supply& s) {
@@ -88,11 +79,11 @@ struct core_locks {
         });
         for_registries([](registry_core& r) {
             r.loose_lock.unlock();
-            r.pages.unlock_after_fork();
-            r.deadlines.mutex.unlock();
+            if (r.pages) r.pages->unlock_after_fork();
+            if (r.timing) r.timing->unlock_after_fork();
             r.supplies_mutex.unlock();
-            r.uses.mutex.unlock();
-            r.background.unlock_after_fork();
+            if (r.uses) r.uses->unlock();
+            if (r.background) r.background->unlock_after_fork();
         });
         process.mutex.unlock();
     }
@@ -161,16 +152,9 @@ inline void let_parents_go(registry_core& r) noexcept {
     });
 }
 
-/// Finishes the copies of pages that lost threads had begun when they wrote to memory under a checkpoint.
-inline void finish_saving(batch_record& b) noexcept {
-    for (checkpoint_record* c = b.undo; c; c = c->below)
-        for (saved_area& x : c->areas) page_saver::finish(x);
-}
-
 /// Mends the core in a forked child, whose locks are free, so that nothing waits for threads that are gone.
 inline void mend_after_fork() noexcept {
-    write_fault::forget_others();
-    bool const saved = page_saver::forget_others(), in_transit = store_notify::left_some();
+    bool const in_transit = store_notify::left_some();
     forget_hazards_of_others();
     forget_readers_of_others();
     running_derivations.forget_others();
@@ -179,8 +163,8 @@ inline void mend_after_fork() noexcept {
     core_locks::for_registries([&](registry_core& r) {
         batch_record const* const mine   = this_thread.reclaiming;
         bool const                own    = mine && mine->registry.load(std::memory_order_relaxed) == &r;
-        batch_record const* const at_end = r.background.lose_thread(own ? mine : nullptr);
-        r.deadlines.lose_watch();
+        batch_record const* const at_end = r.background ? r.background->lose_thread(own ? mine : nullptr) : nullptr;
+        if (r.timing) r.timing->lose_watch();
         std::uint32_t departed = 0;
         for (supply const* s = departing.load(std::memory_order_relaxed); s; s = s->next)
             departed += &s->registry == &r;
@@ -190,7 +174,7 @@ inline void mend_after_fork() noexcept {
             bool const over = b.state.load(std::memory_order_relaxed) & batch_flags::done;
             if (!over && !is_root(b)) {
                 if (was_left(b, at_end)) abandon(b);
-                else if (saved) finish_saving(b);
+                else if (has_checkpoint(b)) b.undo->mend_all();
             }
             if (!over && in_transit) store_notify::forget_transits(b);
             auto const leave = [](lane& l) {

@@ -14,9 +14,7 @@
 
 #include <tenure/detail/blocks/block_table.hpp>
 #include <tenure/detail/life/forking.hpp>
-#include <tenure/detail/paging/mapping_budget.hpp>
 #include <tenure/detail/shared/commons.hpp>
-#include <tenure/detail/timing/background.hpp>
 #include <tenure/error.hpp>
 #include <tenure/version.hpp>
 
@@ -29,42 +27,55 @@ namespace tenure::detail {
 /// where its copy is, in an ELF note, which can be found whatever the module exports. When a module is loaded, it
 /// compares its copy with those of all modules that are loaded.
 
+extern "C" {
+/// Of a feature, a list that ends with null: weak, for a module may do without it.
+[[gnu::weak]] TENURE_OWN extern void const* const tenure_copies_of_background[];
+[[gnu::weak]] TENURE_OWN extern void const* const tenure_copies_of_checkpoints[];
+[[gnu::weak]] TENURE_OWN extern void const* const tenure_copies_of_paging[];
+[[gnu::weak]] TENURE_OWN extern void const* const tenure_copies_of_timing[];
+[[gnu::weak]] TENURE_OWN extern void const* const tenure_copies_of_uses[];
+}
+
 /// The addresses in one module of everything that a process has once.
 struct copy_places {
     int version[3];
     void const* (*made[2])() noexcept;  ///< functions that return further addresses
-    void const* at[26];
+    void const*        at[18];
+    void const* const* of_feature[5];  ///< a feature's own, in modules that have it; else null
 
     static constexpr copy_places of_this_module() noexcept {
         return {{TENURE_VERSION_MAJOR, TENURE_VERSION_MINOR, TENURE_VERSION_PATCH},
                 {[]() noexcept -> void const* { return &this_thread; },
                  []() noexcept -> void const* { return &error_category(); }},
-                {&process,
-                 &tables,
-                 &no_unit,
-                 &forks,
-                 &cells,
-                 &expiries,
-                 &over_records,
-                 &pending_reclaims,
-                 &last_pending_reclaim,
-                 &hazard_slots,
-                 &unannounced,
-                 &departing,
-                 &all_resources,
-                 &running_derivations,
-                 &cut_mappings,
-                 &block_tables,
-                 &mappings,
-                 &whoever_comes,
-                 &gone_thread,
-                 &deadline_queue::used_anywhere,
-                 &store_notify::under_way,
-                 &page_saver::inside,
-                 &write_fault::slots,
-                 &write_fault::completed,
-                 &stock<pinned_object>::common_,
-                 &stock<pin_record>::common_}};
+                {
+                    &process,
+                    &tables,
+                    &no_unit,
+                    &forks,
+                    &cells,
+                    &timing_used_anywhere,
+                    &over_records,
+                    &pending_reclaims,
+                    &hazard_slots,
+                    &unannounced,
+                    &departing,
+                    &all_resources,
+                    &running_derivations,
+                    &block_tables,
+                    &whoever_comes,
+                    &gone_thread,
+                    &expiry_logged,
+                    &store_notify::under_way,
+                },
+                {tenure_copies_of_background, tenure_copies_of_checkpoints, tenure_copies_of_paging,
+                 tenure_copies_of_timing, tenure_copies_of_uses}};
+    }
+
+    /// Whether what a feature has once is the same in two modules, which both have the feature.
+    static bool are_same(void const* const* mine, void const* const* theirs) noexcept {
+        if (!mine || !theirs) return true;
+        while (*mine && *mine == *theirs) ++mine, ++theirs;
+        return !*mine && !*theirs;
     }
 
     /// Whether two modules have the same version of tenure and the same addresses. The other must be loaded, and
@@ -73,6 +84,8 @@ struct copy_places {
         if (!std::ranges::equal(version, other.version)) return false;
         for (std::size_t i = 0; i < std::size(made); ++i)
             if (made[i]() != other.made[i]()) return false;
+        for (std::size_t i = 0; i < std::size(of_feature); ++i)
+            if (!are_same(of_feature[i], other.of_feature[i])) return false;
         return std::ranges::equal(at, other.at);
     }
 };

@@ -18,34 +18,35 @@
 
 namespace tenure::detail {
 
-/// Runs the registry's own thread: see background.hpp.
-void run_background(registry_core& r) noexcept;
-
 /// Sets a deadline `timeout` from now, unless `inherited`, the deadline from above (0: none), is no later. Throws
 /// what the registry's deadline_watch throws.
 TENURE_SLOW inline void set_deadline(batch_record& b, std::chrono::nanoseconds timeout, std::uint64_t inherited) {
-    deadline_queue&     q    = b.registry.load(std::memory_order_relaxed)->deadlines;
+    timing_front* const q = b.registry.load(std::memory_order_relaxed)->timing.get();
+    if (!q) refuse_without("tenure/timing.hpp", "open a batch with a timeout");
     auto const          left = static_cast<std::uint64_t>(timeout.count() > 0 ? timeout.count() : 0);
-    std::uint64_t const now  = q.now();
+    std::uint64_t const now  = q->now();
     std::uint64_t const due  = now + left < now ? ~std::uint64_t{0} : now + left;
     if (inherited && inherited <= due) return;
     b.deadline.store(due, std::memory_order_relaxed);
-    q.arm(b.timer, due);
+    q->arm(b.timer, due);
 }
 
 TENURE_COLD inline void drop_deadline(batch_record& b) noexcept {
     if (b.limited != &b) return;
     if (b.deadline.exchange(0, std::memory_order_relaxed))
-        b.registry.load(std::memory_order_relaxed)->deadlines.disarm(b.timer);
+        b.registry.load(std::memory_order_relaxed)->timing->disarm(b.timer);
 }
 
 TENURE_SLOW inline void set_options(batch_record& b, batch_options const& o) {
     if (o.cleanup == cleanup::manual) b.end_as(end_flags::manual);
     if (o.reclaim == reclamation::background) {
+        background_front* const thread = b.registry.load(std::memory_order_relaxed)->background.get();
+        if (!thread) refuse_without("tenure/background.hpp", "open a batch with reclamation::background");
         b.end_as(end_flags::background);
-        registry_core& r = *b.registry.load(std::memory_order_relaxed);
-        r.background.start([&r] { run_background(r); });  // now, for an end must not allocate
+        thread->start();
     }
+    if (o.residency != tenure::residency::memory && !pages_of(b))
+        refuse_without("tenure/paging.hpp", "open a batch with a residency");
     b.residency = o.residency;
     b.priority.store(o.priority, std::memory_order_relaxed);
     if (!o.name.empty()) set_name(b, o.name);

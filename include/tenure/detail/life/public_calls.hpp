@@ -5,7 +5,6 @@
 #include <concepts>
 #include <cstdint>
 #include <iterator>
-#include <source_location>
 
 #include <tenure/batch.hpp>
 #include <tenure/detail/base/config.hpp>
@@ -18,8 +17,7 @@ namespace tenure::detail {
 
 struct registry_core;
 
-/// What the templates of batch_scope, lane, registry and the free functions call. A lane stands for its batch. A
-/// lane stands for its batch.
+/// What the templates of batch_scope, lane, registry and the free functions call. A lane stands for its batch.
 
 /// Hands each handle, or each id, to a function, until that returns false; every time it is called the same ones.
 using each_handle = function_ref<void(function_ref<bool(raw_handle)>)>;
@@ -58,11 +56,6 @@ TENURE_DECL failure broadcast_here(lane const& here, raw_handle h, each_id with)
 /// That batch lets it go.
 TENURE_DECL failure unshare_object(registry_core& r, raw_handle h, std::uint64_t with);
 
-/// The batch uses the object until it ends, whoever owns that.
-TENURE_DECL failure borrow_in(lane const& user, raw_handle h, std::source_location where) noexcept;
-TENURE_DECL failure borrow_by_id(registry_core& r, std::uint64_t user, raw_handle h,
-                                 std::source_location where) noexcept;
-
 /// A range of batch ids that can be traversed more than once.
 template <class R>
 concept id_range = requires(R const& r) {
@@ -77,6 +70,44 @@ auto ids_in(Ids const& ids) noexcept {
         for (batch_id const id : ids)
             if (!f(id.value)) return;
     };
+}
+
+/// What <tenure/checkpoints.hpp> defines.
+struct checkpoint_calls;
+template <class Feature>
+constexpr void require_checkpoints() noexcept {
+    static_assert(
+        requires { sizeof(Feature); }, "checkpoint(), rollback() and commit(): include <tenure/checkpoints.hpp>");
+}
+
+/// What <tenure/inspect.hpp> defines.
+struct inspection;
+template <class Feature>
+constexpr void require_inspection() noexcept {
+    static_assert(
+        requires { sizeof(Feature); }, "snapshot(), usage() and waits_for(): include <tenure/inspect.hpp>");
+}
+
+/// What <tenure/paging.hpp> defines.
+struct paging_calls;
+template <class Feature>
+constexpr void require_paging() noexcept {
+    static_assert(requires { sizeof(Feature); }, "page_out() and page_in(): include <tenure/paging.hpp>");
+}
+
+/// What <tenure/pin.hpp> defines.
+struct pin_calls;
+template <class Feature>
+constexpr void require_pins() noexcept {
+    static_assert(requires { sizeof(Feature); }, "borrow(): include <tenure/pin.hpp>");
+}
+
+/// What <tenure/timing.hpp> defines.
+struct timing_calls;
+template <class Feature>
+constexpr void require_timing() noexcept {
+    static_assert(
+        requires { sizeof(Feature); }, "cancel(), stop_token() and expire_overdue(): include <tenure/timing.hpp>");
 }
 
 }  // namespace tenure::detail

@@ -4,12 +4,10 @@
 
 #include <cstdint>
 #include <new>
-#include <source_location>
 
 #include <tenure/detail/life/calls.hpp>
 #include <tenure/detail/life/owners.hpp>
 #include <tenure/detail/life/public_calls.hpp>
-#include <tenure/detail/uses/pinning.hpp>
 #include <tenure/raise.hpp>
 
 namespace tenure::detail {
@@ -77,15 +75,6 @@ TENURE_DECL failure broadcast_here(lane const& here, raw_handle h, each_id with)
 
 TENURE_DECL failure unshare_object(registry_core& r, raw_handle h, std::uint64_t with) {
     return unshare_with(r, h, with);
-}
-
-TENURE_DECL failure borrow_in(lane const& user, raw_handle h, std::source_location where) noexcept {
-    return pin_for(*user.batch, h, true, where).why;
-}
-
-TENURE_DECL failure borrow_by_id(registry_core& r, std::uint64_t user, raw_handle h,
-                                 std::source_location where) noexcept {
-    return borrow_for(r, user, h, where);
 }
 
 }  // namespace tenure::detail

@@ -9,15 +9,15 @@
 #include <mutex>
 #include <string>
 
+#include <tenure/detail/batch/checkpoint.hpp>
+#include <tenure/detail/batch/deadlines.hpp>
+#include <tenure/detail/batch/expiry.hpp>
 #include <tenure/detail/batch/membership.hpp>
+#include <tenure/detail/batch/paging.hpp>
 #include <tenure/detail/batch/records.hpp>
-#include <tenure/detail/checkpoints/checkpoint_record.hpp>
 #include <tenure/detail/life/ancestor.hpp>
 #include <tenure/detail/objects/freeing.hpp>
 #include <tenure/detail/objects/lane_resources.hpp>
-#include <tenure/detail/paging/residency.hpp>
-#include <tenure/detail/timing/expiry.hpp>
-#include <tenure/detail/uses/use_lock.hpp>
 
 namespace tenure::detail {
 
@@ -218,19 +218,6 @@ inline void release_runs(supply& s, lane& l) noexcept {
     return true;
 }
 
-/// Notes in a unit why what `b` owned there went before its end. Notes nothing if other batches own something
-/// there, for which the reason would be wrong. Called under the unit's lock, or while the unit is not tracked.
-inline void note_expiry(place p, batch_record const& b, errc cause) noexcept {
-    batch_record const* const home = p.head()->home.load(std::memory_order_relaxed);
-    if (home && home != &b) return;
-    bool const tracked = p.u->tracked.load(std::memory_order_relaxed);
-    for (share const* s = tracked ? p.u->shares.load(std::memory_order_relaxed) : nullptr; s; s = s->next_here)
-        if (s->owner != &b && s->granules) return;
-    p.u->expiry.store(
-        expiry_of(generation_of(p.word().load(std::memory_order_relaxed)), tracked ? p.u->passes : 0, cause),
-        std::memory_order_release);
-}
-
 /// Closes all shares of a batch. A unit's lock is taken before its owners', so each share is looked up again under
 /// it: a thread that freed the last object there may have retired the unit.
 inline void close_shares(batch_record& b) noexcept {
@@ -248,41 +235,22 @@ inline void close_shares(batch_record& b) noexcept {
         {
             std::scoped_lock const guard(p.u->lock);
             share* const           s = find_share(p.u, &b);
-            if (s && lapsed != errc{}) note_expiry(p, b, lapsed);
+            if (s && lapsed != errc{}) b.registry.load(std::memory_order_relaxed)->timing->note(p, b, lapsed);
             if (s) retired = close_share(p, s, fresh);
         }
         if (retired) give_part(p.u, 1, fresh);
     }
 }
 
-/// Drops all checkpoints of a batch. What is under them can be written to, transferred and freed again.
-void drop_checkpoints(batch_record& b) noexcept;
-
 /// Notes why a batch goes before its end, if it does, so that its handles can say so.
 TENURE_COLD inline void log_expiry(batch_record& b) noexcept {
+    timing_front* const timing = b.registry.load(std::memory_order_relaxed)->timing.get();
+    if (!timing) return;
     if (b.limited && is_overdue(b)) b.cause.store(errc::expired, std::memory_order_release);
     errc const cause = b.cause.load(std::memory_order_acquire);
     if (cause == errc{}) return;
     b.books.touch();
-    std::uint64_t const id = b.id.load(std::memory_order_relaxed);
-    expiries.add_batch(id, cause);
-    b.expiry.store(expiry_of(id >> record_bits, 0, cause), std::memory_order_release);
-    auto const log = [&](unit* u) {
-        for (int n = 0; u; u = u->next, ++n) {
-            std::uintptr_t const base = u->address;
-            for (std::size_t i = 0; i < u->length; ++i) {
-                place const      p{region_of(base), u + i, base + (i << unit_shift)};
-                std::unique_lock guard(p.u->lock, std::defer_lock);
-                if (p.u->tracked.load(std::memory_order_acquire)) guard.lock();
-                note_expiry(p, b, cause);
-            }
-            if (n < 256 && !u->guarded.load(std::memory_order_relaxed))
-                expiries.add_run(base, std::size_t{u->length} << unit_shift,
-                                 generation_of(table_word(base).load(std::memory_order_relaxed)), cause);
-        }
-    };
-    for_lanes(b, [&](lane const& l) { log(l.runs); });
-    log(b.large);
+    timing->log(b, cause);
 }
 
 /// Ends all that the batch owns and returns its memory.
@@ -291,7 +259,7 @@ inline void release_memory(batch_record& b) noexcept {
         b.reclaim_pending.load(std::memory_order_relaxed);  // then mark_dead() has logged it
     if (!reclaim_pending && (b.limited || b.books.used.load(std::memory_order_relaxed))) log_expiry(b);
     if (has_checkpoint(b)) [[unlikely]]
-        drop_checkpoints(b);
+        b.undo->drop_all(b);
     bool ends = b.inbox || b.first_buffer;
     for_lanes(b, [&](lane& l) {
         close_window(l);
@@ -300,7 +268,7 @@ inline void release_memory(batch_record& b) noexcept {
     bool const calls = ends || b.memberships;
     if (calls) b.busy_thread.store(&this_thread, std::memory_order_relaxed);  // destructors may fork: forking.hpp
     if (ends) {
-        end_paging(b);
+        be_in(b);  // for the destructors
         guard_all(b);
         ancestor_is_current const above(b);
         run_inbox(b);
@@ -312,7 +280,7 @@ inline void release_memory(batch_record& b) noexcept {
         leave_commons(b);
     }
     free_gathered(b);
-    if (b.paged) drop_pages_of(b);
+    if (b.paged) pages_of(b)->drop_pages(b);
     close_shares(b);
     while (unit* const u = b.large) {
         b.large = u->next;
@@ -334,10 +302,11 @@ inline void release_memory(batch_record& b) noexcept {
         give_lane(l);
     }
     b.has_lanes.store(false, std::memory_order_relaxed);
-    settle_paging(b);
+    if (b.paging.load(std::memory_order_acquire) != paging_state::in) pages_of(b)->settle(b);
     if (b.limited) refund(b.limited, nullptr, b.own_charge.exchange(0, std::memory_order_relaxed));
     leave_supplies(b);
-    if (b.uses_others.load(std::memory_order_relaxed)) release_pins(b);
+    if (b.uses_others.load(std::memory_order_relaxed))
+        b.registry.load(std::memory_order_relaxed)->uses->release_pins(b);
     if (calls) b.busy_thread.store(nullptr, std::memory_order_relaxed);
 }
 

@@ -10,7 +10,6 @@
 
 #include <tenure/detail/life/opening.hpp>
 #include <tenure/detail/life/reclaim.hpp>
-#include <tenure/detail/timing/background.hpp>
 
 namespace tenure::detail {
 
@@ -43,11 +42,24 @@ TENURE_SLOW inline void forget(batch_record& b) noexcept {
     give_record(b);
 }
 
+/// Whether a batch that waits must hold its parent, because its charges go back to limits of the parent or above
+/// it, or because the parent waits, too, and must go after it.
+inline bool must_outlast_background(batch_record const& b) noexcept {
+    if (!b.ends_as(end_flags::background)) return false;
+    batch_record const* const up = b.parent.load(std::memory_order_relaxed);
+    return up && !is_root(*up) && (up->limited || up->ends_as(end_flags::background));
+}
+
+/// As background_front::put_off().
+TENURE_COLD inline bool put_off_end(batch_record& b, batch_record*& parent) noexcept {
+    return b.registry.load(std::memory_order_relaxed)->background->put_off(b, parent);
+}
+
 /// Frees what an ended batch without holds owns, or leaves that to the registry's thread. Returns the parent, for
 /// the caller to release, if the batch was holding it.
 inline batch_record* reclaim(batch_record* b) noexcept {
     if (b->ends_as(end_flags::background)) [[unlikely]]
-        if (put_off_end const later(*b); later.done) return later.parent;
+        if (batch_record* up = nullptr; put_off_end(*b, up)) return up;
     batch_record* const held = b->holds_parent ? b->parent.load(std::memory_order_relaxed) : nullptr;
     release_memory(*b);
     std::uint64_t const before = b->state.fetch_or(batch_flags::done, std::memory_order_acq_rel);
@@ -91,7 +103,7 @@ TENURE_COLD inline dropped_hold drop_special_hold(batch_record* b, std::uint64_t
     do {
         bool const last = holds_inside(s) == 1;
         bool const kept = s & batch_flags::retained && !(s & batch_flags::ended);
-        if (!last || !kept || left || (s & batch_flags::used && has_waiting_children(r, *b))) continue;
+        if (!last || !kept || left || (s & batch_flags::used && r.uses->has_waiting_children(*b))) continue;
         // A thread that frees something of the batch refunds the batch that was charged: not while that changes.
         if (!b->state.compare_exchange_strong(s, s | batch_flags::undoing, std::memory_order_acq_rel)) {
             s = ~std::uint64_t{0};  // not a state: the exchange below fails, and loads it
@@ -104,7 +116,7 @@ TENURE_COLD inline dropped_hold drop_special_hold(batch_record* b, std::uint64_t
         s = b->state.fetch_and(~batch_flags::undoing, std::memory_order_acq_rel) & ~batch_flags::undoing;
     } while (!b->state.compare_exchange_weak(s, (s - 1) & ~flags, std::memory_order_acq_rel));
     constexpr std::uint64_t waits = batch_flags::ended | batch_flags::used;
-    if ((s & waits) == waits && holds_inside(s) == 1) wait_for_users(r, *b, s);
+    if ((s & waits) == waits && holds_inside(s) == 1) r.uses->wait_for_users(*b, s);
     return {(s & batch_flags::holds) == 1 && s & batch_flags::ended, parent};
 }
 
@@ -126,7 +138,7 @@ inline void release_hold(batch_record* b, std::uint64_t flags) noexcept {
         bool const          left = b->residency == tenure::residency::paged_when_left;
         dropped_hold const  how  = drop_hold(b, std::exchange(flags, 0));
         if (!how.last && left) [[unlikely]]
-            note_leaving(*b, id);
+            pages_of(*b)->note_leaving(*b, id);
         batch_record* const held = how.last ? reclaim(b) : nullptr;
         b                        = held ? held : how.parent;
     }
@@ -148,7 +160,7 @@ inline void close_windows(batch_record& b) noexcept {
 
 /// Fires the batch's stop_token, if there is one. The caller holds the batch, or its end is the caller's.
 inline void fire_stop(batch_record& b) noexcept {
-    std::stop_source* const s = b.stop.load(std::memory_order_seq_cst);
+    stop_front* const s = b.stop.load(std::memory_order_seq_cst);
     if (!s) [[likely]]
         return;
     std::optional<ancestor_is_current> above;  // callbacks are callees, as destructors are

@@ -16,16 +16,6 @@ namespace tenure::detail {
 
 /// Ends that report what they did.
 
-/// Reports which guards of pins will be empty after the end. Costs a look at each pin until the report is full.
-TENURE_COLD inline void report_pins(batch_record const& b, batch_report& r) noexcept {
-    std::scoped_lock const graph(b.registry.load(std::memory_order_relaxed)->uses.mutex);
-    r.pins_held         = b.uses.taken;
-    std::size_t const n = std::min(r.pins_held, r.pins.size());
-    pin_record const* p = b.uses.pins;
-    for (std::size_t i = 0; i < n; p = p->next_of_user)
-        if (!p->borrowed) r.pins[i++] = p->where;
-}
-
 inline batch_report report_of(batch_record& b) noexcept {
     batch_figures const f = figures_of(b);
     batch_report        r;
@@ -36,7 +26,8 @@ inline batch_report report_of(batch_record& b) noexcept {
     r.freed    = b.books.freed.objects();
     r.peak     = std::max<std::size_t>(r.bytes, b.books.peak.load(std::memory_order_relaxed));
     r.duration = std::chrono::nanoseconds(coarse_now() - b.opened_ns.load(std::memory_order_relaxed));
-    if (b.uses_others.load(std::memory_order_relaxed)) report_pins(b, r);
+    if (b.uses_others.load(std::memory_order_relaxed))
+        b.registry.load(std::memory_order_relaxed)->uses->report_pins(b, r);
     return r;
 }
 
@@ -91,12 +82,12 @@ inline batch_report end_by_id(batch_record& b, std::uint64_t id) noexcept {
 /// very moment stays. Errors: object_pinned if another batch uses some of the objects; then nothing was done.
 inline failure discard_kept(batch_record& b) noexcept {
     registry_core& r = *b.registry.load(std::memory_order_relaxed);
-    if (r.uses.any()) {
+    if (r.uses && r.uses->any()) {
         for (kept_log* k = b.kept_out; k; k = k->next)
             for (raw_handle const& h : k->handles())
-                if (is_pinned(r, h, &b)) return {errc::object_pinned, &b};
+                if (r.uses->is_pinned(h, &b)) return {errc::object_pinned, &b};
         for (kept_log* k = b.kept_out; k; k = k->next)
-            for (raw_handle const& h : k->handles()) unpin(b, h);
+            for (raw_handle const& h : k->handles()) r.uses->unpin(b, h);
     }
     for (kept_log* k = b.kept_out; k; k = k->next) {
         while (k->count > 0) {
@@ -116,7 +107,8 @@ inline batch_report discard_with_report(batch_record& b, std::uint64_t id, failu
     bool const over = b.state.load(std::memory_order_acquire) & (batch_flags::ended | batch_flags::retained);
     if (over && !hold_until_freed(b, id)) return {.status = status_of(b, id)};
     batch_report pins;
-    if (!b.closed() && b.uses_others.load(std::memory_order_relaxed)) report_pins(b, pins);
+    if (!b.closed() && b.uses_others.load(std::memory_order_relaxed))
+        b.registry.load(std::memory_order_relaxed)->uses->report_pins(b, pins);
     if (b.kept_out) {
         ancestor_is_current const above(b);
         why = discard_kept(b);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include <tenure/detail/batch/deadlines.hpp>
 #include <tenure/detail/objects/bump.hpp>
 #include <tenure/detail/objects/slab.hpp>
 

@@ -7,7 +7,9 @@
 #include <mutex>
 
 #include <tenure/detail/base/sizes.hpp>
+#include <tenure/detail/batch/deadlines.hpp>
 #include <tenure/detail/batch/holding.hpp>
+#include <tenure/detail/batch/paging.hpp>
 #include <tenure/detail/batch/window.hpp>
 #include <tenure/detail/objects/runs.hpp>
 

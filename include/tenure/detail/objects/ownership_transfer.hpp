@@ -7,13 +7,14 @@
 #include <cstdint>
 #include <mutex>
 #include <new>
-#include <thread>
+
+#include <sched.h>
 
 #include <tenure/detail/buffers/buffer_record.hpp>
 #include <tenure/detail/buffers/store_notify.hpp>
 #include <tenure/detail/objects/slab.hpp>
 #include <tenure/detail/objects/stored.hpp>
-#include <tenure/detail/uses/use_lock.hpp>
+#include <tenure/detail/objects/use_lock.hpp>
 
 namespace tenure::detail {
 
@@ -63,7 +64,7 @@ public:
         extent const  x           = extent_of(h);
         bool          wants_proxy = false;
         buffer_record buffer{};
-        for (;; std::this_thread::yield()) {
+        for (;; ::sched_yield()) {
             object_lock const guard(x);
             if (!still_owned(h, x, from_)) return {errc::stale_handle, &from_};
             if (has_checkpoint(from_) && is_under_checkpoint(from_, x.begin)) return {errc::not_restorable, &from_};

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <mutex>
 
+#include <tenure/detail/batch/checkpoint.hpp>
 #include <tenure/detail/batch/window.hpp>
-#include <tenure/detail/checkpoints/checkpoint_record.hpp>
 #include <tenure/detail/objects/large.hpp>
 #include <tenure/detail/shared/unit_shares.hpp>
 

@@ -10,13 +10,13 @@
 
 #include <tenure/detail/base/barrier.hpp>
 #include <tenure/detail/base/sizes.hpp>
-#include <tenure/detail/checkpoints/checkpoint_record.hpp>
+#include <tenure/detail/batch/checkpoint.hpp>
+#include <tenure/detail/batch/paging.hpp>
 #include <tenure/detail/objects/batch_figures.hpp>
 #include <tenure/detail/objects/bump.hpp>
 #include <tenure/detail/objects/lane_resources.hpp>
 #include <tenure/detail/objects/recycle.hpp>
 #include <tenure/detail/objects/runs.hpp>
-#include <tenure/detail/paging/residency.hpp>
 
 namespace tenure::detail {
 

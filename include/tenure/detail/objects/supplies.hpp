@@ -13,21 +13,6 @@
 
 namespace tenure::detail {
 
-/// Makes room for `bytes` more under the registry's memory limit, if need be with what idle batches give up.
-/// Returns false if there is too little.
-bool make_room(registry_core& r, std::size_t bytes) noexcept;
-
-/// Pages out what is over the memory limit, as far as it can. Called after a batch was left that can go out now.
-inline void relieve(registry_core& r) noexcept {
-    if (r.pages.limited()) make_room(r, 0);
-}
-
-/// As make_room(), for a batch. Only what is in the registry's own store counts.
-inline bool has_room(batch_record const& b, std::size_t bytes) noexcept {
-    registry_core& r = *b.registry.load(std::memory_order_relaxed);
-    return !r.pages.limited() || b.slabs != &r.own || make_room(r, bytes);
-}
-
 /// Supplies of stores that batches name: made for the first batch, gone with the last.
 
 /// Unlinks a supply that nothing uses. Returns true if it did, and the supply is the caller's to delete. Called

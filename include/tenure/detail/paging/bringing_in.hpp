@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include <tenure/detail/paging/page_moves.hpp>
-#include <tenure/detail/paging/write_fault.hpp>
+#include <tenure/detail/unit/write_fault.hpp>
 
 namespace tenure::detail {
 

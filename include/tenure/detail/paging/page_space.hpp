@@ -17,17 +17,11 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <tenure/detail/batch/process.hpp>
 #include <tenure/detail/space/scratch_file.hpp>
 #include <tenure/eviction.hpp>
 
 namespace tenure::detail {
-
-struct paging_options {
-    std::string         directory;
-    memory_limits       limit{};
-    any_eviction_policy eviction = least_recently_entered{};
-    paged_access        access   = paged_access::brings_back;
-};
 
 /// A range of a batch's slab memory that is mapped from the page file, whether its pages are in memory or not.
 struct paged_range {
@@ -66,9 +60,6 @@ public:
     std::atomic<std::uint64_t> written{0};   ///< bytes written, ever
     std::atomic<std::uint64_t> failures{0};  ///< page-outs that failed
     std::atomic<std::uint64_t> changes{1};   ///< events after which a page-out that failed may succeed
-    std::atomic<std::uint64_t> entries{0};   ///< entries into batches: the clock of evictions
-
-    bool limited() const noexcept { return options.limit.high != no_limit; }
 
     /// Returns the page file; the first call opens it. Throws what opening it throws, until that succeeds;
     /// not_pageable in a forked child, because its parent goes on writing to the file.
@@ -126,5 +117,29 @@ private:
     unique_fd                     pagemap_;
     ::pid_t                       opener_ = 0;
 };
+
+/// The paging of one registry. Its calls are in pressure.hpp.
+class registry_paging final : public paging_front {
+public:
+    registry_paging(registry_core& r, paging_options o)
+        : paging_front(o.limit.high != no_limit), space(std::move(o)), registry_(r) {}
+
+    bool        make_room(std::size_t bytes) noexcept override;
+    void        come_back(batch_record& b, bool entered) noexcept override;
+    void        note_leaving(batch_record& b, std::uint64_t id) noexcept override;
+    void        drop_pages(batch_record& b) noexcept override;
+    void        settle(batch_record& b) noexcept override;
+    std::string largest_holders() const override;
+    paging_info describe() const override;
+    void        lock_for_fork() noexcept override { space.lock_for_fork(); }
+    void        unlock_after_fork() noexcept override { space.unlock_after_fork(); }
+
+    page_space space;
+
+private:
+    registry_core& registry_;
+};
+
+inline page_space& space_of(registry_core& r) noexcept { return static_cast<registry_paging&>(*r.pages).space; }
 
 }  // namespace tenure::detail

@@ -16,19 +16,6 @@ namespace tenure::detail {
 /// Finds the memory that goes out with a batch: every unit of its own store in which no other batch owns anything.
 /// That store stays as long as the batch; another may go with the last object that the batch received there.
 
-inline bool is_all_of(batch_record const& b, place p) noexcept {
-    std::scoped_lock const    guard(p.u->lock);
-    batch_record const* const home = p.head()->home.load(std::memory_order_relaxed);
-    bool                      any  = home == &b;
-    if (home ? !any : p.u->counted_by != &b) return false;  // another batch retains it, so it does not go out
-    if (!p.u->tracked.load(std::memory_order_relaxed)) return any;
-    for (share const* s = p.u->shares.load(std::memory_order_relaxed); s; s = s->next_here) {
-        if (s->granules > 0 && s->owner != &b) return false;
-        any = any || s->granules > 0;
-    }
-    return any;
-}
-
 /// Returns, by address, the batch's runs and the units of other batches in which it owns something. Nobody may be
 /// inside the batch.
 inline std::vector<paged_range> runs_of(batch_record& b) {

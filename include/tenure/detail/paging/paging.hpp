@@ -13,7 +13,7 @@
 #include <tenure/detail/paging/mapping_budget.hpp>
 #include <tenure/detail/paging/page_moves.hpp>
 #include <tenure/detail/paging/paged_ranges.hpp>
-#include <tenure/detail/paging/write_fault.hpp>
+#include <tenure/detail/unit/write_fault.hpp>
 #include <tenure/raise.hpp>
 
 namespace tenure::detail {

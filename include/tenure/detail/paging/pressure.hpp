@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <tenure/detail/life/ending.hpp>
+#include <tenure/detail/paging/residency.hpp>
 #include <tenure/raise.hpp>
 #include <tenure/snapshot.hpp>
 
@@ -21,7 +22,7 @@ namespace tenure::detail {
 /// Returns how many bytes of slab memory batches have, without what is out.
 inline std::size_t memory_in_use(registry_core& r) noexcept {
     std::size_t const held = r.own.slabs.usage().held;
-    std::size_t const out  = r.pages.relieved.load(std::memory_order_relaxed);
+    std::size_t const out  = space_of(r).relieved.load(std::memory_order_relaxed);
     return held - std::min(out, held);
 }
 
@@ -52,12 +53,12 @@ inline std::vector<eviction> evictions(registry_core& r) {
         if (bytes > 0 && b.id.load(std::memory_order_acquire) == id) out.push_back({&b, what});
     });
     std::sort(out.begin(), out.end(),
-              [&](eviction const& x, eviction const& y) { return r.pages.options.eviction(x.what, y.what); });
+              [&](eviction const& x, eviction const& y) { return space_of(r).options.eviction(x.what, y.what); });
     return out;
 }
 
 inline bool make_room_or_throw(registry_core& r, std::size_t bytes) {
-    memory_limits const& limit = r.pages.options.limit;
+    memory_limits const& limit = space_of(r).options.limit;
     auto const           fits = [&](std::size_t most) { return bytes <= most && memory_in_use(r) <= most - bytes; };
     if (fits(limit.high)) return true;
     if (bytes > limit.high) return false;  // too much, whatever goes out
@@ -81,13 +82,13 @@ inline bool make_room_or_throw(registry_core& r, std::size_t bytes) {
     return fits(limit.high);
 }
 
-/// Makes room for `bytes` more, if need be by paging out idle batches. Returns false if there is no room.
-TENURE_COLD inline bool make_room(registry_core& r, std::size_t bytes) noexcept {
-    return run_or<std::bad_alloc>([&] { return make_room_or_throw(r, bytes); }, [](auto const&) { return false; });
+inline bool registry_paging::make_room(std::size_t bytes) noexcept {
+    return run_or<std::bad_alloc>([&] { return make_room_or_throw(registry_, bytes); },
+                                  [](auto const&) { return false; });
 }
 
-/// Returns a text for the message of a refused make: the memory in use, the limit, and the three largest holders.
-inline std::string largest_holders(registry_core& r) {
+inline std::string registry_paging::largest_holders() const {
+    registry_core& r = registry_;
     struct holder {
         std::size_t bytes = 0;
         std::string name;
@@ -102,10 +103,31 @@ inline std::string largest_holders(registry_core& r) {
         std::sort(most.begin(), most.end(), [](auto const& x, auto const& y) { return x.bytes > y.bytes; });
     });
     std::string out = "; " + human_bytes(memory_in_use(r)) + " of slab memory in use, limit " +
-                      human_bytes(r.pages.options.limit.high);
+                      human_bytes(space_of(r).options.limit.high);
     for (holder const& h : most)
         if (h.bytes) out += (&h == most.data() ? "; most of it: " : ", ") + h.name + " " + human_bytes(h.bytes);
     return out;
+}
+
+inline void registry_paging::come_back(batch_record& b, bool entered) noexcept { detail::come_back(b, entered); }
+
+inline void registry_paging::note_leaving(batch_record& b, std::uint64_t id) noexcept {
+    detail::note_leaving(b, id);
+}
+
+inline void registry_paging::drop_pages(batch_record& b) noexcept { forget_pages(space, b); }
+
+inline void registry_paging::settle(batch_record& b) noexcept {
+    if (b.paging.load(std::memory_order_acquire) == paging_state::in) return;
+    claim_paging(b);
+    set_paging(b, paging_state::in);
+}
+
+inline paging_info registry_paging::describe() const {
+    scratch_file const* const file = space.opened();
+    return {space.options.directory, space.out.load(std::memory_order_relaxed),
+            file ? static_cast<std::size_t>(file->bytes_reserved()) : 0,
+            space.written.load(std::memory_order_relaxed), space.failures.load(std::memory_order_relaxed)};
 }
 
 }  // namespace tenure::detail

@@ -10,7 +10,7 @@
 #include <system_error>
 
 #include <tenure/detail/batch/holding.hpp>
-#include <tenure/detail/objects/supplies.hpp>
+#include <tenure/detail/batch/paging.hpp>
 #include <tenure/detail/paging/bringing_in.hpp>
 #include <tenure/detail/paging/paging.hpp>
 
@@ -18,11 +18,6 @@ namespace tenure::detail {
 
 /// Tracks whether a batch's memory is in or out, and who may move it: one thread at a time, while nobody is
 /// inside. A thread that enters meanwhile waits; no lock is held.
-///
-/// A thread that moves the memory first makes the state `moving`, then looks whether a thread has entered or holds
-/// the batch. A thread that comes first holds the batch, then looks at the state. So one of them sees the other.
-
-inline bool is_pageable(batch_record const& b) noexcept { return b.slabs->store.capabilities().anonymous; }
 
 /// Returns whether no thread has entered the batch and its guard is not open. Call it under the batch's lock.
 inline bool is_empty(batch_record const& b) noexcept {
@@ -32,65 +27,28 @@ inline bool is_empty(batch_record const& b) noexcept {
     return true;
 }
 
-/// Claims the batch's paging, so that no other thread moves its memory, and returns the state before. Waits for a
-/// thread that has the claim. If the caller does not hold the batch, or it may be gone, the state must be restored
-/// at once.
-inline paging_state claim_paging(batch_record& b) noexcept {
-    for (;;) {
-        paging_state now = b.paging.load(std::memory_order_acquire);
-        if (now == paging_state::moving) b.paging.wait(now, std::memory_order_acquire);
-        else if (b.paging.compare_exchange_weak(now, paging_state::moving, std::memory_order_acq_rel)) return now;
-    }
-}
-
-inline void end_claim_of_paging(batch_record& b, paging_state now) noexcept {
-    b.paging.store(now, std::memory_order_release);
-    b.paging.notify_all();
-}
-
 /// Ends a claim, and tells the registry how much memory is out.
 inline void set_paging(batch_record& b, paging_state now) noexcept {
     registry_core&    r     = *b.registry.load(std::memory_order_relaxed);
+    page_space&       space = space_of(r);
     std::size_t const bytes = b.paged && now == paging_state::out ? b.paged->bytes : 0;
     std::size_t const more  = bytes - b.out_bytes.exchange(bytes, std::memory_order_relaxed);
-    r.pages.out.fetch_add(more, std::memory_order_relaxed);
-    if (b.slabs == &r.own) r.pages.relieved.fetch_add(more, std::memory_order_relaxed);
+    space.out.fetch_add(more, std::memory_order_relaxed);
+    if (b.slabs == &r.own) space.relieved.fetch_add(more, std::memory_order_relaxed);
     end_claim_of_paging(b, now);
 }
 
 /// Makes the memory of a batch accessible; pages come in as they are touched. `entered`: a thread will use and may
 /// change it, so all comes in at once if most had changed when it last went out. The caller holds the batch.
-TENURE_COLD inline void come_back(batch_record& b, bool entered = false) noexcept {
+TENURE_COLD inline void come_back(batch_record& b, bool entered) noexcept {
     paging_state const before = claim_paging(b);
-    bool const faults = b.registry.load(std::memory_order_relaxed)->pages.options.access == paged_access::faults;
+    bool const         faults =
+        space_of(*b.registry.load(std::memory_order_relaxed)).options.access == paged_access::faults;
     if (before == paging_state::out && faults)
         for (paged_range const& r : b.paged->ranges) unprotect(to_pointer(r.begin), r.bytes);
     if (before == paging_state::out && entered && b.paged->changes)
         bring_in(*b.paged, b.id.load(std::memory_order_relaxed));
     set_paging(b, paging_state::in);
-}
-
-/// Brings the batch in for a call that changes what it owns. The caller holds the batch, so it does not move
-/// meanwhile.
-inline void be_in(batch_record& b) noexcept {
-    if (b.paging.load(std::memory_order_acquire) != paging_state::in) [[unlikely]]
-        come_back(b);
-}
-
-inline void note_use(batch_record& b) noexcept {
-    if (!b.evictable.load(std::memory_order_relaxed)) return;
-    page_space& pages = b.registry.load(std::memory_order_relaxed)->pages;
-    b.entered_at.store(pages.entries.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
-}
-
-/// Records that a thread has entered. If memory is limited, other batches go out for what comes in. If they
-/// cannot, it comes in all the same, and makes are refused.
-inline void note_entry(batch_record& b) noexcept {
-    note_use(b);
-    if (b.paging.load(std::memory_order_acquire) == paging_state::in) [[likely]]
-        return;
-    [[maybe_unused]] bool const enough = has_room(b, b.out_bytes.load(std::memory_order_relaxed));
-    come_back(b, true);
 }
 
 /// Returns whether a page-out that nobody asked for is worth a try: after a failure, only once something has
@@ -104,7 +62,7 @@ inline bool worth_trying(page_space& pages, batch_record const& b) noexcept {
 
 /// Does the work of page_out_batch(), which has claimed the paging and holds the batch.
 inline std::error_code page_out_claimed(batch_record& b, bool asked) noexcept {
-    page_space& pages = b.registry.load(std::memory_order_relaxed)->pages;
+    page_space& pages = space_of(*b.registry.load(std::memory_order_relaxed));
     if (!is_pageable(b)) return make_error_code(errc::not_pageable);
     if (b.state.load(std::memory_order_acquire) & batch_flags::checkpointed)
         return make_error_code(errc::batch_in_use);
@@ -168,21 +126,6 @@ TENURE_COLD inline void note_leaving(batch_record& b, std::uint64_t id) noexcept
     constexpr std::uint64_t busy = batch_flags::holds | unless_over;
     if (b.in_chain.load(std::memory_order_relaxed) || b.state.load(std::memory_order_acquire) & busy) return;
     [[maybe_unused]] auto const why = page_out_batch(b, id, false);  // the batch keeps the error
-}
-
-/// Brings a batch in at its end, before its destructors run. Called by release_memory().
-inline void end_paging(batch_record& b) noexcept { be_in(b); }
-
-/// Drops the paged memory of a batch at its end, once nobody uses it. Called by release_memory().
-inline void drop_pages_of(batch_record& b) noexcept {
-    forget_pages(b.registry.load(std::memory_order_relaxed)->pages, b);
-}
-
-/// Stops counting the memory of an ended batch as out, once it has gone back. Called by release_memory().
-inline void settle_paging(batch_record& b) noexcept {
-    if (b.paging.load(std::memory_order_acquire) == paging_state::in) return;
-    claim_paging(b);
-    set_paging(b, paging_state::in);
 }
 
 }  // namespace tenure::detail

@@ -268,4 +268,18 @@ inline bool close_share(place p, share* s, word_t& fresh) noexcept {
     return false;
 }
 
+/// Returns whether the batch retains the unit, and no other owns anything in it.
+inline bool is_all_of(batch_record const& b, place p) noexcept {
+    std::scoped_lock const    guard(p.u->lock);
+    batch_record const* const home = p.head()->home.load(std::memory_order_relaxed);
+    bool                      any  = home == &b;
+    if (home ? !any : p.u->counted_by != &b) return false;  // another batch retains it, so it does not go out
+    if (!p.u->tracked.load(std::memory_order_relaxed)) return any;
+    for (share const* s = p.u->shares.load(std::memory_order_relaxed); s; s = s->next_here) {
+        if (s->granules > 0 && s->owner != &b) return false;
+        any = any || s->granules > 0;
+    }
+    return any;
+}
+
 }  // namespace tenure::detail

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -11,20 +10,11 @@
 #include <utility>
 
 #include <tenure/detail/base/config.hpp>
+#include <tenure/detail/batch/timing_front.hpp>
 
 namespace tenure::detail {
 
 struct batch_record;
-
-/// A batch's node in the pairing heap of deadlines.
-struct deadline_node {
-    std::uint64_t  due    = 0;
-    batch_record*  batch  = nullptr;
-    deadline_node* child  = nullptr;
-    deadline_node* next   = nullptr;  ///< the next sibling
-    deadline_node* before = nullptr;  ///< the previous sibling, or the parent of the first; null: the top
-    bool           armed  = false;
-};
 
 /// A pairing heap of deadlines, the earliest on top (Fredman, Sedgewick, Sleator and Tarjan, Algorithmica 1986).
 /// Allocates nothing, because the end of a batch removes its deadline. Adding one costs a comparison. Removing one
@@ -94,32 +84,22 @@ public:
     virtual void earlier() = 0;
 };
 
-inline std::uint64_t steady_now() noexcept {
-    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
-                                      std::chrono::nanoseconds(1));
-}
-
 /// The deadlines of one registry.
-struct deadline_queue {
-    TENURE_SHARED static inline constinit std::atomic<bool> used_anywhere{false};  ///< `used`, in any registry
-
-    std::uint64_t (*now)() noexcept = &steady_now;
-    std::atomic<bool>               watched{false};  ///< there is a watch: makes need not look at the clock
-    std::atomic<bool>               used{false};     ///< there was a deadline, or something was cancelled
-    std::mutex                      mutex;           ///< guards what follows, and all nodes
+struct deadline_queue : timing_front {
+    std::mutex                      mutex;  ///< guards what follows, and all nodes
     deadline_heap                   heap;
     std::shared_ptr<deadline_watch> watch;
     std::atomic<std::uint32_t>      telling{0};  ///< threads in the watch's earlier(); grows under the mutex
 
     /// Arms a deadline, and tells the watch if it is now the earliest. Throws what the watch throws; then the
     /// deadline is not armed.
-    void arm(deadline_node& n, std::uint64_t due) {
+    void arm(deadline_node& n, std::uint64_t due) override {
         deadline_watch* tell = nullptr;
         {
             std::scoped_lock const guard(mutex);
             n.due = due;
             used.store(true, std::memory_order_relaxed);
-            used_anywhere.store(true, std::memory_order_relaxed);
+            timing_used_anywhere.store(true, std::memory_order_relaxed);
             heap.add(n);
             if (heap.top() == &n) tell = watch.get();
             if (tell) telling.fetch_add(1, std::memory_order_relaxed);
@@ -150,17 +130,20 @@ struct deadline_queue {
     }
 
     /// Forgets the watch, in a forked child, where it has no thread. Makes then look at the clock themselves.
-    void lose_watch() noexcept {
+    void lose_watch() noexcept override {
         new (&watch) std::shared_ptr<deadline_watch>;  // the old one may be in the middle of something: it leaks
         watched.store(false, std::memory_order_relaxed);
         telling.store(0, std::memory_order_relaxed);
     }
 
     /// Disarms a deadline, if it is armed.
-    void disarm(deadline_node& n) noexcept {
+    void disarm(deadline_node& n) noexcept override {
         std::scoped_lock const guard(mutex);
         if (n.armed) heap.remove(n);
     }
+
+    void lock_for_fork() noexcept override { mutex.lock(); }
+    void unlock_after_fork() noexcept override { mutex.unlock(); }
 };
 
 }  // namespace tenure::detail

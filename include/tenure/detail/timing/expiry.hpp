@@ -10,9 +10,8 @@
 
 #include <tenure/detail/base/config.hpp>
 #include <tenure/detail/base/spin_lock.hpp>
-#include <tenure/detail/batch/limits.hpp>
-#include <tenure/detail/batch/liveness.hpp>
-#include <tenure/detail/batch/records.hpp>
+#include <tenure/detail/batch/expiry.hpp>
+#include <tenure/detail/life/reclaim.hpp>
 #include <tenure/error.hpp>
 
 namespace tenure::detail {
@@ -23,18 +22,7 @@ namespace tenure::detail {
 /// same units and records since. Older ones are just over, and their handles stale. So are those of objects in a
 /// unit where other batches owned something, too, and of adopted objects. Looked at only where an error is made.
 
-/// Packs what a unit or a record remembers: a generation of it, how often its holes were filled in that, and why
-/// the batch went. 0: nothing.
-constexpr std::uint64_t expiry_of(std::uint64_t generation, std::uint64_t passes, errc cause) noexcept {
-    return generation << 16 | (passes & 255) << 8 | static_cast<std::uint64_t>(cause);
-}
-
-/// Returns the cause in `expiry` if that is of `generation`; else errc{}.
-constexpr errc cause_in(std::uint64_t expiry, std::uint64_t generation) noexcept {
-    return generation - (expiry >> 16) <= (expiry >> 8 & 255) ? static_cast<errc>(expiry & 255) : errc{};
-}
-
-class expiry_log {
+class expiry_log final : public expiry_front {
 public:
     void add_batch(std::uint64_t id, errc cause) noexcept {
         std::scoped_lock const guard(lock_);
@@ -47,7 +35,7 @@ public:
     }
 
     /// Returns why a batch went; errc{} if it is not in the log.
-    errc of_batch(std::uint64_t id) noexcept {
+    errc of_batch(std::uint64_t id) noexcept override {
         if (!any_.load(std::memory_order_relaxed)) return {};
         std::scoped_lock const guard(lock_);
         for (batch const& b : batches_)
@@ -56,7 +44,7 @@ public:
     }
 
     /// Returns why the memory of an object went; errc{} if it is not in the log.
-    errc of_object(raw_handle h) noexcept {
+    errc of_object(raw_handle h) noexcept override {
         std::uintptr_t const   at = to_address(h.pointer);
         std::scoped_lock const guard(lock_);
         for (run const& r : runs_)
@@ -88,35 +76,41 @@ private:
 };
 TENURE_SHARED inline constinit expiry_log expiries{};
 
-/// Returns why the batch with that id went before its end; errc{}: it did not, as far as is known.
-TENURE_COLD inline errc expiry_of_batch(std::uint64_t id) noexcept {
-    batch_record const* const b = record_of(id);
-    errc const cause = b ? cause_in(b->expiry.load(std::memory_order_acquire), id >> record_bits) : errc{};
-    return cause == errc{} ? expiries.of_batch(id) : cause;
+/// Notes in a unit why what `b` owned there went before its end. Notes nothing if other batches own something
+/// there, for which the reason would be wrong. Called under the unit's lock, or while the unit is not tracked.
+inline void note_expiry(place p, batch_record const& b, errc cause) noexcept {
+    batch_record const* const home = p.head()->home.load(std::memory_order_relaxed);
+    if (home && home != &b) return;
+    bool const tracked = p.u->tracked.load(std::memory_order_relaxed);
+    for (share const* s = tracked ? p.u->shares.load(std::memory_order_relaxed) : nullptr; s; s = s->next_here)
+        if (s->owner != &b && s->granules) return;
+    p.u->expiry.store(
+        expiry_of(generation_of(p.word().load(std::memory_order_relaxed)), tracked ? p.u->passes : 0, cause),
+        std::memory_order_release);
 }
 
-/// Returns why a handle is stale; stale_handle if no other reason is known.
-TENURE_COLD inline errc stale_because(raw_handle h) noexcept {
-    if (!h.word) return errc::stale_handle;
-    read_section const   here;
-    std::uintptr_t const at = to_address(h.pointer);
-    region* const        r  = find_region(at);
-    errc cause = r ? cause_in(r->at(at)->expiry.load(std::memory_order_acquire), generation_of(h.word)) : errc{};
-    if (cause == errc{}) cause = expiries.of_object(h);
-    return cause == errc{} ? errc::stale_handle : cause;
-}
-
-/// Returns why nothing can be made in the batch with that id, which is over; batch_ended if no other reason is
-/// known. `b`: its record, or null.
-TENURE_COLD inline errc over_because(batch_record const* b, std::uint64_t id) noexcept {
-    errc cause{};
-    if (b && b->id.load(std::memory_order_acquire) == id) cause = b->cause.load(std::memory_order_acquire);
-    if (cause == errc{}) cause = expiry_of_batch(id);
-    return cause == errc{} ? errc::batch_ended : cause;
-}
-
-TENURE_COLD inline failure over_failure(std::uint64_t id) noexcept {
-    return {.code = over_because(record_of(id), id), .id = id};
+/// Notes why a batch goes before its end, for all that is its own.
+inline void log_batch(batch_record& b, errc cause) noexcept {
+    expiry_logged.store(&expiries, std::memory_order_release);
+    std::uint64_t const id = b.id.load(std::memory_order_relaxed);
+    expiries.add_batch(id, cause);
+    b.expiry.store(expiry_of(id >> record_bits, 0, cause), std::memory_order_release);
+    auto const log = [&](unit* u) {
+        for (int n = 0; u; u = u->next, ++n) {
+            std::uintptr_t const base = u->address;
+            for (std::size_t i = 0; i < u->length; ++i) {
+                place const      p{region_of(base), u + i, base + (i << unit_shift)};
+                std::unique_lock guard(p.u->lock, std::defer_lock);
+                if (p.u->tracked.load(std::memory_order_acquire)) guard.lock();
+                note_expiry(p, b, cause);
+            }
+            if (n < 256 && !u->guarded.load(std::memory_order_relaxed))
+                expiries.add_run(base, std::size_t{u->length} << unit_shift,
+                                 generation_of(table_word(base).load(std::memory_order_relaxed)), cause);
+        }
+    };
+    for_lanes(b, [&](lane const& l) { log(l.runs); });
+    log(b.large);
 }
 
 }  // namespace tenure::detail

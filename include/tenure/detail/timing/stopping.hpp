@@ -10,8 +10,11 @@
 #include <stop_token>
 #include <utility>
 
+#include <tenure/detail/base/fork_list.hpp>
 #include <tenure/detail/buffers/dropping.hpp>
 #include <tenure/detail/life/ending.hpp>
+#include <tenure/detail/timing/deadlines.hpp>
+#include <tenure/detail/timing/expiry.hpp>
 
 namespace tenure::detail {
 
@@ -19,9 +22,13 @@ namespace tenure::detail {
 /// themselves as soon as no thread is inside. An open guard keeps its objects until it closes: it is asked to
 /// stop, as when another thread ends a batch above it.
 
+/// Returns the deadlines of a registry that has them.
+inline deadline_queue& deadlines_of(registry_core& r) noexcept { return static_cast<deadline_queue&>(*r.timing); }
+
 /// Sets why a batch goes before its end. False: it had a reason already.
 inline bool give_cause(batch_record& b, errc cause) noexcept {
-    b.registry.load(std::memory_order_relaxed)->deadlines.used.store(true, std::memory_order_relaxed);
+    if (timing_front* const timing = b.registry.load(std::memory_order_relaxed)->timing.get())
+        timing->used.store(true, std::memory_order_relaxed);
     b.books.touch();
     errc none{};
     return b.cause.compare_exchange_strong(none, cause, std::memory_order_acq_rel);
@@ -102,49 +109,9 @@ inline bool stop_batch(batch_record& b, std::uint64_t id, errc cause) noexcept {
     return true;
 }
 
-inline bool is_overdue(batch_record const& b) noexcept {
-    batch_record const* const from = b.limited;
-    std::uint64_t const       due  = from ? from->deadline.load(std::memory_order_relaxed) : 0;
-    return due && b.registry.load(std::memory_order_relaxed)->deadlines.now() >= due;
-}
-
-/// Whether each make in the batch looks at the clock itself: there is a deadline that nobody watches.
-inline bool minds_the_clock(batch_record const& b) noexcept {
-    return b.limited && b.limited->deadline.load(std::memory_order_relaxed) &&
-           !b.registry.load(std::memory_order_relaxed)->deadlines.watched.load(std::memory_order_relaxed);
-}
-
-/// Expires the batch if its time is up, with all above it whose time is up. The caller is inside the batch, or
-/// holds it. False: there is time left.
-TENURE_COLD inline bool notice_deadline(batch_record& b) noexcept {
-    if (!is_overdue(b)) return false;
-    batch_record* top = b.limited;
-    for (batch_record* up = limited_above(top); up && is_overdue(*up); up = limited_above(up)) top = up;
-    stop_batch(*top, top->id.load(std::memory_order_relaxed), errc::expired);
-    return b.closed();
-}
-
-/// Expires a batch if its time is up and nobody watches deadlines. The caller is inside it, holds it, or has its
-/// guard. Looks at nothing but the state of a batch that is over: a guard alone does not keep the rest.
-inline void mind_the_clock(batch_record& b) noexcept {
-    if (!deadline_queue::used_anywhere.load(std::memory_order_relaxed)) [[likely]]
-        return;
-    if (!b.closed() && b.limited && minds_the_clock(b)) notice_deadline(b);
-}
-
-/// Expires a batch as mind_the_clock() does, for a caller outside: holds it before looking at anything of its
-/// registry.
-inline void look_at_the_clock(batch_record& b, std::uint64_t id) noexcept {
-    if (!deadline_queue::used_anywhere.load(std::memory_order_relaxed)) [[likely]]
-        return;
-    if (!hold_or_root(b, id) || is_root(b)) return;
-    mind_the_clock(b);
-    release_hold(&b);
-}
-
 /// Expires the batches of a registry whose time is up. Returns the time until the next deadline, or no_timeout.
 inline std::chrono::nanoseconds expire_overdue(registry_core& r) noexcept {
-    deadline_queue& q = r.deadlines;
+    deadline_queue& q = deadlines_of(r);
     for (;;) {
         batch_record* b  = nullptr;
         std::uint64_t id = 0;
@@ -172,6 +139,13 @@ inline std::chrono::nanoseconds expire_overdue(registry_core& r) noexcept {
     }
 }
 
+/// The stop_source of a batch.
+struct stop_of_batch final : stop_front {
+    void request_stop() noexcept override { source.request_stop(); }
+
+    std::stop_source source;
+};
+
 /// Returns the batch's stop_token; for a batch that is over, one that has been asked to stop. The first call makes
 /// the stop_source. Throws std::bad_alloc.
 inline std::stop_token stop_token_of(batch_record& b, std::uint64_t id) {
@@ -184,14 +158,31 @@ inline std::stop_token stop_token_of(batch_record& b, std::uint64_t id) {
         batch_record* b;
         ~guard() { release_hold(b); }
     } const undo{&b};
-    std::stop_source* s = b.stop.load(std::memory_order_acquire);
+    stop_front* s = b.stop.load(std::memory_order_acquire);
     if (!s) {
-        auto fresh = std::make_unique<std::stop_source>();
+        auto fresh = std::make_unique<stop_of_batch>();
         b.books.touch();
         if (b.stop.compare_exchange_strong(s, fresh.get(), std::memory_order_seq_cst)) s = fresh.release();
         if (b.state.load(std::memory_order_seq_cst) & batch_flags::closed) s->request_stop();
     }
-    return s->get_token();
+    return static_cast<stop_of_batch*>(s)->source.get_token();
 }
+
+/// The timing of one registry.
+class registry_timing final : public deadline_queue {
+public:
+    bool stop(batch_record& b, std::uint64_t id, errc cause) noexcept override { return stop_batch(b, id, cause); }
+    void log(batch_record& b, errc cause) noexcept override { log_batch(b, cause); }
+    void note(place const& p, batch_record const& b, errc cause) noexcept override { note_expiry(p, b, cause); }
+
+    /// The lock of the log that registries share, at a fork. Called before the first entry, with no lock held.
+    /// Throws std::bad_alloc.
+    TENURE_SHARED static void be_ready_for_forks() {
+        static fork_entry& once = *new fork_entry(  // for the life of the process
+            nullptr, [](void*) noexcept { expiries.lock_for_fork(); },
+            [](void*) noexcept { expiries.unlock_after_fork(); });
+        static_cast<void>(once);
+    }
+};
 
 }  // namespace tenure::detail

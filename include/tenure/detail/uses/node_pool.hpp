@@ -42,7 +42,7 @@ public:
     static void unlock_after_fork() noexcept { common_.mutex.unlock(); }
 
 private:
-    friend struct copy_places;
+    friend struct use_copies;
 
     struct chunk {
         T      items[32];

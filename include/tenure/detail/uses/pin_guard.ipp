@@ -24,10 +24,10 @@ TENURE_DECL pin_guard::pin_guard(lane const& user, raw_handle h, std::source_loc
 TENURE_DECL void pin_guard::release_pin() noexcept {
     read_section const here;  // the batch may end, and its record go to a registry that closes
     if (holds()) {
-        registry_core&   r = *static_cast<batch_record*>(user_)->registry.load(std::memory_order_relaxed);
-        std::unique_lock graph(r.uses.mutex);
-        if (holds()) r.uses.release(*pin_);
-        release_hold_unused(r, std::move(graph));
+        registry_uses& in = *uses_of(*static_cast<batch_record*>(user_)->registry.load(std::memory_order_relaxed));
+        std::unique_lock graph(in.graph.mutex);
+        if (holds()) in.graph.release(*pin_);
+        in.leave(std::move(graph));
     }
     pin_ = nullptr;
 }

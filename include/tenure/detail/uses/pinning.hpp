@@ -11,7 +11,7 @@
 #include <vector>
 
 #include <tenure/detail/life/calls.hpp>
-#include <tenure/detail/uses/use_lock.hpp>
+#include <tenure/detail/uses/registry_uses.hpp>
 
 namespace tenure::detail {
 
@@ -25,25 +25,27 @@ struct pin_attempt {
 /// Pins an object that was `owner`'s a moment ago, when that batch had this id.
 inline pin_attempt pin_of(batch_record& user, batch_record& owner, std::uint64_t id, raw_handle h, extent const& x,
                           bool borrowed, std::source_location where) noexcept {
-    registry_core&   r = *user.registry.load(std::memory_order_relaxed);
-    std::unique_lock graph(r.uses.mutex);
+    registry_uses* const in = uses_of(*user.registry.load(std::memory_order_relaxed));
+    if (!in) return {{errc::no_feature, &user}};
+    use_graph&       uses = in->graph;
+    std::unique_lock graph(uses.mutex);
     if (user.closed()) return {{user.why_closed(), &user}};
-    pinned_object* o = r.uses.find(x.begin);
+    pinned_object* o = uses.find(x.begin);
     pin_attempt    done{{errc::memory_full, &user, sizeof(pin_record)}};
     if (o) {
         if (!is_alive(h)) return {{errc::stale_handle, &user}};
-        if (borrowed && r.uses.is_borrowed(user, *o)) return {};
+        if (borrowed && uses.is_borrowed(user, *o)) return {};
     } else {
         // Sets the owner's flag, then takes the object's lock. A thread that frees or transfers the object takes
         // the lock, then reads the flag. So one of the two sees the other.
-        if (!r.uses.hold(owner, id)) return {{}, true};
-        o = r.uses.add(x.begin, owner);
+        if (!uses.hold(owner, id)) return {{}, true};
+        o = uses.add(x.begin, owner);
         if (o) {
             object_lock const guard(x);
             if (!still_owned(h, x, owner)) done = {{}, true};
         }
     }
-    if (pin_record* const p = !o || done.moved ? nullptr : r.uses.add(user, *o, borrowed, where)) {
+    if (pin_record* const p = !o || done.moved ? nullptr : uses.add(user, *o, borrowed, where)) {
         batch_record& now = *o->owner;
         if (now.paging.load(std::memory_order_acquire) != paging_state::in) [[unlikely]] {
             now.state.fetch_add(1, std::memory_order_acq_rel);
@@ -53,8 +55,8 @@ inline pin_attempt pin_of(batch_record& user, batch_record& owner, std::uint64_t
         }
         return {{}, false, p};
     }
-    if (o) r.uses.remove(*o);
-    release_hold_unused(r, std::move(graph));
+    if (o) uses.remove(*o);
+    in->leave(std::move(graph));
     return done;
 }
 

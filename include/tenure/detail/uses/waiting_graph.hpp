@@ -8,9 +8,10 @@
 #include <utility>
 
 #include <tenure/detail/base/hash_index.hpp>
-#include <tenure/detail/timing/batch_queue.hpp>
+#include <tenure/detail/uses/batch_queue.hpp>
 #include <tenure/detail/uses/link_cut_tree.hpp>
 #include <tenure/detail/uses/node_pool.hpp>
+#include <tenure/detail/uses/use_records.hpp>
 
 namespace tenure::detail {
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <tenure/detail/base/config.hpp>
+#include <tenure/detail/base/fork_list.hpp>
 #include <tenure/detail/base/signals_blocked.hpp>
 #include <tenure/detail/unit/region.hpp>
 
@@ -90,7 +91,18 @@ public:
     /// tries once more.
     static void note_end() noexcept { completed.fetch_add(1, std::memory_order_acq_rel); }
 
-    /// Forgets, in a forked child, the moves of threads that are gone.
+    /// Forgets, in forked children, the moves of threads that are gone. Called before the first move, with no lock
+    /// held. Throws std::bad_alloc.
+    TENURE_SHARED static void be_ready_for_forks() {
+        static fork_entry& once = *new fork_entry(  // for the life of the process
+            nullptr, [](void*) noexcept {}, [](void*) noexcept {}, nullptr,
+            [](void*) noexcept { forget_others(); });
+        static_cast<void>(once);
+    }
+
+private:
+    friend struct write_fault_copies;
+
     static void forget_others() noexcept {
         for (write_fault_slot& s : slots) {
             if (s.mover.load(std::memory_order_relaxed) == &this_one) continue;
@@ -98,9 +110,6 @@ public:
             s.end.store(0, std::memory_order_relaxed);
         }
     }
-
-private:
-    friend struct copy_places;
 
     using fault_handler = void (*)(int, ::siginfo_t*, void*);
 
@@ -221,6 +230,10 @@ private:
 
     signals_blocked const quiet_;
     write_fault_slot*     slot_ = nullptr;
+};
+
+struct write_fault_copies {
+    static constexpr void const *slots = &write_fault::slots, *completed = &write_fault::completed;
 };
 
 }  // namespace tenure::detail

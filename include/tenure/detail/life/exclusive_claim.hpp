@@ -11,11 +11,11 @@
 
 namespace tenure::detail {
 
-/// Claims a batch to take or end a checkpoint. Meanwhile nobody else is in the batch, and threads that come wait.
-/// Calls of this thread are refused, as in a batch that has ended. The batch must not be the root.
-class checkpoint_claim {
+/// Claims a batch for a call that goes through all that it owns. Meanwhile nobody else is in the batch, and threads
+/// that come wait. Calls of this thread are refused, as in a batch that has ended. The batch must not be the root.
+class exclusive_claim {
 public:
-    checkpoint_claim(batch_record& b, std::uint64_t id, std::uint64_t unless) noexcept {
+    exclusive_claim(batch_record& b, std::uint64_t id, std::uint64_t unless) noexcept {
         if (!hold(b, id, unless)) {
             why_ = over_because(&b, id);
             return;
@@ -29,7 +29,7 @@ public:
         b.busy_thread.store(&this_thread, std::memory_order_release);
         ++this_thread.undoing;
     }
-    ~checkpoint_claim() {
+    ~exclusive_claim() {
         if (!batch_) return;
         if (why_ == errc{}) {
             --this_thread.undoing;
@@ -39,8 +39,8 @@ public:
         }
         release_hold(batch_);
     }
-    checkpoint_claim(checkpoint_claim const&)            = delete;
-    checkpoint_claim& operator=(checkpoint_claim const&) = delete;
+    exclusive_claim(exclusive_claim const&)            = delete;
+    exclusive_claim& operator=(exclusive_claim const&) = delete;
 
     /// Returns why the claim failed, errc{} if it succeeded.
     errc why() const noexcept { return why_; }

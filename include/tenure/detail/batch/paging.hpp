@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+#include <tenure/detail/batch/batch_record.hpp>
+#include <tenure/detail/batch/process.hpp>
+
+namespace tenure::detail {
+
+/// What all others do for batches whose memory may be out, which is nothing if it is in.
+
+inline paging_front* pages_of(batch_record const& b) noexcept {
+    return b.registry.load(std::memory_order_relaxed)->pages.get();
+}
+
+inline bool is_pageable(batch_record const& b) noexcept { return b.slabs->store.capabilities().anonymous; }
+
+/// Pages out what is over the memory limit, as far as it can. Called after a batch was left that can go out now.
+inline void relieve(registry_core& r) noexcept {
+    if (r.pages && r.pages->limited) r.pages->make_room(0);
+}
+
+/// Makes room below the memory limit for a batch. Only what is in the registry's own store counts.
+inline bool has_room(batch_record const& b, std::size_t bytes) noexcept {
+    paging_front* const pages = pages_of(b);
+    if (!pages || !pages->limited) return true;
+    return b.slabs != &b.registry.load(std::memory_order_relaxed)->own || pages->make_room(bytes);
+}
+
+/// Claims the batch's paging, so that no other thread moves its memory, and returns the state before. Waits for a
+/// thread that has the claim. If the caller does not hold the batch, or it may be gone, the state must be restored
+/// at once.
+inline paging_state claim_paging(batch_record& b) noexcept {
+    for (;;) {
+        paging_state now = b.paging.load(std::memory_order_acquire);
+        if (now == paging_state::moving) b.paging.wait(now, std::memory_order_acquire);
+        else if (b.paging.compare_exchange_weak(now, paging_state::moving, std::memory_order_acq_rel)) return now;
+    }
+}
+
+inline void end_claim_of_paging(batch_record& b, paging_state now) noexcept {
+    b.paging.store(now, std::memory_order_release);
+    b.paging.notify_all();
+}
+
+/// Brings the batch in for a call that changes what it owns. The caller holds the batch, so it does not move
+/// meanwhile.
+inline void be_in(batch_record& b) noexcept {
+    if (b.paging.load(std::memory_order_acquire) != paging_state::in) [[unlikely]]
+        pages_of(b)->come_back(b, false);
+}
+
+inline void note_use(batch_record& b) noexcept {
+    if (!b.evictable.load(std::memory_order_relaxed)) return;
+    b.entered_at.store(pages_of(b)->entries.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
+}
+
+/// Records that a thread has entered. If memory is limited, other batches go out for what comes in. If they
+/// cannot, it comes in all the same, and makes are refused.
+inline void note_entry(batch_record& b) noexcept {
+    note_use(b);
+    if (b.paging.load(std::memory_order_acquire) == paging_state::in) [[likely]]
+        return;
+    [[maybe_unused]] bool const enough = has_room(b, b.out_bytes.load(std::memory_order_relaxed));
+    pages_of(b)->come_back(b, true);
+}
+
+}  // namespace tenure::detail

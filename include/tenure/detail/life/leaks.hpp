@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include <tenure/detail/life/calls.hpp>
+#include <tenure/detail/objects/batch_figures.hpp>
+
+namespace tenure::detail {
+
+inline std::string leak_of(batch_record& b, std::uint64_t id) {
+    std::source_location const where = b.where.load(std::memory_order_acquire);
+    std::uint64_t const        ms    = (coarse_now() - b.opened_ns.load(std::memory_order_acquire)) / 1'000'000;
+    batch_usage const          now   = usage_of(b);
+    std::string                out   = "  " + name_of(b);
+    if (out.size() == 2) out += "(no name)";
+    out.append(" #").append(std::to_string(id)).append(" ").append(to_string(status_of(b, id)));
+    out.append(", ").append(std::to_string(now.objects)).append(" objects, ").append(std::to_string(now.bytes));
+    out.append(" bytes in use, age ").append(std::to_string(ms)).append(" ms, opened at ");
+    out.append(where.file_name()).append(":").append(std::to_string(where.line()));
+    return out.append(" in ").append(where.function_name()).append("\n");
+}
+
+/// Describes the batches of a registry that have no guard, one line a batch; not what is reclaimed in the
+/// background or shared, which ends by itself.
+inline std::string leaks_of(registry_core& r) {
+    std::string out;
+    for_records([&](batch_record& b) {
+        std::uint64_t const id    = b.id.load(std::memory_order_acquire);
+        std::uint64_t const state = b.state.load(std::memory_order_acquire);
+        bool const          lives = id != 0 && same_batch(state, id) && !(state & batch_flags::done);
+        if (!lives || b.registry.load(std::memory_order_acquire) != &r || is_root(b)) return;
+        if (b.guard.load(std::memory_order_acquire) || b.reclaim_pending.load(std::memory_order_acquire)) return;
+        if (is_common(b)) return;
+        std::string const line = leak_of(b, id);
+        if (b.id.load(std::memory_order_acquire) == id) out += line;
+    });
+    return out.empty() ? out : "tenure: batches that nobody ended:\n" + out;
+}
+
+}  // namespace tenure::detail

@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include <tenure/batch.hpp>
+#include <tenure/detail/base/fork_list.hpp>
+#include <tenure/detail/batch/uses_front.hpp>
+#include <tenure/detail/life/calls.hpp>
+#include <tenure/detail/uses/use_graph.hpp>
+
+namespace tenure::detail {
+
+/// Releases the holds of batches that are no longer used, and unlocks `graph`. Does not recurse: if a call further
+/// up on this thread is doing this, that call goes on with what comes of this one.
+inline void release_hold_unused(registry_core& r, use_graph& uses, std::unique_lock<std::mutex> graph) noexcept {
+    thread_context& me = this_thread;
+    if (me.release == &r) {
+        me.more_to_go = true;
+        return;
+    }
+    bool          more = false;
+    batch_record* b    = uses.next_unused(more);
+    graph.unlock();
+    if (!b) return;
+    registry_core* const outer      = std::exchange(me.release, &r);
+    bool const           outer_more = std::exchange(me.more_to_go, false);
+    do {
+        release_hold(b);
+        b                  = nullptr;
+        bool const further = std::exchange(me.more_to_go, false);
+        if (!more && !further) break;
+        std::scoped_lock const guard(uses.mutex);
+        b = uses.next_unused(more);
+    } while (b);
+    me.release    = outer;
+    me.more_to_go = outer_more;
+}
+
+/// The uses of one registry.
+class registry_uses final : public uses_front {
+public:
+    explicit registry_uses(registry_core& r) noexcept : registry_(r) {}
+
+    bool any() const noexcept override { return graph.any(); }
+    void lock() noexcept override { graph.mutex.lock(); }
+    void unlock() noexcept override { graph.mutex.unlock(); }
+    void leave() noexcept override { leave(std::unique_lock(graph.mutex, std::adopt_lock)); }
+    void leave(std::unique_lock<std::mutex> held) noexcept {
+        release_hold_unused(registry_, graph, std::move(held));
+    }
+
+    used_object* find(std::uintptr_t address) const noexcept override { return graph.find(address); }
+    void         give(used_object& o, batch_record& to) noexcept override {
+        graph.give(static_cast<pinned_object&>(o), to);
+    }
+
+    void wait_for_users(batch_record& b, std::uint64_t seen) noexcept override {
+        std::unique_lock held(graph.mutex);
+        if ((b.state.load(std::memory_order_acquire) ^ seen) >> state_tag_shift) return;
+        graph.note_over(b);
+        leave(std::move(held));
+    }
+    bool has_waiting_children(batch_record const& b) noexcept override {
+        std::scoped_lock const held(graph.mutex);
+        return b.uses.as_parent.uses;
+    }
+    void release_pins(batch_record& b) noexcept override {
+        std::unique_lock held(graph.mutex);
+        if (b.uses.over) return;
+        while (pin_record* const p = b.uses.pins) graph.release(*p);
+        leave(std::move(held));
+    }
+
+    bool is_pinned(raw_handle h, batch_record const* but) noexcept override {
+        read_section const here;
+        if (!any() || !is_alive(h)) return false;
+        std::scoped_lock const     held(graph.mutex);
+        pinned_object const* const o = graph.find(extent_of(h).begin);
+        if (!o || !is_alive(h)) return false;
+        use_edge const* e = o->uses;
+        while (e && e->user == but) e = e->next;
+        return e;
+    }
+    void unpin(batch_record& b, raw_handle h) noexcept override {
+        read_section const here;
+        if (!is_alive(h)) return;
+        std::unique_lock     held(graph.mutex);
+        pinned_object* const o = graph.find(extent_of(h).begin);
+        if (o && is_alive(h)) graph.release_all(b, *o);
+        leave(std::move(held));
+    }
+
+    void report_pins(batch_record const& b, batch_report& r) noexcept override {
+        std::scoped_lock const held(graph.mutex);
+        r.pins_held         = b.uses.taken;
+        std::size_t const n = std::min(r.pins_held, r.pins.size());
+        pin_record const* p = b.uses.pins;
+        for (std::size_t i = 0; i < n; p = p->next_of_user)
+            if (!p->borrowed) r.pins[i++] = p->where;
+    }
+    void add_users(batch_record& b, std::uint64_t id, std::vector<batch_id>& out) override {
+        auto const ends = [&] {
+            std::uint64_t const s = b.state.load(std::memory_order_acquire);
+            return s & batch_flags::used && same_batch(s, id) && status_of(s) == batch_status::ending;
+        };
+        if (!ends()) return;
+        std::scoped_lock const held(graph.mutex);
+        if (!ends()) return;
+        graph.for_users(b, [&](batch_record const& u) { out.push_back({u.id.load(std::memory_order_relaxed)}); });
+    }
+
+    void forget(batch_record& b) noexcept override { graph.forget(b); }
+    void forget_objects() noexcept override { graph.forget_objects(); }
+
+    /// The locks of the records that registries share, at a fork: taken after that of any graph. Called before the
+    /// first is made, with no lock held. Throws std::bad_alloc.
+    TENURE_SHARED static void be_ready_for_forks() {
+        static fork_entry& once = *new fork_entry(  // for the life of the process
+            nullptr,
+            [](void*) noexcept {
+                stock<pinned_object>::lock_for_fork();
+                stock<pin_record>::lock_for_fork();
+            },
+            [](void*) noexcept {
+                stock<pin_record>::unlock_after_fork();
+                stock<pinned_object>::unlock_after_fork();
+            });
+        static_cast<void>(once);
+    }
+
+    use_graph graph;
+
+private:
+    registry_core& registry_;
+};
+
+/// Returns the uses of a registry; null if it was opened without.
+inline registry_uses* uses_of(registry_core& r) noexcept { return static_cast<registry_uses*>(r.uses.get()); }
+
+}  // namespace tenure::detail
