@@ -14,6 +14,7 @@ install(TARGETS tenure EXPORT tenure INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUD
 install(EXPORT tenure NAMESPACE tenure:: FILE tenure-targets.cmake DESTINATION ${package_dir})
 install(FILES
     cmake/tenure-config.cmake
+    cmake/compiled.cmake
     cmake/dependencies.cmake
     ${PROJECT_BINARY_DIR}/tenure-config-version.cmake
     DESTINATION ${package_dir})

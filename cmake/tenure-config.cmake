@@ -17,11 +17,7 @@ if(NOT tenure_boost_missing)
     set(tenure_asio_FOUND TRUE)
 endif()
 
-# Compiled with the flags of the project that links it: so it goes with any.
 if(NOT TARGET tenure::compiled)
-    add_library(tenure_compiled STATIC EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/../../tenure/tenure.cpp)
-    add_library(tenure::compiled ALIAS tenure_compiled)
-    target_compile_definitions(tenure_compiled PUBLIC TENURE_SEPARATE)
-    set_target_properties(tenure_compiled PROPERTIES POSITION_INDEPENDENT_CODE ON)  # for plugins, too
-    target_link_libraries(tenure_compiled PUBLIC tenure::tenure)
+    include(${CMAKE_CURRENT_LIST_DIR}/compiled.cmake)
+    tenure_add_compiled(${CMAKE_CURRENT_LIST_DIR}/../../tenure/tenure.cpp tenure::tenure)
 endif()
