@@ -20,6 +20,7 @@
 #include <tenure/batch.hpp>
 #include <tenure/detail/batch/lane.hpp>
 #include <tenure/detail/life/public_calls.hpp>
+#include <tenure/detail/objects/lane_resource.hpp>
 #include <tenure/detail/objects/make_object.hpp>
 #include <tenure/handle.hpp>
 #include <tenure/lane.hpp>
@@ -222,15 +223,17 @@ public:
     }
 
     /// As registry::share. Throws batch_ended also if this batch is over.
-    template <detail::owned H>
+    template <detail::owned H, class Feature = detail::sharing_calls>
     H share(H h, batch_id with) {
-        auto const why = detail::share_here(here(), detail::handle_access::raw(h), with.value);
+        detail::require_sharing<Feature>();
+        auto const why = Feature::share(here(), detail::handle_access::raw(h), with.value);
         if (why) detail::throw_failure(why, "share ");
         return h;
     }
-    template <detail::owned H, detail::id_range R>
+    template <detail::owned H, detail::id_range R, class Feature = detail::sharing_calls>
     H broadcast(H h, R const& with) {
-        auto const why = detail::broadcast_here(here(), detail::handle_access::raw(h), detail::ids_in(with));
+        detail::require_sharing<Feature>();
+        auto const why = Feature::broadcast(here(), detail::handle_access::raw(h), detail::ids_in(with));
         if (why) detail::throw_failure(why, "broadcast ");
         return h;
     }

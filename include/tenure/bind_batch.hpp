@@ -24,6 +24,11 @@ template <class E>
 concept runs_functions =
     requires(E& e, void (*f)()) { e.execute(f); } || requires(std::remove_const_t<E>& e) { e.get_executor(); };
 
+/// What bind_batch() notes of this thread: the batch that is current, or the one that is named; 0: the root of the
+/// global registry. Throws no_such_batch.
+TENURE_DECL std::uint64_t current_to_bind();
+TENURE_DECL std::uint64_t bindable(std::uint64_t id);
+
 }  // namespace detail
 
 /// A function that runs with a batch current, whichever thread calls it, and leaves the thread as it was. See

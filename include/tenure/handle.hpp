@@ -16,8 +16,8 @@
 #include <tenure/batch.hpp>
 #include <tenure/detail/base/config.hpp>
 #include <tenure/detail/base/word.hpp>
-#include <tenure/detail/batch/checked_access.hpp>
-#include <tenure/detail/batch/failure.hpp>
+#include <tenure/detail/objects/checked_access.hpp>
+#include <tenure/detail/objects/throwing.hpp>
 #include <tenure/error.hpp>
 
 namespace tenure {

@@ -194,32 +194,36 @@ public:
     /// last of its owners ends or lets it go. Any thread. Does nothing if `with` is an owner already. Throws as
     /// transfer_ownership(), and stale_handle or batch_ended if the last owner is just letting it go. Cost, except
     /// for the first share: some 50 ns, whatever the object's size. See docs/sharing.md.
-    template <detail::owned H>
+    template <detail::owned H, class Feature = detail::sharing_calls>
     H share(H h, batch_id with) {
-        auto const why = detail::share_object(*core_, detail::handle_access::raw(h), with.value);
+        detail::require_sharing<Feature>();
+        auto const why = Feature::share(*core_, detail::handle_access::raw(h), with.value);
         if (why) detail::throw_failure(why, "share ");
         return h;
     }
-    template <detail::owned H>
+    template <detail::owned H, class Feature = detail::sharing_calls>
     result<H> try_share(H h, batch_id with) {
-        auto const why = detail::share_object(*core_, detail::handle_access::raw(h), with.value);
+        detail::require_sharing<Feature>();
+        auto const why = Feature::share(*core_, detail::handle_access::raw(h), with.value);
         if (why) return make_error_code(why.code);
         return h;
     }
 
     /// As share() with each of these batches. If one fails, none of them has got a share.
-    template <detail::owned H, detail::id_range R>
+    template <detail::owned H, detail::id_range R, class Feature = detail::sharing_calls>
     H broadcast(H h, R const& with) {
-        auto const why = detail::broadcast_object(*core_, detail::handle_access::raw(h), detail::ids_in(with));
+        detail::require_sharing<Feature>();
+        auto const why = Feature::broadcast(*core_, detail::handle_access::raw(h), detail::ids_in(with));
         if (why) detail::throw_failure(why, "broadcast ");
         return h;
     }
 
     /// Makes batch `with` let an object go: gives up its share, or frees an object that it owns alone. Any thread.
     /// Throws stale_handle, object_pinned, not_owner, not_restorable, batch_ended, no_such_batch.
-    template <detail::owned H>
+    template <detail::owned H, class Feature = detail::sharing_calls>
     void unshare(H h, batch_id with) {
-        auto const why = detail::unshare_object(*core_, detail::handle_access::raw(h), with.value);
+        detail::require_sharing<Feature>();
+        auto const why = Feature::unshare(*core_, detail::handle_access::raw(h), with.value);
         if (why) detail::throw_failure(why, "unshare ");
     }
 

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <compare>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <type_traits>
@@ -16,6 +17,7 @@
 #include <tenure/batch_scope.hpp>
 #include <tenure/buffer.hpp>
 #include <tenure/current.hpp>
+#include <tenure/detail/life/public_calls.hpp>
 #include <tenure/handle.hpp>
 
 namespace tenure {
@@ -59,6 +61,20 @@ namespace detail {
 
 template <class T>
 inline constexpr bool is_buffer_handle<frozen_buffer<T>> = true;
+
+/// `here`: who works in a batch. Where that is over, nothing is shared.
+struct sharing_calls {
+    /// Makes the batch an owner, too.
+    TENURE_DECL static failure share(registry_core& r, raw_handle h, std::uint64_t with);
+    TENURE_DECL static failure share(lane const& here, raw_handle h, std::uint64_t with);
+
+    /// Makes all these batches owners of an object; on failure, none that was not one before.
+    TENURE_DECL static failure broadcast(registry_core& r, raw_handle h, each_id with);
+    TENURE_DECL static failure broadcast(lane const& here, raw_handle h, each_id with);
+
+    /// Makes the batch let it go.
+    TENURE_DECL static failure unshare(registry_core& r, raw_handle h, std::uint64_t with);
+};
 
 }  // namespace detail
 
@@ -110,22 +126,24 @@ buffer<T> copy(buffer<T> const& b) {
 /// As registry::share, in the registry of this thread's current batch.
 template <detail::owned H>
 H share(H h, batch_id with) {
-    auto const why = detail::share_here(detail::current_lane(), detail::handle_access::raw(h), with.value);
+    auto const why =
+        detail::sharing_calls::share(detail::current_lane(), detail::handle_access::raw(h), with.value);
     if (why) detail::throw_failure(why, "share ");
     return h;
 }
 /// As share(), but returns the error.
 template <detail::owned H>
 result<H> try_share(H h, batch_id with) {
-    auto const why = detail::share_here(detail::current_lane(), detail::handle_access::raw(h), with.value);
+    auto const why =
+        detail::sharing_calls::share(detail::current_lane(), detail::handle_access::raw(h), with.value);
     if (why) return make_error_code(why.code);
     return h;
 }
 /// As registry::broadcast, in the registry of this thread's current batch.
 template <detail::owned H, detail::id_range R>
 H broadcast(H h, R const& with) {
-    auto const why =
-        detail::broadcast_here(detail::current_lane(), detail::handle_access::raw(h), detail::ids_in(with));
+    auto const why = detail::sharing_calls::broadcast(detail::current_lane(), detail::handle_access::raw(h),
+                                                      detail::ids_in(with));
     if (why) detail::throw_failure(why, "broadcast ");
     return h;
 }
@@ -138,3 +156,7 @@ struct std::hash<tenure::frozen_buffer<T>> {
         return std::hash<tenure::buffer<T>>{}(b.whole_);
     }
 };
+
+#ifndef TENURE_SEPARATE
+#include <tenure/impl/sharing.ipp>
+#endif

@@ -26,4 +26,5 @@
 #include <tenure/impl/paging.ipp>
 #include <tenure/impl/pin.ipp>
 #include <tenure/impl/registry.ipp>
+#include <tenure/impl/sharing.ipp>
 #include <tenure/impl/timing.ipp>

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSL-1.0
 
 # What can be read off the sources without compiling them.
-foreach(rule layers core first_include boost spdx)
+foreach(rule layers declared core first_include boost spdx)
     add_test(NAME ${rule}
         COMMAND ${CMAKE_COMMAND} -Droot=${PROJECT_SOURCE_DIR} -P ${tests}/house/check_${rule}.cmake)
 endforeach()

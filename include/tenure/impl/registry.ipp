@@ -16,7 +16,6 @@
 
 #include <tenure/detail/life/leaks.hpp>
 #include <tenure/detail/life/one_copy.hpp>
-#include <tenure/detail/life/owners.hpp>
 #include <tenure/detail/life/registries.hpp>
 #include <tenure/detail/life/reporting.hpp>
 #include <tenure/impl/core.ipp>

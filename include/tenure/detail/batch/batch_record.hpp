@@ -177,7 +177,7 @@ struct batch_record : batch_front {
     paged_batch*               paged        = nullptr;  ///< of the thread that made the paging state `moving`
     kept_log*                  kept_out     = nullptr;  ///< what keep() gave away, newest first, for discard()
     membership_list*           memberships  = nullptr;  ///< what it shares with other batches; under the lock
-    std::atomic<std::uint64_t> members{no_common};  ///< if this is a common, with its generation: membership.hpp
+    std::atomic<std::uint64_t> members{no_common};  ///< if this is a common, with its generation: sharing_front.hpp
 
     std::atomic<std::source_location> where{};
     batch_record*                     next_free = nullptr;

@@ -6,9 +6,9 @@
 #include <cstdint>
 
 #include <tenure/detail/base/config.hpp>
-#include <tenure/detail/batch/holding.hpp>
 #include <tenure/detail/batch/limits.hpp>
 #include <tenure/detail/batch/process.hpp>
+#include <tenure/detail/batch/release.hpp>
 
 namespace tenure::detail {
 

@@ -89,11 +89,4 @@ inline void give_primary(batch_record& b) noexcept {
     b.state.fetch_and(~batch_flags::taken, std::memory_order_acq_rel);
 }
 
-/// Gives a hold back, and clears flags that went with it. With the last hold a batch that is over is reclaimed,
-/// and one that is paged_when_left goes out.
-void release_hold(batch_record* b, std::uint64_t flags = 0) noexcept;
-
-/// Gives a hold back as release_hold() does, but a batch that is paged_when_left stays in memory.
-void release_hold_in_place(batch_record* b) noexcept;
-
 }  // namespace tenure::detail

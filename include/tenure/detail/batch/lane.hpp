@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory_resource>
 
 #include <tenure/detail/base/config.hpp>
 #include <tenure/detail/base/word.hpp>
@@ -18,41 +17,8 @@ struct lane;
 struct thread_context;
 struct unit;
 
-void*             allocate_from(lane& l, std::size_t bytes, std::size_t alignment);
-void              deallocate_to(lane& l, std::uint64_t id, void* p, std::size_t bytes, std::size_t alignment);
-[[noreturn]] void refuse_over(std::uint64_t serial);
-
-/// The pmr face of a lane, for one batch. Lanes are used again, and a container that outlives its batch must not
-/// get at the next batch's memory: its allocations throw batch_ended, and what it gives back is ignored. See
-/// lane_resources.hpp.
-///
-/// A template, so that a file that only includes this header pays nothing. A class's virtual functions are
-/// compiled in every translation unit that could make one, and these lead to all that a batch can do.
 template <class Lane>
-class TENURE_SHARED lane_resource final : public std::pmr::memory_resource {
-public:
-    lane_resource(Lane& l, std::uint64_t serial, std::uint64_t id) noexcept : lane_(l), serial_(serial), id_(id) {}
-
-    /// Returns whether this is the resource of `b`, and `b` lives.
-    bool is_of(batch_record const& b) const noexcept { return !is_over() && lane_.batch == &b; }
-
-private:
-    bool is_over() const noexcept { return lane_.serial.load(std::memory_order_relaxed) != serial_; }
-
-    void* do_allocate(std::size_t bytes, std::size_t alignment) override {
-        if (is_over()) [[unlikely]]
-            refuse_over(serial_);
-        return allocate_from(lane_, bytes, alignment);
-    }
-    void do_deallocate(void* p, std::size_t bytes, std::size_t alignment) override {
-        if (!is_over()) deallocate_to(lane_, id_, p, bytes, alignment);
-    }
-    bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override { return this == &other; }
-
-    Lane&               lane_;
-    std::uint64_t const serial_;  ///< the lane's when this was made
-    std::uint64_t const id_;      ///< of the same batch
-};
+class lane_resource;
 
 inline constexpr std::uint64_t cursor_address = (std::uint64_t{1} << 48) - 1;
 inline constexpr std::uint64_t one_object     = std::uint64_t{1} << 48;
@@ -93,17 +59,6 @@ struct alignas(64) lane {
     lane*                             next = nullptr;
     std::atomic<lane_resource<lane>*> resource{nullptr};  ///< made when first asked for
 };
-
-/// Makes the resource of a lane that has none. Throws batch_ended, std::bad_alloc.
-TENURE_DECL std::pmr::memory_resource* make_resource(lane& l);
-
-/// Returns the resource for containers in the lane, the same one while the batch lives. Throws batch_ended,
-/// std::bad_alloc.
-inline std::pmr::memory_resource* resource_of(lane& l) {
-    if (auto* const made = l.resource.load(std::memory_order_relaxed)) [[likely]]
-        return made;
-    return make_resource(l);
-}
 
 /// Flags of batch_record::state. They lie above the count of holds and below the low bits of the generation.
 ///

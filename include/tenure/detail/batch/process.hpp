@@ -23,16 +23,24 @@
 
 namespace tenure::detail {
 
+struct buffers_front;
+struct sharing_front;
+
 /// What a `registry` is, below its public face.
 struct registry_core {
     static constexpr std::uint32_t closed = std::uint32_t{1} << 31;  ///< it goes with the last of its supplies
 
-    registry_core(any_store store, std::uint64_t decay_ns, std::uint64_t number)
-        : own(std::move(store), *this, decay_ns, number), decay(decay_ns) {}
+    /// Frees what an ended batch without holds owns. Returns its parent, for the caller to release, if the batch
+    /// was holding it; else null.
+    using reclaimer = batch_record* (*)(batch_record*) noexcept;
+
+    registry_core(any_store store, std::uint64_t decay_ns, std::uint64_t number, reclaimer how) noexcept
+        : own(std::move(store), *this, decay_ns, number), decay(decay_ns), reclaim(how) {}
 
     supply                        own;    ///< from its own store
     std::unique_ptr<paging_front> pages;  ///< null if the program does without
     std::uint64_t const           decay;
+    reclaimer const               reclaim;
     std::mutex                    supplies_mutex;
     supply*                       supplies = nullptr;  ///< from stores that batches name
     std::atomic<std::uint32_t>    departures{0};       ///< supplies unlinked and not gone yet; and `closed`
@@ -45,6 +53,8 @@ struct registry_core {
     registry_core*             next = nullptr;     ///< of all registries
     std::unique_ptr<background_front> background;  ///< as `pages`
     std::unique_ptr<uses_front>       uses;        ///< as `pages`
+    std::atomic<buffers_front const*> buffers{nullptr};  ///< since a buffer was made: buffers_front.hpp
+    std::atomic<sharing_front const*> sharing{nullptr};  ///< since something was shared: sharing_front.hpp
 };
 
 /// Throws no_feature.

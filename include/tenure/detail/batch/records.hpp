@@ -106,4 +106,13 @@ inline void give_lane(lane* l) noexcept {
     process.free_lanes = l;
 }
 
+template <class F>
+void for_records(F f) {
+    for (std::uint64_t i = 0;; i += records_a_chunk) {
+        batch_record* const chunk = i >> record_bits ? nullptr : record_at(i);
+        if (!chunk) return;
+        for (std::size_t k = 0; k < records_a_chunk; ++k) f(chunk[k]);
+    }
+}
+
 }  // namespace tenure::detail

@@ -9,11 +9,11 @@
 #include <string_view>
 
 #include <tenure/detail/base/sizes.hpp>
-#include <tenure/detail/batch/failure.hpp>
 #include <tenure/detail/buffers/buffer_access.hpp>
 #include <tenure/detail/buffers/buffer_calls.hpp>
 #include <tenure/detail/buffers/durable_buffers.hpp>
 #include <tenure/detail/buffers/evicting.hpp>
+#include <tenure/detail/objects/throwing.hpp>
 #include <tenure/raise.hpp>
 
 namespace tenure::detail {

@@ -4,16 +4,29 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <new>
 
-#include <tenure/detail/batch/batch_record.hpp>
-#include <tenure/detail/batch/liveness.hpp>
+#include <tenure/detail/batch/entry_lists.hpp>
+#include <tenure/detail/objects/liveness.hpp>
 #include <tenure/store/concept.hpp>
 
 namespace tenure::detail {
 
-struct derivation;
+/// What computes a buffer's contents again, as the buffer knows it: derivation.hpp.
+struct alignas(16) derivation_front {
+    derivation_front() noexcept                          = default;
+    derivation_front(derivation_front const&)            = delete;
+    derivation_front& operator=(derivation_front const&) = delete;
+
+    /// Drops the buffer's reference, because the buffer is gone.
+    virtual void drop() noexcept = 0;
+    /// Counts the buffer as a user of its inputs, or no more, now that it has got or lost its bytes. Called under
+    /// its lock.
+    virtual void count_use(bool here) noexcept = 0;
+
+protected:
+    ~derivation_front() = default;
+};
 
 /// A buffer as its batch has it: an object in the slab, behind an entry, that names a block of a store. It is
 /// kept, transferred and freed as objects are. There may be millions of them, of 56 bytes with the entry, so
@@ -46,8 +59,10 @@ public:
     void set_mapped(bool yes) noexcept { set(mapped_bit, yes); }
 
     /// Returns the derivation that computes its contents again, or null.
-    derivation* made_by() const noexcept { return reinterpret_cast<derivation*>(rest_ & derivation_bits); }
-    void        set_made_by(derivation& r) noexcept {
+    derivation_front* made_by() const noexcept {
+        return reinterpret_cast<derivation_front*>(rest_ & derivation_bits);
+    }
+    void set_made_by(derivation_front& r) noexcept {
         put((rest_ & ~derivation_bits) | reinterpret_cast<std::uintptr_t>(&r));
     }
 
@@ -66,16 +81,9 @@ private:
     std::uint64_t rest_ = 0;  ///< 16 bits of readers, 44 of the derivation's address, flags
 };
 
-/// Drops a buffer's reference to its derivation, because the buffer is gone.
-void drop_derivation(derivation& r) noexcept;
-/// Counts the buffer in its inputs' `used_by`, now that it has got or lost its bytes.
-void count_uses(derivation& r, bool here) noexcept;
-
-/// Tells the entries of buffers from others. Never called: the end of a batch gathers the blocks, to free them in
-/// one call to each store.
+/// Marks the entries of buffers. Never called: the end of a batch gathers the blocks, to free them in one call to
+/// each store.
 inline constexpr finalizer buffer_finalizer{[](entry*) noexcept {}};
-
-inline bool is_buffer(finalizer const& f) noexcept { return &f == &buffer_finalizer; }
 
 inline buffer_record& buffer_behind(entry* e) noexcept {
     return *std::launder(reinterpret_cast<buffer_record*>(e + 1));
@@ -84,28 +92,7 @@ inline buffer_record& buffer_behind(entry* e) noexcept {
 /// Returns the buffer that this object is, or null. Called under the object's lock, or while no other thread can
 /// reach the object.
 inline buffer_record* as_buffer(extent const& x) noexcept {
-    if (!x.header) return nullptr;
-    std::uintptr_t const state = x.header->state.load(std::memory_order_acquire);
-    if (state & (entry::dead | entry::moved) || !is_buffer(finalizer_of(state))) return nullptr;
-    return &buffer_behind(x.header);
-}
-
-/// Returns the owner's locked list that an entry belongs in. Buffers have one of their own: they end after all
-/// objects with destructors, which may use them, and any thread can go through it.
-inline entry*& list_for(batch_record& owner, std::uintptr_t state) noexcept {
-    return is_buffer(finalizer_of(state)) ? owner.first_buffer : owner.inbox;
-}
-
-inline void put_in_list(batch_record& owner, entry* e, std::uintptr_t state) noexcept {
-    std::scoped_lock const guard(owner.lock);
-    e->state.store(state | entry::inbox, std::memory_order_release);
-    link_front(list_for(owner, state), e);
-}
-
-inline void remove_from_list(batch_record& owner, entry* e, std::uintptr_t state) noexcept {
-    std::scoped_lock const guard(owner.lock);
-    if (owner.next_buffer == e) owner.next_buffer = e->next;
-    unlink(list_for(owner, state), e);
+    return is_buffer(x.header) ? &buffer_behind(x.header) : nullptr;
 }
 
 }  // namespace tenure::detail

@@ -13,6 +13,7 @@
 
 #include <tenure/detail/base/sizes.hpp>
 #include <tenure/detail/blocks/store_errors.hpp>
+#include <tenure/detail/buffers/buffering.hpp>
 #include <tenure/detail/life/calls.hpp>
 #include <tenure/detail/objects/make_object.hpp>
 
@@ -23,7 +24,10 @@ namespace tenure::detail {
 /// Makes a promise, and releases it unless it is redeemed. False if memory is full.
 class promise_guard {
 public:
-    promise_guard(batch_record& b, supply& s) noexcept : batch_(b), supply_(promise(b, s) ? &s : nullptr) {}
+    promise_guard(batch_record& b, supply& s) : batch_(b) {
+        begin_buffers(s.registry);
+        if (promise(b, s)) supply_ = &s;
+    }
     ~promise_guard() {
         if (supply_) release_promise(batch_, *supply_);
     }
@@ -37,7 +41,7 @@ public:
 
 private:
     batch_record& batch_;
-    supply*       supply_;
+    supply*       supply_ = nullptr;
 };
 
 /// Keeps the supply of the store that a buffer names, else its batch's, during a call. Null if memory is full.

@@ -12,13 +12,13 @@
 #include <tenure/detail/buffers/buffer_moves.hpp>
 #include <tenure/detail/buffers/derivation_runs.hpp>
 #include <tenure/detail/buffers/derive.hpp>
-#include <tenure/detail/life/owners.hpp>
+#include <tenure/detail/sharing/owners.hpp>
 
 namespace tenure::detail {
 
 /// Computes a buffer from others, as long as the buffer lives. It has a share in each input, so these are there
 /// when needed, whatever becomes of the batches that had them.
-struct alignas(16) derivation {
+struct derivation final : derivation_front {
     struct input {
         raw_handle    buffer;
         std::uint64_t common  = 0;        ///< in which this derivation has its share
@@ -26,12 +26,15 @@ struct alignas(16) derivation {
     };
 
     derivation(std::size_t n, std::unique_ptr<derivation_maker> m) noexcept : alignment(n), maker(std::move(m)) {}
-    derivation(derivation const&)            = delete;
-    derivation& operator=(derivation const&) = delete;
 
     void hold() noexcept { references.fetch_add(1, std::memory_order_relaxed); }
-    void drop() noexcept {
+    void drop() noexcept override {
         if (is_last()) release(this);
+    }
+    void count_use(bool here) noexcept override {
+        if (std::exchange(counted, here) == here) return;
+        for (input const& i : inputs)
+            if (i.made_by) i.made_by->used_by.fetch_add(here ? 1 : ~std::uint32_t{0}, std::memory_order_relaxed);
     }
 
     std::size_t const          alignment;
@@ -66,8 +69,6 @@ private:
     derivation* next_ = nullptr;
 };
 
-inline void drop_derivation(derivation& r) noexcept { r.drop(); }
-
 /// Keeps a derivation alive for the time of a call.
 class derivation_hold {
 public:
@@ -95,13 +96,6 @@ private:
     derivation* derivation_ = nullptr;
 };
 
-/// Counts the buffer in its inputs' `used_by`, now that it has got or lost its bytes. Called under its lock.
-inline void count_uses(derivation& r, bool here) noexcept {
-    if (std::exchange(r.counted, here) == here) return;
-    for (derivation::input const& i : r.inputs)
-        if (i.made_by) i.made_by->used_by.fetch_add(here ? 1 : ~std::uint32_t{0}, std::memory_order_relaxed);
-}
-
 /// Calls f(record) under the lock of a buffer of any batch, which is held and in memory meanwhile. Errors:
 /// stale_handle, not_owner.
 template <class F>
@@ -125,7 +119,7 @@ inline buffer_view look_at(registry_core& r, raw_handle h) {
     buffer_view v;
     v.why = with_record(r, h, [&](buffer_record const& b) {
         v.here    = !b.evicted();
-        v.made_by = derivation_hold(b.made_by());
+        v.made_by = derivation_hold(static_cast<derivation*>(b.made_by()));
     });
     return v;
 }

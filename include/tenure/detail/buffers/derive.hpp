@@ -9,8 +9,8 @@
 
 #include <tenure/detail/base/config.hpp>
 #include <tenure/detail/base/word.hpp>
-#include <tenure/detail/batch/failure.hpp>
 #include <tenure/detail/batch/lane.hpp>
+#include <tenure/detail/objects/throwing.hpp>
 #include <tenure/store/any_store.hpp>
 
 namespace tenure::detail {

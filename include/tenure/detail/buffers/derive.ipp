@@ -8,12 +8,12 @@
 #include <span>
 #include <utility>
 
-#include <tenure/detail/batch/failure.hpp>
 #include <tenure/detail/buffers/buffers.hpp>
 #include <tenure/detail/buffers/derivation.hpp>
 #include <tenure/detail/buffers/derive.hpp>
 #include <tenure/detail/buffers/evicting.hpp>
 #include <tenure/detail/life/entering.hpp>
+#include <tenure/detail/objects/throwing.hpp>
 
 namespace tenure::detail {
 

@@ -11,7 +11,9 @@
 
 #include <sched.h>
 
+#include <tenure/detail/batch/buffers_front.hpp>
 #include <tenure/detail/buffers/buffer_access.hpp>
+#include <tenure/detail/buffers/stored.hpp>
 #include <tenure/detail/life/release.hpp>
 
 namespace tenure::detail {
@@ -19,10 +21,9 @@ namespace tenure::detail {
 /// Collects blocks that batches lost, in lists by store, and frees each list in one call at its end. No batch is
 /// held then: a store may take its time, and must not keep a guard from closing. Blocks that a store cannot free
 /// are tried again with others of its supply.
-class dropped_blocks {
+class dropped_blocks final : public buffer_drop_front {
 public:
-    dropped_blocks() noexcept = default;
-    ~dropped_blocks() {
+    ~dropped_blocks() override {
         while (std::unique_ptr<part> const p = std::exchange(first_, nullptr)) {
             first_ = std::move(p->next);
             if (auto const done = p->from->store.deallocate(p->blocks->blocks()); !done)
@@ -30,8 +31,8 @@ public:
             leave_supply(*p->from);
         }
     }
-    dropped_blocks(dropped_blocks const&)            = delete;
-    dropped_blocks& operator=(dropped_blocks const&) = delete;
+
+    void drop(batch_record& b) noexcept override;
 
     /// Returns a list with room for one more block; a new one has room for `room()`. Null if memory is full.
     template <class F>
@@ -118,7 +119,7 @@ private:
 
     void take(buffer_record& b, bool pinned) noexcept {
         if (pinned || b.lent() || b.in_transit() || b.mapped() || b.readers()) return;
-        if (derivation* const how = b.made_by()) count_uses(*how, false);
+        if (derivation_front* const how = b.made_by()) how->count_use(false);
         taken_[count_++] = {&b, b.from, b.where};
         b.set_lent(true);
         b.set_evicted(true);
@@ -147,13 +148,12 @@ private:
     std::array<taken, 256> taken_{};
 };
 
-/// Drops a held batch's buffers. Does nothing if a checkpoint could bring contents back, or has.
-TENURE_COLD inline void drop_buffers(batch_record& b, dropped_blocks& to) noexcept {
+/// Does nothing if a checkpoint could bring contents back, or has.
+TENURE_COLD inline void dropped_blocks::drop(batch_record& b) noexcept {
     constexpr std::uint64_t not_now = batch_flags::undoing | batch_flags::checkpointed;
-    if (!b.stores.load(std::memory_order_acquire) || b.state.load(std::memory_order_acquire) & not_now) return;
-    if (b.rolled_back.load(std::memory_order_acquire)) return;
+    if (b.state.load(std::memory_order_acquire) & not_now || b.rolled_back.load(std::memory_order_acquire)) return;
     be_in(b);
-    buffers_drop(b, to).run();
+    buffers_drop(b, *this).run();
 }
 
 }  // namespace tenure::detail

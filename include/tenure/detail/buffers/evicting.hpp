@@ -12,9 +12,9 @@
 
 #include <sched.h>
 
-#include <tenure/detail/batch/read_section.hpp>
 #include <tenure/detail/buffers/buffer_moves.hpp>
 #include <tenure/detail/buffers/derivation.hpp>
+#include <tenure/detail/objects/read_section.hpp>
 #include <tenure/raise.hpp>
 
 namespace tenure::detail {
@@ -39,7 +39,7 @@ inline failure evict_one(registry_core& r, raw_handle h) {
             was      = *b;
             b->where = {0, was.where.bytes};
             b->set_lent(true);
-            if (derivation* const how = b->made_by()) count_uses(*how, false);
+            if (derivation_front* const how = b->made_by()) how->count_use(false);
             b->set_evicted(true);
             break;
         }
@@ -95,7 +95,7 @@ void renew_buffer(registry_core& r, raw_handle h, std::size_t alignment, F fill)
         charged.keep();
         b->where = *fresh;
         b->set_lent(false);
-        if (derivation* const how = b->made_by()) count_uses(*how, true);
+        if (derivation_front* const how = b->made_by()) how->count_use(true);
         b->set_evicted(false);
         return {};
     });

@@ -13,7 +13,7 @@
 
 #include <tenure/detail/base/config.hpp>
 #include <tenure/detail/buffers/buffer_record.hpp>
-#include <tenure/detail/objects/stored.hpp>
+#include <tenure/detail/buffers/stored.hpp>
 #include <tenure/detail/objects/tracking.hpp>
 #include <tenure/raise.hpp>
 
@@ -45,14 +45,14 @@ public:
 
     /// Notes a buffer in transit. If memory is full, its store is not told, and the ends of both batches name
     /// their blocks.
-    void add(raw_handle h, buffer_record const& b) noexcept {
+    void add(raw_handle h, supply& in, block where) noexcept {
         auto const note = [&] {
-            part& p = part_of(*b.from);
-            p.blocks.push_back(b.where);
+            part& p = part_of(in);
+            p.blocks.push_back(where);
             p.handles.push_back(h);
         };
         auto const forget = [&](std::bad_alloc const&) {
-            give_up(*b.from);
+            give_up(in);
             set_told(h);
         };
         run_or<std::bad_alloc>(note, forget);
@@ -65,11 +65,9 @@ public:
         for (entry* e = b.first_buffer; e; e = e->next) buffer_behind(e).set_in_transit(false);
     }
 
-private:
-    friend struct copy_places;
-
     TENURE_SHARED inline static constinit std::atomic<std::uint32_t> under_way{0};
 
+private:
     struct part {
         supply*                 in;
         std::vector<raw_handle> handles;

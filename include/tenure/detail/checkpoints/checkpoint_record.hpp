@@ -10,9 +10,9 @@
 #include <tenure/detail/batch/checkpoint.hpp>
 #include <tenure/detail/blocks/block_list.hpp>
 #include <tenure/detail/buffers/buffer_record.hpp>
+#include <tenure/detail/buffers/stored.hpp>
 #include <tenure/detail/checkpoints/saved_area.hpp>
 #include <tenure/detail/objects/batch_figures.hpp>
-#include <tenure/detail/objects/stored.hpp>
 
 namespace tenure::detail {
 

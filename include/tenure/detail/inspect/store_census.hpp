@@ -7,7 +7,7 @@
 #include <mutex>
 #include <vector>
 
-#include <tenure/detail/objects/stored.hpp>
+#include <tenure/detail/buffers/stored.hpp>
 #include <tenure/snapshot.hpp>
 
 namespace tenure::detail {

@@ -9,9 +9,11 @@
 #include <utility>
 
 #include <tenure/detail/batch/deadlines.hpp>
-#include <tenure/detail/batch/membership.hpp>
+#include <tenure/detail/batch/sharing_front.hpp>
 #include <tenure/detail/life/current_batch.hpp>
 #include <tenure/detail/objects/batch_figures.hpp>
+#include <tenure/detail/objects/expiry.hpp>
+#include <tenure/detail/objects/throwing.hpp>
 #include <tenure/raise.hpp>
 
 namespace tenure::detail {

@@ -4,13 +4,15 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <utility>
 
 #include <tenure/detail/batch/deadlines.hpp>
-#include <tenure/detail/batch/expiry.hpp>
+#include <tenure/detail/batch/sharing_front.hpp>
 #include <tenure/detail/life/entering.hpp>
-#include <tenure/detail/life/share_transfer.hpp>
+#include <tenure/detail/objects/expiry.hpp>
+#include <tenure/detail/objects/ownership_transfer.hpp>
 #include <tenure/raise.hpp>
 
 namespace tenure::detail {
@@ -92,6 +94,23 @@ private:
     batch_record* batch_;
 };
 
+/// Holds a batch other than the root during a call that does not touch its memory, which stays paged out if it is.
+class kept_open {
+public:
+    kept_open(batch_record& b, std::uint64_t id, std::uint64_t unless = batch_flags::closed) noexcept
+        : batch_(hold_or_root(b, id, unless) ? &b : nullptr) {}
+    ~kept_open() {
+        if (batch_ && !is_root(*batch_)) release_hold_in_place(batch_);
+    }
+    kept_open(kept_open const&)            = delete;
+    kept_open& operator=(kept_open const&) = delete;
+
+    explicit operator bool() const noexcept { return batch_; }
+
+private:
+    batch_record* batch_;
+};
+
 /// Keeps one object in the usual case: a small object without a destructor, in a unit from which the batch has
 /// kept something before, no limits, no uses by other batches, and room in the log. False: another case, and
 /// nothing was done. `just_ask`: only answers, whatever room the log has. The caller is in a read_section.
@@ -139,13 +158,15 @@ failure keep_all(batch_record& from, ForEach for_each) {
     if (to->closed()) return {to->why_closed(), to};
 
     read_section const     here;
-    store_notify           stores(from, *to);
+    buffers_among          buffers;
     lane_claim const       list(&to->primary);
     idle_lanes_claim const lists(from);
-    ownership_transfer     g(from, *to, stores);
-    share_transfer         shared(from, *to);
+    ownership_transfer     g(from, *to, buffers);
     failure                why;
-    std::size_t            moved = 0;
+
+    std::unique_ptr<share_transfer_front> shared;
+
+    std::size_t moved = 0;
     for_each([&](raw_handle h) {
         if (keep_quickly(from, h, true)) {
             ++moved;
@@ -159,7 +180,8 @@ failure keep_all(batch_record& from, ForEach for_each) {
         } else if (auto const [owner, id] = find_owner(h); !owner) {
             why = {errc::stale_handle, &from};
         } else if (is_common(*owner)) {
-            why = shared.prepare(id, h);
+            if (!shared) shared = sharing_of(from).begin(from, *to);
+            why = shared ? shared->prepare(id, h) : failure{errc::memory_full, to};
             ++moved;
         } else if (owner != to && !is_above(*owner, *to)) {
             why = {errc::not_owner, &from};
@@ -174,7 +196,7 @@ failure keep_all(batch_record& from, ForEach for_each) {
         if (is_alive(h) && g.commit(h)) g.log(h);
         return true;
     });
-    shared.commit([&](raw_handle h) { g.log(h); });
+    if (shared) shared->commit([&](raw_handle h) { g.log(h); });
     return g.lost() ? failure{from.why_closed(), &from} : failure{};
 }
 
@@ -249,21 +271,22 @@ inline failure transfer_to(registry_core& r, raw_handle h, std::uint64_t to_id,
     std::uint64_t common = 0;
     failure const why    = with_owner(r, h, expected, [&](batch_record& from, extent const& x) -> failure {
         if (&from == to.record) return {};
-        store_notify       stores(from, *to.record);
+        buffers_among      buffers;
         lane_claim const   list(listing_lane(h, x, from));
         lane_claim const   other_list(&to.record->primary);
-        ownership_transfer g(from, *to.record, stores);
+        ownership_transfer g(from, *to.record, buffers);
         if (failure const refused = g.prepare(h)) return refused;
         if (!g.commit(h)) return {errc::stale_handle};
         if (is_common(from)) common = from.id.load(std::memory_order_relaxed);
         return {};
     });
-    if (common) end_if_empty(common);
+    if (common) sharing_of(r).end_if_empty(common);
     return why;
 }
 
 /// Keeps one object of `from`, which is held, in its parent, from any thread. An object that the parent or a batch
-/// above it already owns stays there. Errors: those of transfer_to() and share_transfer.
+/// above it already owns stays there. Errors: those of transfer_to() and of
+/// share_transfer_front.
 inline failure keep_from(batch_record& from, raw_handle h) {
     batch_record&  up  = *from.parent.load(std::memory_order_acquire);
     registry_core& r   = *from.registry.load(std::memory_order_relaxed);
@@ -274,9 +297,10 @@ inline failure keep_from(batch_record& from, raw_handle h) {
     auto const [owner, id] = find_owner(h);
     if (!owner) return {stale_because(h), &from};
     if (!is_common(*owner)) return owner == &up || is_above(*owner, up) ? failure{} : own;
-    share_transfer shared(from, up);
-    failure const  why = shared.prepare(id, h);
-    if (!why) shared.commit([](raw_handle) {});
+    auto const shared = sharing_of(r).begin(from, up);
+    if (!shared) return {errc::memory_full, &up};
+    failure const why = shared->prepare(id, h);
+    if (!why) shared->commit([](raw_handle) {});
     return why;
 }
 
@@ -299,10 +323,10 @@ inline failure free_one(registry_core& r, raw_handle h, batch_record* expected =
         if (is_common(owner)) common = owner.id.load(std::memory_order_relaxed);
         return {};
     });
-    if (common) end_if_empty(common);
+    if (common) sharing_of(r).end_if_empty(common);
     if (why.code != errc::not_owner || !expected) return why;
     common = common_of(h);
-    return common && leave_common(*expected, common) ? failure{} : why;
+    return common && sharing_of(r).leave(*expected, common) ? failure{} : why;
 }
 
 inline lane* lane_of_root(registry_core& r) {

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <utility>
 
-#include <tenure/detail/batch/holding.hpp>
 #include <tenure/detail/batch/paging.hpp>
+#include <tenure/detail/batch/release.hpp>
 #include <tenure/detail/life/over_record.hpp>
 
 namespace tenure::detail {

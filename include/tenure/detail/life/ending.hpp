@@ -16,15 +16,6 @@ namespace tenure::detail {
 
 /// How batches end.
 
-template <class F>
-void for_records(F f) {
-    for (std::uint64_t i = 0;; i += records_a_chunk) {
-        batch_record* const chunk = i >> record_bits ? nullptr : record_at(i);
-        if (!chunk) return;
-        for (std::size_t k = 0; k < records_a_chunk; ++k) f(chunk[k]);
-    }
-}
-
 /// Whether `b` ends when `top` does: it is `top` or below it, and no batch from `b` up to `top` was detached.
 inline bool governs(batch_record const& top, batch_record const* b) noexcept {
     while (b && b != &top && !b->detached.load(std::memory_order_relaxed))

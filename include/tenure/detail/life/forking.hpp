@@ -14,13 +14,11 @@
 #include <tenure/detail/batch/checkpoint.hpp>
 #include <tenure/detail/batch/hazard.hpp>
 #include <tenure/detail/batch/process.hpp>
-#include <tenure/detail/batch/read_section.hpp>
-#include <tenure/detail/buffers/derivation_runs.hpp>
-#include <tenure/detail/buffers/store_notify.hpp>
 #include <tenure/detail/life/current_batch.hpp>
 #include <tenure/detail/life/entering.hpp>
 #include <tenure/detail/life/opening.hpp>
-#include <tenure/detail/objects/lane_resources.hpp>
+#include <tenure/detail/objects/read_section.hpp>
+#include <tenure/detail/objects/resource_chunks.hpp>
 
 namespace tenure::detail {
 
@@ -64,11 +62,9 @@ struct core_locks {
         all_resources.lock_for_fork();
         for_supplies([](supply& s) { s.slabs.for_units_in_use([](unit& u, std::uintptr_t) { u.lock.lock(); }); });
         for_records([](batch_record& b) { b.lock.lock(); });
-        running_derivations.mutex.lock();
     }
 
     static void unlock() noexcept {
-        running_derivations.mutex.unlock();
         for_records([](batch_record& b) { b.lock.unlock(); });
         for_supplies([](supply& s) { s.slabs.for_units_in_use([](unit& u, std::uintptr_t) { u.lock.unlock(); }); });
         all_resources.unlock_after_fork();
@@ -154,10 +150,8 @@ inline void let_parents_go(registry_core& r) noexcept {
 
 /// Mends the core in a forked child, whose locks are free, so that nothing waits for threads that are gone.
 inline void mend_after_fork() noexcept {
-    bool const in_transit = store_notify::left_some();
     forget_hazards_of_others();
     forget_readers_of_others();
-    running_derivations.forget_others();
     core_locks::for_supplies([](supply& s) { s.slabs.free_locks_of_free_units(); });
     process.threads.store(this_thread.counted, std::memory_order_relaxed);
     core_locks::for_registries([&](registry_core& r) {
@@ -176,7 +170,6 @@ inline void mend_after_fork() noexcept {
                 if (was_left(b, at_end)) abandon(b);
                 else if (has_checkpoint(b)) b.undo->mend_all();
             }
-            if (!over && in_transit) store_notify::forget_transits(b);
             auto const leave = [](lane& l) {
                 if (l.moving.load(std::memory_order_relaxed) & 1) l.moving.fetch_add(1, std::memory_order_relaxed);
                 thread_context const* const t = l.thread.load(std::memory_order_relaxed);

@@ -14,7 +14,6 @@
 
 #include <tenure/detail/blocks/block_table.hpp>
 #include <tenure/detail/life/forking.hpp>
-#include <tenure/detail/shared/commons.hpp>
 #include <tenure/error.hpp>
 #include <tenure/version.hpp>
 
@@ -30,6 +29,7 @@ namespace tenure::detail {
 extern "C" {
 /// Of a feature, a list that ends with null: weak, for a module may do without it.
 [[gnu::weak]] TENURE_OWN extern void const* const tenure_copies_of_background[];
+[[gnu::weak]] TENURE_OWN extern void const* const tenure_copies_of_buffers[];
 [[gnu::weak]] TENURE_OWN extern void const* const tenure_copies_of_checkpoints[];
 [[gnu::weak]] TENURE_OWN extern void const* const tenure_copies_of_paging[];
 [[gnu::weak]] TENURE_OWN extern void const* const tenure_copies_of_timing[];
@@ -40,8 +40,8 @@ extern "C" {
 struct copy_places {
     int version[3];
     void const* (*made[2])() noexcept;  ///< functions that return further addresses
-    void const*        at[18];
-    void const* const* of_feature[5];  ///< a feature's own, in modules that have it; else null
+    void const*        at[16];
+    void const* const* of_feature[6];  ///< a feature's own, in modules that have it; else null
 
     static constexpr copy_places of_this_module() noexcept {
         return {{TENURE_VERSION_MAJOR, TENURE_VERSION_MINOR, TENURE_VERSION_PATCH},
@@ -60,15 +60,13 @@ struct copy_places {
                     &unannounced,
                     &departing,
                     &all_resources,
-                    &running_derivations,
                     &block_tables,
                     &whoever_comes,
                     &gone_thread,
                     &expiry_logged,
-                    &store_notify::under_way,
                 },
-                {tenure_copies_of_background, tenure_copies_of_checkpoints, tenure_copies_of_paging,
-                 tenure_copies_of_timing, tenure_copies_of_uses}};
+                {tenure_copies_of_background, tenure_copies_of_buffers, tenure_copies_of_checkpoints,
+                 tenure_copies_of_paging, tenure_copies_of_timing, tenure_copies_of_uses}};
     }
 
     /// Whether what a feature has once is the same in two modules, which both have the feature.

@@ -15,6 +15,7 @@
 #include <tenure/detail/life/current_batch.hpp>
 #include <tenure/detail/objects/batch_figures.hpp>
 #include <tenure/detail/objects/supplies.hpp>
+#include <tenure/detail/objects/throwing.hpp>
 
 namespace tenure::detail {
 

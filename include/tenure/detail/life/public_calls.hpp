@@ -10,8 +10,8 @@
 #include <tenure/detail/base/config.hpp>
 #include <tenure/detail/base/function_ref.hpp>
 #include <tenure/detail/base/word.hpp>
-#include <tenure/detail/batch/failure.hpp>
 #include <tenure/detail/batch/lane.hpp>
+#include <tenure/detail/objects/throwing.hpp>
 
 namespace tenure::detail {
 
@@ -44,18 +44,6 @@ TENURE_DECL failure free_in(lane const& owner, raw_handle h);
 /// Frees all, or none if one of them is stale or pinned.
 TENURE_DECL failure free_all(registry_core& r, each_handle handles);
 
-/// The object belongs to that batch, too; for who works in `here`: where that is over, nothing is shared.
-TENURE_DECL failure share_object(registry_core& r, raw_handle h, std::uint64_t with);
-TENURE_DECL failure share_here(lane const& here, raw_handle h, std::uint64_t with);
-
-/// Makes all these batches owners of an object; on failure, none that was not one before. Errors: those of
-/// share_with(), memory_full.
-TENURE_DECL failure broadcast_object(registry_core& r, raw_handle h, each_id with);
-TENURE_DECL failure broadcast_here(lane const& here, raw_handle h, each_id with);
-
-/// That batch lets it go.
-TENURE_DECL failure unshare_object(registry_core& r, raw_handle h, std::uint64_t with);
-
 /// A range of batch ids that can be traversed more than once.
 template <class R>
 concept id_range = requires(R const& r) {
@@ -63,7 +51,7 @@ concept id_range = requires(R const& r) {
     std::end(r);
 };
 
-/// As broadcast_object() takes them.
+/// As sharing_calls::broadcast() takes them.
 template <id_range Ids>
 auto ids_in(Ids const& ids) noexcept {
     return [&ids](function_ref<bool(std::uint64_t)> f) {
@@ -100,6 +88,14 @@ struct pin_calls;
 template <class Feature>
 constexpr void require_pins() noexcept {
     static_assert(requires { sizeof(Feature); }, "borrow(): include <tenure/pin.hpp>");
+}
+
+/// What <tenure/sharing.hpp> defines.
+struct sharing_calls;
+template <class Feature>
+constexpr void require_sharing() noexcept {
+    static_assert(
+        requires { sizeof(Feature); }, "share(), broadcast() and unshare(): include <tenure/sharing.hpp>");
 }
 
 /// What <tenure/timing.hpp> defines.

@@ -3,10 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <new>
 
 #include <tenure/detail/life/calls.hpp>
-#include <tenure/detail/life/owners.hpp>
 #include <tenure/detail/life/public_calls.hpp>
 #include <tenure/raise.hpp>
 
@@ -50,31 +48,6 @@ TENURE_DECL failure free_all(registry_core& r, each_handle handles) {
             return !why;
         });
     return why;
-}
-
-TENURE_DECL failure share_object(registry_core& r, raw_handle h, std::uint64_t with) {
-    return share_with(r, h, with);
-}
-
-TENURE_DECL failure share_here(lane const& here, raw_handle h, std::uint64_t with) {
-    batch_record const& b = *here.batch;
-    if (b.closed()) return {b.why_closed(), &b};
-    return share_with(*b.registry.load(std::memory_order_relaxed), h, with);
-}
-
-TENURE_DECL failure broadcast_object(registry_core& r, raw_handle h, each_id with) {
-    return run_or<std::bad_alloc>([&] { return broadcast_or_throw(r, h, with); },
-                                  [](auto const&) { return failure{errc::memory_full}; });
-}
-
-TENURE_DECL failure broadcast_here(lane const& here, raw_handle h, each_id with) {
-    batch_record const& b = *here.batch;
-    if (b.closed()) return {b.why_closed(), &b};
-    return broadcast_object(*b.registry.load(std::memory_order_relaxed), h, with);
-}
-
-TENURE_DECL failure unshare_object(registry_core& r, raw_handle h, std::uint64_t with) {
-    return unshare_with(r, h, with);
 }
 
 }  // namespace tenure::detail

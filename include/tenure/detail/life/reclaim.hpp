@@ -11,13 +11,13 @@
 
 #include <tenure/detail/batch/checkpoint.hpp>
 #include <tenure/detail/batch/deadlines.hpp>
-#include <tenure/detail/batch/expiry.hpp>
-#include <tenure/detail/batch/membership.hpp>
 #include <tenure/detail/batch/paging.hpp>
 #include <tenure/detail/batch/records.hpp>
+#include <tenure/detail/batch/sharing_front.hpp>
 #include <tenure/detail/life/ancestor.hpp>
+#include <tenure/detail/objects/expiry.hpp>
 #include <tenure/detail/objects/freeing.hpp>
-#include <tenure/detail/objects/lane_resources.hpp>
+#include <tenure/detail/objects/resource_chunks.hpp>
 
 namespace tenure::detail {
 
@@ -54,10 +54,8 @@ inline extent extent_of(entry* e) noexcept { return {to_address(e), sizeof(entry
 
 /// Runs an object's finalizer. For a buffer, notes its block instead, to be freed with the others of its store.
 inline void end_object(batch_record& b, finalizer const& f, entry* e) noexcept {
-    if (!is_buffer(f)) return f.destroy(e);
-    buffer_record const& buffer = buffer_behind(e);
-    if (!buffer.lent()) gather(b, *buffer.from, buffer.where);
-    if (derivation* const r = buffer.made_by()) drop_derivation(*r);
+    if (is_buffer(f)) front_of_buffers(b).gather(b, e);
+    else f.destroy(e);
 }
 
 /// Ends the object of an entry that is in no list any more. No other thread can be at it, because a call on one of
@@ -277,7 +275,7 @@ inline void release_memory(batch_record& b) noexcept {
     }
     if (b.memberships) {
         ancestor_is_current const above(b);
-        leave_commons(b);
+        sharing_of(b).leave_all(b);
     }
     free_gathered(b);
     if (b.paged) pages_of(b)->drop_pages(b);

@@ -30,7 +30,7 @@ inline registry_core* open_registry(any_store memory, any_store buffers, paging_
         std::scoped_lock const guard(process.mutex);
         uid = ++process.last_uid;
     }
-    auto core = std::make_unique<registry_core>(std::move(memory), decay_ns, uid);
+    auto core = std::make_unique<registry_core>(std::move(memory), decay_ns, uid, &reclaim);
     if (new_timing) core->timing = new_timing(*core);
     if (new_uses) core->uses = new_uses(*core);
     if (new_background) core->background = new_background(*core, background_limit);
@@ -64,7 +64,7 @@ inline void end_objects_of_root(batch_record& root) noexcept {
             l.remote.store(nullptr, std::memory_order_relaxed);  // these entries have just been run
         });
         run_buffers(root);
-        if (root.memberships) leave_commons(root);
+        if (root.memberships) sharing_of(root).leave_all(root);
     }
 }
 

@@ -45,9 +45,4 @@ private:
     former_current     previous_;
 };
 
-/// What bind_batch() notes of this thread: the batch that is current, or the one that is named; 0: the root of the
-/// global registry. Throws no_such_batch.
-TENURE_DECL std::uint64_t current_to_bind();
-TENURE_DECL std::uint64_t bindable(std::uint64_t id);
-
 }  // namespace tenure::detail

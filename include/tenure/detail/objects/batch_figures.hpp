@@ -14,9 +14,9 @@
 
 #include <tenure/batch.hpp>
 #include <tenure/detail/batch/batch_record.hpp>
+#include <tenure/detail/batch/buffers_front.hpp>
 #include <tenure/detail/batch/records.hpp>
 #include <tenure/detail/batch/window.hpp>
-#include <tenure/detail/objects/stored.hpp>
 
 namespace tenure::detail {
 

@@ -8,8 +8,8 @@
 
 #include <tenure/detail/base/config.hpp>
 #include <tenure/detail/base/word.hpp>
-#include <tenure/detail/batch/failure.hpp>
 #include <tenure/detail/batch/lane.hpp>
+#include <tenure/detail/objects/throwing.hpp>
 
 namespace tenure::detail {
 

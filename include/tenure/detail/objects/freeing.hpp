@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <mutex>
 
-#include <tenure/detail/batch/holding.hpp>
+#include <tenure/detail/batch/release.hpp>
 #include <tenure/detail/objects/ownership_transfer.hpp>
 
 namespace tenure::detail {
@@ -114,26 +114,22 @@ inline departure depart(batch_record& owner, extent const& x) noexcept {
 inline errc free_object(batch_record& owner, raw_handle h) noexcept {
     extent const  x = extent_of(h);
     departure     way;
-    buffer_record buffer{};
-    derivation*   made_by = nullptr;
     retired_units empty;
+
+    buffers_front::taken buffer;
     note_peak(owner);
     {
         use_lock const guard(owner, x);
         if (!still_owned(h, x, owner)) return errc::stale_handle;
         if (guard.pinned()) return errc::object_pinned;
-        if (buffer_record const* const b = as_buffer(x)) {
-            if (!b->lent()) buffer = *b;
-            made_by = b->made_by();
-        }
+        if (is_buffer(x.header)) buffer = front_of_buffers(owner).take(x.header);
         if (x.header || x.large) guard_extent(x);
         if (x.header) way = depart(owner, x);
         else if (!x.large) mark_range_dead(owner, x.begin, x.begin + x.bytes, empty);
     }
     delete way.gone;
     if (way.end) way.end->destroy(x.header);
-    if (buffer.from) free_stored(owner, *buffer.from, buffer.where);
-    if (made_by) drop_derivation(*made_by);
+    if (buffer.from || buffer.made_by) front_of_buffers(owner).free(owner, buffer);
     owner.books.add(&ledger::freed, 1, x.bytes, owner.is_here());
     refund_use(owner, x.bytes + buffer.where.bytes);
     if (x.large && !way.listed) {

@@ -8,8 +8,8 @@
 
 #include <tenure/detail/base/sizes.hpp>
 #include <tenure/detail/batch/deadlines.hpp>
-#include <tenure/detail/batch/holding.hpp>
 #include <tenure/detail/batch/paging.hpp>
+#include <tenure/detail/batch/release.hpp>
 #include <tenure/detail/batch/window.hpp>
 #include <tenure/detail/objects/runs.hpp>
 

@@ -15,10 +15,11 @@
 #include <tenure/detail/base/poison.hpp>
 #include <tenure/detail/base/sizes.hpp>
 #include <tenure/detail/base/word.hpp>
-#include <tenure/detail/batch/failure.hpp>
 #include <tenure/detail/batch/finalizer.hpp>
 #include <tenure/detail/batch/lane.hpp>
 #include <tenure/detail/objects/bump.hpp>
+#include <tenure/detail/objects/lane_resource.hpp>
+#include <tenure/detail/objects/throwing.hpp>
 #include <tenure/only_memory.hpp>
 
 namespace tenure::detail {

@@ -5,15 +5,15 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <new>
 
 #include <sched.h>
 
-#include <tenure/detail/buffers/buffer_record.hpp>
-#include <tenure/detail/buffers/store_notify.hpp>
+#include <tenure/detail/batch/buffers_front.hpp>
+#include <tenure/detail/batch/entry_lists.hpp>
 #include <tenure/detail/objects/slab.hpp>
-#include <tenure/detail/objects/stored.hpp>
 #include <tenure/detail/objects/use_lock.hpp>
 
 namespace tenure::detail {
@@ -27,13 +27,16 @@ inline raw_handle resolve(raw_handle h) noexcept {
     return {c->record.load(std::memory_order_relaxed), c->record_word.load(std::memory_order_relaxed)};
 }
 
+using buffers_among = std::unique_ptr<buffer_transfer_front>;
+
 /// Transfers objects between batches in two steps: prepare() all, which may fail and then leaves everything as it
 /// was, then commit() all, which fails only for objects that another thread took meanwhile. So a list is
 /// transferred whole or not at all.
 class ownership_transfer {
 public:
-    ownership_transfer(batch_record& from, batch_record& to, store_notify& stores) noexcept
-        : from_(from), to_(to), stores_(stores) {
+    /// `buffers`, null so far, are those among the objects. It must outlive the caller's claims of lanes.
+    ownership_transfer(batch_record& from, batch_record& to, buffers_among& buffers) noexcept
+        : from_(from), to_(to), buffers_(buffers) {
         for (common_ = to.limited; common_; common_ = limited_above(common_))
             for (batch_record* b = from.limited; b; b = limited_above(b))
                 if (b == common_) return;
@@ -42,11 +45,6 @@ public:
         while (entry* const e = spare_) {
             spare_ = e->next;
             delete static_cast<proxy*>(e);
-        }
-        while (promised const* const p = promised_) {
-            if (p->count) release_promise(to_, *p->from, p->count);
-            promised_ = p->next;
-            delete p;
         }
         if (pending_) {
             refund(to_.limited, common_, pending_);
@@ -61,23 +59,26 @@ public:
     /// buffer lost its bytes; wrong_thread for a large object in another thread's list; memory_full;
     /// limit_exceeded.
     failure prepare(raw_handle h) noexcept {
-        extent const  x           = extent_of(h);
-        bool          wants_proxy = false;
-        buffer_record buffer{};
+        extent const x           = extent_of(h);
+        bool         wants_proxy = false;
+        buffer_seen  buffer;
         for (;; ::sched_yield()) {
             object_lock const guard(x);
             if (!still_owned(h, x, from_)) return {errc::stale_handle, &from_};
             if (has_checkpoint(from_) && is_under_checkpoint(from_, x.begin)) return {errc::not_restorable, &from_};
             if (is_bound(h.word)) return {errc::not_self_contained, &from_};
-            buffer_record const* const b = as_buffer(x);
-            if (b && b->in_transit()) continue;
-            if (b && was_dropped(*b)) return {from_.why_closed(), &from_};
+            if (is_buffer(x.header)) {
+                if (!buffers_ && !(buffers_ = front_of_buffers(from_).begin_transfer(from_, to_)))
+                    return {errc::memory_full, &to_};
+                buffer = buffers_->look(x.header);
+                if (buffer.in_transit) continue;
+                if (buffer.dropped) return {from_.why_closed(), &from_};
+            }
             if (!x.large && !reserve_shares(x)) return {errc::memory_full, &to_, sizeof(share)};
             wants_proxy = x.header && stays_listed(x);
-            if (b) buffer = *b;
             break;
         }
-        if (buffer.from && !promise_buffer(*buffer.from)) return {errc::memory_full, &to_, sizeof(block)};
+        if (buffer.from && !buffers_->promise(*buffer.from)) return {errc::memory_full, &to_, sizeof(block)};
         if (wants_proxy) {
             if (x.large) return {errc::wrong_thread, &from_};  // the run could not outlive that thread's list
             auto* const p = new (std::nothrow) proxy;
@@ -86,7 +87,7 @@ public:
             spare_  = p;
         }
         if (to_.limited) {
-            std::size_t const bytes = x.bytes + (buffer.lent() ? 0 : buffer.where.bytes);
+            std::size_t const bytes = x.bytes + buffer.owned;
             if (failure const why = charge_exactly(to_, common_, bytes)) return why;
             to_.own_charge.fetch_add(bytes, std::memory_order_relaxed);
             pending_ += bytes;
@@ -112,23 +113,13 @@ public:
     /// Moves a prepared object. Returns false, with nothing done, if it is not as it was prepared: another thread
     /// was first, the list names it twice, or its buffer lost its bytes or changed its store.
     bool commit(raw_handle h) noexcept {
-        extent const  x     = extent_of(h);
-        std::size_t   bytes = x.bytes;
-        buffer_record buffer{};
+        extent const x = extent_of(h);
+        buffer_seen  buffer;
         note_peak(from_);
         {
             use_lock guard(from_, x);
             if (!still_owned(h, x, from_) || (x.header && stays_listed(x) && !spare_)) return false;
-            if (buffer_record* const b = as_buffer(x)) {
-                if (was_dropped(*b)) {
-                    lost_ = true;
-                    return false;
-                }
-                if (!move_buffer(*b)) return false;
-                if (!b->lent()) bytes += b->where.bytes;
-                b->set_in_transit(stores_.concerns(*b));
-                buffer = *b;
-            }
+            if (is_buffer(x.header) && (!buffers_ || !buffers_->move(x.header, buffer))) return false;
             guard.give_to(to_);
             if (x.header) move_entry(x);
             if (x.large) move_run(x.large);
@@ -139,7 +130,8 @@ public:
                         clear(*s, begin, end);
                 });
         }
-        if (buffer.in_transit()) stores_.add(h, buffer);
+        if (buffer.in_transit) buffers_->add(h, buffer);
+        std::size_t const bytes = x.bytes + buffer.owned;
         from_.books.add(&ledger::given, 1, x.bytes, from_.is_here());
         to_.books.add(&ledger::received, 1, x.bytes, to_.is_here());
         to_.books.noted.store(0, std::memory_order_relaxed);
@@ -153,47 +145,9 @@ public:
 
     /// Returns whether commit() found a buffer that lost its bytes after prepare(), because its batch was
     /// cancelled or expired.
-    bool lost() const noexcept { return lost_; }
+    bool lost() const noexcept { return buffers_ && buffers_->lost; }
 
 private:
-    /// Counts buffers in one store that commit() will move.
-    struct promised {
-        promised*   next;
-        supply*     from;
-        std::size_t count;
-    };
-
-    /// Returns whether the buffer lost its bytes because its batch was cancelled or its time was up.
-    bool was_dropped(buffer_record const& b) const noexcept {
-        return b.evicted() && !b.made_by() && from_.cause.load(std::memory_order_acquire) != errc{};
-    }
-
-    bool promise_buffer(supply& from) noexcept {
-        promised* p = promised_;
-        while (p && p->from != &from) p = p->next;
-        if (!p) {
-            p = new (std::nothrow) promised{promised_, &from, 0};
-            if (!p) return false;
-            promised_ = p;
-        }
-        if (!promise(to_, from)) return false;
-        ++p->count;
-        return true;
-    }
-
-    /// Moves a buffer from the books of `from` to those of `to`. Returns false if it changed its store after
-    /// prepare(). A lent block is in neither books; its promise only made sure that `to` uses the supply.
-    bool move_buffer(buffer_record const& b) noexcept {
-        promised* p = promised_;
-        while (p && p->from != b.from) p = p->next;
-        if (!p || p->count == 0) return false;
-        if (b.lent()) return true;
-        --p->count;
-        remove_stored(from_, *b.from, b.where.bytes, &stored::given);
-        redeem(to_, *b.from, b.where.bytes, &stored::received);
-        return true;
-    }
-
     bool reserve_shares(extent const& x) noexcept {
         bool all = true;
         for_units(x.begin, x.begin + x.bytes,
@@ -251,14 +205,12 @@ private:
         }
     }
 
-    batch_record& from_;
-    batch_record& to_;
-    store_notify& stores_;
-    batch_record* common_   = nullptr;  ///< the nearest batch with limits at or above both
-    promised*     promised_ = nullptr;
-    entry*        spare_    = nullptr;  ///< proxies that are not used yet
-    bool          lost_     = false;
-    std::uint64_t pending_  = 0;  ///< bytes charged to `to_` for objects not committed yet
+    batch_record&  from_;
+    batch_record&  to_;
+    buffers_among& buffers_;
+    batch_record*  common_  = nullptr;  ///< the nearest batch with limits at or above both
+    entry*         spare_   = nullptr;  ///< proxies that are not used yet
+    std::uint64_t  pending_ = 0;        ///< bytes charged to `to_` for objects not committed yet
 };
 
 }  // namespace tenure::detail

@@ -9,7 +9,7 @@
 #include <tenure/detail/batch/checkpoint.hpp>
 #include <tenure/detail/batch/window.hpp>
 #include <tenure/detail/objects/large.hpp>
-#include <tenure/detail/shared/unit_shares.hpp>
+#include <tenure/detail/objects/unit_shares.hpp>
 
 namespace tenure::detail {
 

@@ -12,11 +12,14 @@
 #include <tenure/detail/base/sizes.hpp>
 #include <tenure/detail/batch/checkpoint.hpp>
 #include <tenure/detail/batch/paging.hpp>
+#include <tenure/detail/batch/release.hpp>
 #include <tenure/detail/objects/batch_figures.hpp>
 #include <tenure/detail/objects/bump.hpp>
-#include <tenure/detail/objects/lane_resources.hpp>
+#include <tenure/detail/objects/lane_resource.hpp>
 #include <tenure/detail/objects/recycle.hpp>
+#include <tenure/detail/objects/resource_chunks.hpp>
 #include <tenure/detail/objects/runs.hpp>
+#include <tenure/detail/objects/throwing.hpp>
 
 namespace tenure::detail {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include <tenure/detail/batch/process.hpp>
-#include <tenure/detail/batch/read_section.hpp>
+#include <tenure/detail/objects/read_section.hpp>
 #include <tenure/raise.hpp>
 
 namespace tenure::detail {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <mutex>
 
-#include <tenure/detail/batch/liveness.hpp>
+#include <tenure/detail/objects/liveness.hpp>
 #include <tenure/detail/objects/runs.hpp>
 
 namespace tenure::detail {

@@ -8,8 +8,8 @@
 #include <mutex>
 #include <vector>
 
+#include <tenure/detail/objects/unit_shares.hpp>
 #include <tenure/detail/paging/page_space.hpp>
-#include <tenure/detail/shared/unit_shares.hpp>
 
 namespace tenure::detail {
 

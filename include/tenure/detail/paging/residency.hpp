@@ -9,8 +9,8 @@
 #include <new>
 #include <system_error>
 
-#include <tenure/detail/batch/holding.hpp>
 #include <tenure/detail/batch/paging.hpp>
+#include <tenure/detail/batch/release.hpp>
 #include <tenure/detail/paging/bringing_in.hpp>
 #include <tenure/detail/paging/paging.hpp>
 

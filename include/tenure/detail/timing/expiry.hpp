@@ -10,8 +10,8 @@
 
 #include <tenure/detail/base/config.hpp>
 #include <tenure/detail/base/spin_lock.hpp>
-#include <tenure/detail/batch/expiry.hpp>
 #include <tenure/detail/life/reclaim.hpp>
+#include <tenure/detail/objects/expiry.hpp>
 #include <tenure/error.hpp>
 
 namespace tenure::detail {

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include <tenure/detail/base/fork_list.hpp>
-#include <tenure/detail/buffers/dropping.hpp>
 #include <tenure/detail/life/ending.hpp>
 #include <tenure/detail/timing/deadlines.hpp>
 #include <tenure/detail/timing/expiry.hpp>
@@ -55,9 +54,22 @@ inline stopped stop_making(batch_record& b, std::uint64_t id) noexcept {
     return {true, others};
 }
 
+/// Drops buffers of held batches, and frees their blocks at its end, when none of these is held any more.
+class buffer_drops {
+public:
+    void drop(batch_record& b) noexcept {
+        if (!b.stores.load(std::memory_order_acquire)) return;
+        if (!blocks_) blocks_ = front_of_buffers(b).begin_drop();
+        if (blocks_) blocks_->drop(b);  // else memory is full, and they go with the batch
+    }
+
+private:
+    std::unique_ptr<buffer_drop_front> blocks_;
+};
+
 /// Drops the buffers of batches below `top` that have just been ended for `cause`, and that other threads are
 /// still in.
-TENURE_COLD inline void drop_buffers_below(batch_record& top, errc cause, dropped_blocks& to) noexcept {
+TENURE_COLD inline void drop_buffers_below(batch_record& top, errc cause, buffer_drops& to) noexcept {
     constexpr std::uint64_t over = batch_flags::ended | batch_flags::retained;
     for_records([&](batch_record& b) {
         std::uint64_t const s = b.state.load(std::memory_order_acquire);
@@ -65,7 +77,7 @@ TENURE_COLD inline void drop_buffers_below(batch_record& top, errc cause, droppe
         if (n == 0 || !(s & over) || !same_batch(s, n) || !b.stores.load(std::memory_order_acquire) ||
             b.cause.load(std::memory_order_acquire) != cause || !is_above(top, b) || !hold_until_freed(b, n))
             return;
-        drop_buffers(b, to);
+        to.drop(b);
         release_hold(&b);
     });
 }
@@ -73,7 +85,7 @@ TENURE_COLD inline void drop_buffers_below(batch_record& top, errc cause, droppe
 /// Stops what is below a batch. Unlike end_descendants(), only asks this thread's open guards to stop, and stops
 /// detached batches, too. Costs passes over all records until one stops nothing, and another if what goes has
 /// buffers.
-TENURE_COLD inline void stop_descendants(batch_record& top, errc cause, dropped_blocks& dropped) noexcept {
+TENURE_COLD inline void stop_descendants(batch_record& top, errc cause, buffer_drops& dropped) noexcept {
     bool more = false, again = true;
     while (std::exchange(again, false))  // as in end_descendants()
         for_records([&](batch_record& b) {
@@ -84,7 +96,7 @@ TENURE_COLD inline void stop_descendants(batch_record& top, errc cause, dropped_
             bool const left  = b.guard.load(std::memory_order_acquire) || !governs(top, &b);
             if (left) {
                 stopped const how = stop_making(b, n);
-                if (first && how.others) drop_buffers(b, dropped);
+                if (first && how.others) dropped.drop(b);
                 if (how.again) release_hold(&b);
                 again = true;
             } else {
@@ -99,11 +111,11 @@ TENURE_COLD inline void stop_descendants(batch_record& top, errc cause, dropped_
 /// Stops a batch, and what is below it, for `cause`. False: it was over, or is the root.
 inline bool stop_batch(batch_record& b, std::uint64_t id, errc cause) noexcept {
     if (!hold_or_root(b, id) || is_root(b)) return false;
-    dropped_blocks dropped;
-    bool const     first = give_cause(b, cause);
-    stopped const  how   = stop_making(b, id);  // from here on no thread comes in, and no batch is opened below
+    buffer_drops  dropped;
+    bool const    first = give_cause(b, cause);
+    stopped const how   = stop_making(b, id);  // from here on no thread comes in, and no batch is opened below
     if (how.others) stop_descendants(b, cause, dropped);
-    if (how.others && first) drop_buffers(b, dropped);
+    if (how.others && first) dropped.drop(b);
     if (how.again) release_hold(&b);
     release_hold(&b);
     return true;

@@ -8,20 +8,11 @@
 #include <new>
 #include <utility>
 
+#include <tenure/detail/batch/buffers_front.hpp>
 #include <tenure/detail/blocks/block_list.hpp>
 #include <tenure/detail/objects/supplies.hpp>
 
 namespace tenure::detail {
-
-/// Buffers that went one way, and their bytes.
-struct flow {
-    std::size_t buffers = 0, bytes = 0;
-
-    void operator+=(std::size_t more) noexcept {
-        ++buffers;
-        bytes += more;
-    }
-};
 
 /// What a batch has in one store. Protected by the batch's lock.
 struct stored {
@@ -117,14 +108,9 @@ inline void free_stored(batch_record& b, supply& s, block where) noexcept {
     else in.to_free->add(where);
 }
 
-/// Adds a block to the list of its store that the batch's end frees. Called when no other thread is at the batch.
-inline void gather(batch_record& b, supply const& s, block where) noexcept {
-    find_stored(b, s)->to_free->add(where);
-}
-
 /// Frees an ending batch's gathered blocks, in one call to each store, with no lock held. Blocks that a store
 /// cannot free stay with its supply, to be tried again.
-inline void free_gathered(batch_record& b) noexcept {
+inline void free_in_stores(batch_record& b) noexcept {
     std::uint64_t const id = b.id.load(std::memory_order_relaxed);
     while (b.stores.load(std::memory_order_relaxed)) {
         std::unique_ptr<stored> in;
@@ -168,9 +154,8 @@ inline std::size_t free_gathered_so_far(batch_record& b) noexcept {
 }
 
 /// Returns what a batch has in all stores.
-inline flow stored_in(batch_record& b) noexcept {
-    flow sum;
-    if (!b.stores.load(std::memory_order_acquire)) return sum;
+inline flow sum_of_stores(batch_record& b) noexcept {
+    flow                   sum;
     std::scoped_lock const guard(b.lock);
     for (stored const* in = b.stores.load(std::memory_order_relaxed); in; in = in->next) {
         flow const live = in->live();

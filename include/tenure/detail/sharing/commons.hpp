@@ -8,8 +8,9 @@
 #include <utility>
 
 #include <tenure/detail/base/config.hpp>
-#include <tenure/detail/batch/membership.hpp>
+#include <tenure/detail/batch/sharing_front.hpp>
 #include <tenure/detail/life/ending.hpp>
+#include <tenure/detail/sharing/membership_list.hpp>
 
 namespace tenure::detail {
 
@@ -124,14 +125,10 @@ inline bool leave_common(batch_record& b, std::uint64_t id) noexcept {
     return true;
 }
 
+/// Leaves all commons at the end of a batch, the one joined last first.
 inline void leave_commons(batch_record& b) noexcept {
     membership_list::owned all(std::exchange(b.memberships, nullptr));
     while (std::uint64_t const id = all->pop()) drop_member(id);
-}
-
-/// Ends a common whose object was freed or transferred, and in which nothing is left.
-inline void end_if_empty(std::uint64_t id) noexcept {
-    if (usage_of(*record_of(id)).objects == 0) drop_member(id, true);
 }
 
 /// Makes a common that has no objects yet and one member: this guard.

@@ -9,30 +9,7 @@
 #include <memory>
 #include <new>
 
-#include <tenure/detail/batch/batch_record.hpp>
-
 namespace tenure::detail {
-
-/// What several batches share lives in a hidden batch of its own, a common. It has no guard and only the root
-/// above it. Its record counts its members, the batches that have a share in it, and it ends with the last of
-/// them, as any batch does. A member lists the commons it is in, so that its end can leave them.
-///
-/// The count carries the low bits of the generation, as the state does, so that a thread that knows a common by
-/// its id alone can neither join nor leave the next batch in the same record. A batch that is no common says so in
-/// the bit below the generation: a count that an earlier common left in the record would match again after 2^30
-/// batches.
-
-inline constexpr std::uint64_t members_mask = 0xffff'ffff;
-
-inline bool is_common(batch_record const& b) noexcept {
-    std::uint64_t const state = b.state.load(std::memory_order_relaxed);
-    return (b.members.load(std::memory_order_relaxed) ^ state) >> no_common_bit == 0;
-}
-
-/// Returns the number of batches that share `b`, or 0 if `b` is no common, or is over.
-inline std::size_t members_of(batch_record const& b) noexcept {
-    return is_common(b) ? b.members.load(std::memory_order_relaxed) & members_mask : 0;
-}
 
 /// The ids of a batch's commons, each once, in the order in which the batch joined them, and an index of them by
 /// hash. Leaving one makes a hole, which closes when the list grows.
@@ -124,8 +101,5 @@ private:
     place count_ = 0;
     place live_  = 0;
 };
-
-/// Leaves all commons at the end of a batch, the one joined last first.
-void leave_commons(batch_record& b) noexcept;
 
 }  // namespace tenure::detail

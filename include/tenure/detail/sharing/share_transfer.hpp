@@ -3,29 +3,26 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <new>
 #include <vector>
 
-#include <tenure/detail/shared/commons.hpp>
+#include <tenure/detail/sharing/commons.hpp>
 #include <tenure/raise.hpp>
 
 namespace tenure::detail {
 
 /// Transfers shares of `from` to its parent, `to`, for keep() of objects that several batches share. Works in two
 /// steps, as ownership_transfer does: `to` joins first, and that can be taken back until commit().
-class share_transfer {
+class share_transfer final : public share_transfer_front {
 public:
     share_transfer(batch_record& from, batch_record& to) noexcept : from_(from), to_(to) {}
-    ~share_transfer() {
+    ~share_transfer() override {
         for (note const& n : notes_)
             if (n.joined) leave_common(to_, n.common);
     }
-    share_transfer(share_transfer const&)            = delete;
-    share_transfer& operator=(share_transfer const&) = delete;
 
-    /// Makes `to` join the common `id`, if `from` is a member; does nothing if a batch above `from` is. Errors:
-    /// not_owner if neither is, stale_handle if the common is over, memory_full.
-    failure prepare(std::uint64_t id, raw_handle h) noexcept {
+    failure prepare(std::uint64_t id, raw_handle h) noexcept override {
         if (!is_member(from_, id)) {
             batch_record* up = &to_;
             while (up && !is_member(*up, id)) up = up->parent.load(std::memory_order_relaxed);
@@ -40,9 +37,7 @@ public:
         return {};
     }
 
-    /// Gives up the shares of `from`. Calls log(h) for each object in which the parent had no share before.
-    template <class F>
-    void commit(F log) noexcept {
+    void commit(function_ref<void(raw_handle)> log) noexcept override {
         for (note const& n : notes_) {
             leave_common(from_, n.common);
             if (n.joined) log(n.handle);
@@ -61,5 +56,19 @@ private:
     batch_record&     to_;
     std::vector<note> notes_;
 };
+
+/// What the core calls.
+class shares final : public sharing_front {
+public:
+    std::unique_ptr<share_transfer_front> begin(batch_record& from, batch_record& to) const noexcept override {
+        return std::unique_ptr<share_transfer_front>(new (std::nothrow) share_transfer(from, to));
+    }
+    bool leave(batch_record& b, std::uint64_t common) const noexcept override { return leave_common(b, common); }
+    void leave_all(batch_record& b) const noexcept override { leave_commons(b); }
+    void end_if_empty(std::uint64_t common) const noexcept override {
+        if (usage_of(*record_of(common)).objects == 0) drop_member(common, true);
+    }
+};
+inline constexpr shares shares_here{};
 
 }  // namespace tenure::detail

@@ -14,11 +14,12 @@
 #include <tenure/detail/base/os.hpp>
 #include <tenure/detail/batch/process.hpp>
 #include <tenure/detail/objects/batch_figures.hpp>
+#include <tenure/detail/objects/lane_resource.hpp>
 #include <tenure/raise.hpp>
 
 namespace tenure::detail {
 
-/// Memory for lane_resources. No two batches ever have a resource at the same address, because a container may
+/// Memory for lane_resource. No two batches ever have a resource at the same address, because a container may
 /// outlive its batch and use the resource again: it is then told that the batch is over, and never reaches the
 /// next batch with that record.
 ///

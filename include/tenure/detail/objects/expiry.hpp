@@ -7,9 +7,9 @@
 
 #include <tenure/detail/base/config.hpp>
 #include <tenure/detail/batch/failure.hpp>
-#include <tenure/detail/batch/liveness.hpp>
 #include <tenure/detail/batch/records.hpp>
 #include <tenure/detail/batch/timing_front.hpp>
+#include <tenure/detail/objects/liveness.hpp>
 #include <tenure/error.hpp>
 
 namespace tenure::detail {

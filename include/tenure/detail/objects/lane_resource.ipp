@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <tenure/detail/batch/lane.hpp>
-#include <tenure/detail/objects/lane_resources.hpp>
+#include <tenure/detail/objects/lane_resource.hpp>
+#include <tenure/detail/objects/resource_chunks.hpp>
 #include <tenure/detail/objects/slab.hpp>
 
 namespace tenure::detail {

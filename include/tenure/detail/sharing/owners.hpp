@@ -9,28 +9,12 @@
 
 #include <tenure/detail/life/calls.hpp>
 #include <tenure/detail/life/public_calls.hpp>
+#include <tenure/detail/sharing/share_transfer.hpp>
 #include <tenure/raise.hpp>
 
 namespace tenure::detail {
 
 /// How an object gets one more owner.
-
-/// Holds a batch other than the root during a call that does not touch its memory, which stays paged out if it is.
-class kept_open {
-public:
-    kept_open(batch_record& b, std::uint64_t id, std::uint64_t unless = batch_flags::closed) noexcept
-        : batch_(hold_or_root(b, id, unless) ? &b : nullptr) {}
-    ~kept_open() {
-        if (batch_ && !is_root(*batch_)) release_hold_in_place(batch_);
-    }
-    kept_open(kept_open const&)            = delete;
-    kept_open& operator=(kept_open const&) = delete;
-
-    explicit operator bool() const noexcept { return batch_; }
-
-private:
-    batch_record* batch_;
-};
 
 /// A batch that gets a share. Its end gives the share up.
 struct batch_as_owner {
@@ -64,6 +48,7 @@ inline failure failure_of(joining how, batch_record const* to) noexcept {
 
 template <class Owner>
 failure make_common_or_throw(registry_core& r, batch_record& owner, raw_handle h, extent const& x, Owner& other) {
+    r.sharing.store(&shares_here, std::memory_order_release);
     fresh_common const common(r, owner);
     batch_as_owner     first{owner};
     if (failure const why = failure_of(first.join(*common, common.id()), &owner)) return why;
@@ -78,10 +63,10 @@ failure make_common_or_throw(registry_core& r, batch_record& owner, raw_handle h
     } undo{&first, nullptr, common.id()};
     if (failure const why = failure_of(other.join(*common, common.id()), &owner)) return why;
     undo.other = &other;
-    store_notify       stores(owner, *common);
+    buffers_among      buffers;
     lane_claim const   list(listing_lane(h, x, owner));
     lane_claim const   other_list(&(*common).primary);
-    ownership_transfer g(owner, *common, stores);
+    ownership_transfer g(owner, *common, buffers);
     if (failure const why = g.prepare(h)) return why;
     if (!g.commit(h)) return {errc::stale_handle};
     undo.first = nullptr;

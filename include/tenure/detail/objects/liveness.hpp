@@ -9,8 +9,8 @@
 #include <tenure/detail/base/cells.hpp>
 #include <tenure/detail/base/config.hpp>
 #include <tenure/detail/batch/batch_record.hpp>
-#include <tenure/detail/batch/checked_access.hpp>
-#include <tenure/detail/batch/read_section.hpp>
+#include <tenure/detail/objects/checked_access.hpp>
+#include <tenure/detail/objects/read_section.hpp>
 
 namespace tenure::detail {
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <tenure/detail/batch/checked_access.hpp>
-#include <tenure/detail/batch/liveness.hpp>
+#include <tenure/detail/objects/checked_access.hpp>
+#include <tenure/detail/objects/liveness.hpp>
 
 namespace tenure::detail {
 

@@ -4,10 +4,10 @@
 
 #include <string>
 
-#include <tenure/detail/batch/expiry.hpp>
-#include <tenure/detail/batch/failure.hpp>
 #include <tenure/detail/objects/batch_figures.hpp>
+#include <tenure/detail/objects/expiry.hpp>
 #include <tenure/detail/objects/ownership_transfer.hpp>
+#include <tenure/detail/objects/throwing.hpp>
 #include <tenure/raise.hpp>
 
 namespace tenure::detail {
