@@ -53,6 +53,10 @@ class Tenure:
         region = self.region_of(address)
         return region['units'] + (address - int(region['base'])) // self.UNIT
 
+    def rest_of(self, address):
+        region = self.region_of(address)
+        return region['rests'] + (address - int(region['base'])) // self.UNIT
+
     def tracking_of(self, address):
         region = self.region_of(address)
         return region['tracks'] + (address - int(region['base'])) // self.UNIT
@@ -113,7 +117,7 @@ class Tenure:
             probe = self.begin_of(pointer, word) + self.entry_bytes(word)
             unit = self.unit_of(probe)
             if self.plain(unit['tracked']):
-                share = self.plain(unit['shares'])
+                share = self.plain(self.rest_of(probe)['shares'])
                 while int(share):
                     if self.bit(share['objects'], probe):
                         return share['owner']

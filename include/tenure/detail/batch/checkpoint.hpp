@@ -46,6 +46,8 @@ TENURE_COLD inline bool is_under_checkpoint(batch_record const& b, std::uintptr_
 }
 
 /// Marks a large piece of resource() that its container gave back: a rollback still needs it.
-TENURE_COLD inline void give_up_large(batch_record const& b, unit* u) noexcept { u->given_up = b.undo->depth; }
+TENURE_COLD inline void give_up_large(batch_record const& b, unit* u) noexcept {
+    rest_at(u->address).given_up = b.undo->depth;
+}
 
 }  // namespace tenure::detail

@@ -16,6 +16,7 @@ struct entry;
 struct lane;
 struct thread_context;
 struct unit;
+struct unit_rest;
 
 template <class Lane>
 class lane_resource;
@@ -49,7 +50,7 @@ struct alignas(64) lane {
     unit*                      runs       = nullptr;
     std::atomic<entry*>        remote{nullptr};  ///< ended by other threads, still on `entries`
 
-    std::atomic<unit*>         queue{nullptr};     ///< units with holes to fill; under the batch's lock
+    std::atomic<unit_rest*>    queue{nullptr};     ///< units with holes to fill; under the batch's lock
     std::uintptr_t             holes     = 0;      ///< the unit whose holes are being filled
     std::uint32_t              hole_line = 0;      ///< where to look for the next hole
     bool                       claimed   = false;  ///< idle, but a call uses it just now; under the batch's lock

@@ -27,7 +27,7 @@ inline granule_mask granules_of(batch_record const& b, place p) noexcept {
     bool const   at_home = p.head()->home.load(std::memory_order_relaxed) == &b;
     for (std::size_t i = 0; i < lines_a_unit; ++i) {
         std::uint32_t mine = at_home ? ~p.track().dead[i].load(std::memory_order_relaxed) : 0;
-        for (share const* s = p.u->shares.load(std::memory_order_relaxed); s; s = s->next_here) {
+        for (share const* s = p.rest().shares.load(std::memory_order_relaxed); s; s = s->next_here) {
             std::uint32_t const bits = s->objects[i].load(std::memory_order_relaxed);
             mine                     = s->owner == &b ? mine | bits : mine & ~bits;
         }
@@ -88,7 +88,7 @@ inline std::vector<saved_area> areas_of(batch_record& b, std::vector<lane_mark> 
         }
     for (unit const* u = b.large; u; u = u->next) {
         std::uintptr_t const begin = u->address + u->large_offset.load(std::memory_order_relaxed);
-        if (!u->given_up)
+        if (!rest_at(u->address).given_up)
             add_whole(u->address, begin + round_extent(u->large_bytes.load(std::memory_order_relaxed)));
     }
     std::vector<std::uintptr_t> shared;
@@ -168,7 +168,7 @@ bool for_stretches_of(std::vector<saved_area>& areas, Part part, F f) {
 }
 
 inline void for_units_of(saved_area const& x, saved_area* by) noexcept {
-    for (std::uintptr_t a = x.first(); a < x.last(); a += unit_bytes) unit_at(a)->undo.store(by);
+    for (std::uintptr_t a = x.first(); a < x.last(); a += unit_bytes) rest_at(a).undo.store(by);
 }
 
 /// Copies at once the page in which each lane goes on, because it is the first that would be written to.
@@ -218,7 +218,7 @@ inline void unwatch(checkpoint_record& c) noexcept {
             unit_end                = std::min(a + unit_bytes, x.last());
             saved_area* const older = watched_below(c, a);
             if (c.below) open(older ? std::min(older->last(), unit_end) : a, unit_end);
-            unit_at(a)->undo.store(older);
+            rest_at(a).undo.store(older);
         }
     }
     std::size_t cuts = 0;

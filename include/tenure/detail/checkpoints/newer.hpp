@@ -35,7 +35,7 @@ inline bool mark_granules_dead(place p, share* s, granule_mask const& which, wor
         if (!bits) continue;
         poison_dead(p.base + (i * granules_a_line << granule_shift), bits);
         t.dead[i].store(t.dead[i].load(std::memory_order_relaxed) | bits, std::memory_order_release);
-        p.u->deaths += static_cast<std::uint32_t>(std::popcount(bits));
+        p.rest().deaths += static_cast<std::uint32_t>(std::popcount(bits));
         if (!s) continue;
         std::uint32_t const had = s->objects[i].load(std::memory_order_relaxed);
         s->objects[i].store(had & ~bits, std::memory_order_release);
@@ -43,8 +43,8 @@ inline bool mark_granules_dead(place p, share* s, granule_mask const& which, wor
     }
     if (s) s->granules -= count;
     if (!p.head()->home.load(std::memory_order_relaxed)) {
-        p.u->live -= count;
-        if (p.u->live == 0 && !p.u->filling) {
+        p.rest().live -= count;
+        if (p.rest().live == 0 && !p.rest().filling) {
             fresh = retire_unit(p);
             return true;
         }
@@ -68,7 +68,7 @@ inline void mark_new_shares_dead(batch_record& b, checkpoint_record& c) noexcept
         bool   retired = false;
         {
             std::scoped_lock const guard(p.u->lock);
-            if (share* const s = find_share(p.u, &b)) {
+            if (share* const s = find_share(p, &b)) {
                 retired = mark_granules_dead(p, s, newer_in(*s, nullptr), fresh);
                 if (!retired) {
                     drop_share(p, s);
@@ -87,7 +87,7 @@ inline void mark_dead_in_shares(batch_record& b, checkpoint_record const& c) noe
         place const            p = place_at(x.begin);
         std::scoped_lock const guard(p.u->lock);
         word_t                 none = 0;  // the unit has older granules, so it stays
-        if (share* const s = find_share(p.u, &b)) mark_granules_dead(p, s, newer_in(*s, x.mask.get()), none);
+        if (share* const s = find_share(p, &b)) mark_granules_dead(p, s, newer_in(*s, x.mask.get()), none);
     }
 }
 
@@ -99,9 +99,9 @@ inline void reopen(batch_record& b, lane& l, std::uintptr_t at, std::uintptr_t e
     begin_tracking(p);
     granule_mask which = granules_of(b, p);
     which.keep(at, end);
-    word_t none  = 0;
-    p.u->filling = &l;
-    mark_granules_dead(p, find_share(p.u, &b), which, none);
+    word_t none      = 0;
+    p.rest().filling = &l;
+    mark_granules_dead(p, find_share(p, &b), which, none);
     tracking const& t = p.track();
     auto const free = [&](std::size_t i) { return t.dead[i].load(std::memory_order_relaxed) == ~std::uint32_t{0}; };
     std::size_t       from = (at - p.base + line_bytes - 1) / line_bytes;
@@ -111,7 +111,7 @@ inline void reopen(batch_record& b, lane& l, std::uintptr_t at, std::uintptr_t e
     while (to < last && free(to)) ++to;
     l.holes     = p.base;
     l.hole_line = static_cast<std::uint32_t>(to);
-    if (from < to && p.u->passes < last_pass) open_hole(l, p, from, to);
+    if (from < to && p.rest().passes < last_pass) open_hole(l, p, from, to);
 }
 
 /// Gives back whole units of a run, from the one at `from` on.
@@ -172,7 +172,7 @@ inline void give_newer_large(batch_record& b, checkpoint_record const& c) noexce
         give_large(u);
     }
     for (unit* u = b.large; u; u = u->next)
-        if (u->given_up == c.depth) u->given_up = 0;
+        if (std::uint32_t& given_up = rest_at(u->address).given_up; given_up == c.depth) given_up = 0;
 }
 
 }  // namespace tenure::detail

@@ -193,10 +193,11 @@ inline void forget_checkpoint(batch_record& b) noexcept {
     std::uint32_t const depth = c.depth;
     pop(b);
     for (unit *u = b.large, *next; u; u = next) {
-        next = u->next;
-        if (u->given_up != depth) continue;
-        u->given_up = 0;
-        if (is_under_checkpoint(b, u->address)) u->given_up = depth - 1;
+        next                    = u->next;
+        std::uint32_t& given_up = rest_at(u->address).given_up;
+        if (given_up != depth) continue;
+        given_up = 0;
+        if (is_under_checkpoint(b, u->address)) given_up = depth - 1;
         else free_large_piece(b, u);
     }
 }

@@ -135,7 +135,7 @@ public:
     static bool on_write(std::uintptr_t a) noexcept {
         int const saved = errno;
         inside.fetch_add(1);
-        saved_area* const area = unit_at(a)->undo.load();
+        saved_area* const area = rest_at(a).undo.load();
         bool const        done = area && area->pages && area->first() <= a && a < area->last() && save(*area, a);
         inside.fetch_sub(1);
         errno = saved;

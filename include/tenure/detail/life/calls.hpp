@@ -133,7 +133,7 @@ private:
         std::scoped_lock const guard(p.u->lock);
         if (from.state.load(std::memory_order_acquire) & (batch_flags::closed | batch_flags::used)) return false;
         if ((table_word(begin).load(std::memory_order_relaxed) ^ h.word) >> generation_shift != 0) return false;
-        share* const s = p.u->shares.load(std::memory_order_relaxed);
+        share* const s = p.rest().shares.load(std::memory_order_relaxed);
         if (!p.u->tracked.load(std::memory_order_relaxed) || !s || s->owner != to || s->next_here) return false;
         if (p.head()->home.load(std::memory_order_relaxed) != &from || test(s->objects, begin)) return false;
         if (just_ask) return true;

@@ -232,7 +232,7 @@ inline void close_shares(batch_record& b) noexcept {
         bool   retired = false;
         {
             std::scoped_lock const guard(p.u->lock);
-            share* const           s = find_share(p.u, &b);
+            share* const           s = find_share(p, &b);
             if (s && lapsed != errc{}) b.registry.load(std::memory_order_relaxed)->timing->note(p, b, lapsed);
             if (s) retired = close_share(p, s, fresh);
         }

@@ -43,7 +43,8 @@ TENURE_COLD inline errc stale_because(raw_handle h) noexcept {
     read_section const   here;
     std::uintptr_t const at = to_address(h.pointer);
     region* const        r  = find_region(at);
-    errc cause = r ? cause_in(r->at(at)->expiry.load(std::memory_order_acquire), generation_of(h.word)) : errc{};
+    errc                 cause =
+        r ? cause_in(r->rest_at(at).expiry.load(std::memory_order_acquire), generation_of(h.word)) : errc{};
     if (expiry_front* const log = expiry_logged.load(std::memory_order_acquire); log && cause == errc{})
         cause = log->of_object(h);
     return cause == errc{} ? errc::stale_handle : cause;

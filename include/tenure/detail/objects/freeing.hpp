@@ -66,10 +66,10 @@ private:
 inline void return_entry(entry* e, batch_record* to) noexcept {
     std::uintptr_t const at = to_address(e);
     for_units(at, at + sizeof(entry), [&](place p, std::uintptr_t begin, std::uintptr_t end) {
-        for (share* s = p.u->shares.load(std::memory_order_relaxed); s; s = s->next_here)
+        for (share* s = p.rest().shares.load(std::memory_order_relaxed); s; s = s->next_here)
             if (test(s->objects, begin)) clear(*s, begin, end);
         if (p.head()->home.load(std::memory_order_relaxed) == to) return;
-        if (share* const s = find_share(p.u, to)) set(*s, begin, end);  // `to` got it when it owned the object
+        if (share* const s = find_share(p, to)) set(*s, begin, end);  // `to` got it when it owned the object
     });
 }
 

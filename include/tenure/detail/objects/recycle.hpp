@@ -25,9 +25,9 @@ inline void leave_hole(lane& l) noexcept {
     std::uintptr_t const   at = l.cursor.load(std::memory_order_relaxed) & cursor_address;
     if (at == l.run_end) return;
     set(p.track().dead, at, l.run_end);
-    if (share* const mine = find_share(p.u, l.batch)) {
+    if (share* const mine = find_share(p, l.batch)) {
         clear(*mine, at, l.run_end);
-        p.u->live -= static_cast<std::uint32_t>((l.run_end - at) >> granule_shift);
+        p.rest().live -= static_cast<std::uint32_t>((l.run_end - at) >> granule_shift);
     }
     l.run_end = at;  // the rest is no longer the lane's
 }
@@ -41,8 +41,8 @@ inline void finish_filling(lane& l) noexcept {
     word_t fresh   = 0;
     {
         std::scoped_lock const guard(p.u->lock);
-        p.u->filling = nullptr;
-        retired      = p.u->live == 0 && !p.head()->home.load(std::memory_order_relaxed);
+        p.rest().filling = nullptr;
+        retired          = p.rest().live == 0 && !p.head()->home.load(std::memory_order_relaxed);
         if (retired) fresh = retire_unit(p);
     }
     if (retired) give_part(p.u, 1, fresh);
@@ -52,16 +52,16 @@ inline void finish_filling(lane& l) noexcept {
 inline void start_over(place p) noexcept {
     tracking& t = p.track();
     if (!all_dead(t)) return;
-    word_t const fresh = generation_of(p.word().load(std::memory_order_relaxed)) + p.u->passes + 1;
+    word_t const fresh = generation_of(p.word().load(std::memory_order_relaxed)) + p.rest().passes + 1;
     if (fresh >= last_generation) return;
     p.word().store(whole_word(fresh) & ~whole_flag, std::memory_order_release);
     for (auto& pass : t.pass) pass.store(0, std::memory_order_release);
-    p.u->passes = 0;
+    p.rest().passes = 0;
 }
 
 inline bool next_unit_with_holes(lane& l) noexcept {
     while (l.queue.load(std::memory_order_relaxed)) {
-        unit* u = nullptr;
+        unit_rest* u = nullptr;
         {
             std::scoped_lock const guard(l.batch->lock);
             u = l.queue.load(std::memory_order_relaxed);
@@ -70,10 +70,10 @@ inline bool next_unit_with_holes(lane& l) noexcept {
             if (u->next_hole) u->next_hole->prev_hole = nullptr;
             u->queue.store(nullptr, std::memory_order_relaxed);
         }
-        std::scoped_lock const guard(u->lock);
-        if (!u->tracked.load(std::memory_order_relaxed) || u->filling || sole_owner(u) != l.batch) continue;
-        if (filler(u, l.batch) != &l) continue;
-        place const p{region_of(u->self), u, u->self};
+        place const            p = place_at(u->self);
+        std::scoped_lock const guard(p.u->lock);
+        if (!p.u->tracked.load(std::memory_order_relaxed) || u->filling || sole_owner(p) != l.batch) continue;
+        if (filler(p.u, l.batch) != &l) continue;
         if (p.head()->home.load(std::memory_order_relaxed)) start_over(p);
         u->filling  = &l;
         u->deaths   = 0;
@@ -114,21 +114,21 @@ inline constexpr std::size_t line_bytes = granules_a_line << granule_shift;
 /// unit's lock.
 inline void open_hole(lane& l, place p, std::size_t from, std::size_t to) noexcept {
     tracking& t = p.track();
-    ++p.u->passes;
+    ++p.rest().passes;
     guard_word(p);
-    share* const mine = find_share(p.u, l.batch);
+    share* const mine = find_share(p, l.batch);
     for (std::size_t i = from; i < to; ++i) {
-        t.pass[i].store(static_cast<std::uint8_t>(p.u->passes), std::memory_order_release);
+        t.pass[i].store(static_cast<std::uint8_t>(p.rest().passes), std::memory_order_release);
         t.dead[i].store(0, std::memory_order_release);
         if (mine) mine->objects[i].store(~std::uint32_t{0}, std::memory_order_relaxed);
     }
     if (mine) {
         mine->granules += static_cast<std::uint32_t>((to - from) * granules_a_line);
-        p.u->live += static_cast<std::uint32_t>((to - from) * granules_a_line);
+        p.rest().live += static_cast<std::uint32_t>((to - from) * granules_a_line);
     }
     run_taken(to_pointer(p.base + from * line_bytes), (to - from) * line_bytes);
     aim(l, p.base + from * line_bytes, p.base + to * line_bytes,
-        generation_of(p.word().load(std::memory_order_relaxed)) + p.u->passes);
+        generation_of(p.word().load(std::memory_order_relaxed)) + p.rest().passes);
     l.in_hole = true;
 }
 
@@ -152,7 +152,7 @@ TENURE_SLOW inline bool aim_at_hole(lane& l, std::size_t needed) noexcept {
         while (to < lines_a_unit && free(to)) ++to;
         l.hole_line = static_cast<std::uint32_t>(to);
 
-        if (from == to || p.u->passes >= last_pass) {
+        if (from == to || p.rest().passes >= last_pass) {
             guard.unlock();
             finish_filling(l);
             continue;

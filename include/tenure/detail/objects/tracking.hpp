@@ -64,10 +64,11 @@ inline void begin_tracking(place p) noexcept {
     for (auto& word : t.dead) word.store(0, std::memory_order_relaxed);
     for (auto& pass : t.pass) pass.store(0, std::memory_order_relaxed);
     t.own[0].where = t.own[1].where = nullptr;
-    p.u->self                       = p.base;
-    p.u->passes                     = 0;
-    p.u->filling                    = nullptr;
-    p.u->live = p.u->deaths   = 0;
+    unit_rest& rest                 = p.rest();
+    rest.self                       = p.base;
+    rest.passes                     = 0;
+    rest.filling                    = nullptr;
+    rest.live = rest.deaths   = 0;
     std::uintptr_t const used = std::max(p.head()->used_end.load(std::memory_order_relaxed), p.base);
     if (used != p.base && used < p.base + unit_bytes) set(t.dead, used, p.base + unit_bytes);
     p.u->tracked.store(true, std::memory_order_release);
@@ -80,20 +81,20 @@ inline void guard_word(place p) noexcept {
         p.word().fetch_and(~whole_flag, std::memory_order_release);
 }
 
-inline share* find_share(unit const* u, batch_record const* owner) noexcept {
-    share* s = u->shares.load(std::memory_order_relaxed);
+inline share* find_share(place p, batch_record const* owner) noexcept {
+    share* s = p.rest().shares.load(std::memory_order_relaxed);
     while (s && s->owner != owner) s = s->next_here;
     return s;
 }
 
 /// Finds the owner among the shares after `before`, and moves its share to the front: the owner just asked for is
 /// likely asked for again.
-TENURE_SLOW inline batch_record* owner_of_many(unit* u, share* before, std::uintptr_t probe) noexcept {
+TENURE_SLOW inline batch_record* owner_of_many(unit_rest& u, share* before, std::uintptr_t probe) noexcept {
     for (; share* const s = before->next_here; before = s) {
         if (!test(s->objects, probe)) continue;
         before->next_here = s->next_here;
-        s->next_here      = u->shares.load(std::memory_order_relaxed);
-        u->shares.store(s, std::memory_order_release);
+        s->next_here      = u.shares.load(std::memory_order_relaxed);
+        u.shares.store(s, std::memory_order_release);
         return s->owner;
     }
     return nullptr;
@@ -102,10 +103,10 @@ TENURE_SLOW inline batch_record* owner_of_many(unit* u, share* before, std::uint
 /// Returns the owner of the object with this granule. Called under the unit's lock.
 inline batch_record* owner_under_lock(place p, std::uintptr_t probe) noexcept {
     if (p.u->tracked.load(std::memory_order_relaxed)) {
-        share* const s = p.u->shares.load(std::memory_order_relaxed);
+        share* const s = p.rest().shares.load(std::memory_order_relaxed);
         if (s && test(s->objects, probe)) return s->owner;
         if (s && s->next_here)
-            if (batch_record* const owner = owner_of_many(p.u, s, probe)) return owner;
+            if (batch_record* const owner = owner_of_many(p.rest(), s, probe)) return owner;
     }
     return p.head()->home.load(std::memory_order_acquire);
 }
@@ -156,7 +157,7 @@ TENURE_COLD inline bool is_reclaim_pending(raw_handle h, bool locked) noexcept {
     };
     if (!locked) u->lock.lock();
     bool const shared = !x.large && u->tracked.load(std::memory_order_relaxed);
-    for (share const* s = shared ? u->shares.load(std::memory_order_relaxed) : nullptr; s; s = s->next_here)
+    for (share const* s = shared ? p.rest().shares.load(std::memory_order_relaxed) : nullptr; s; s = s->next_here)
         ask(s->owner, test(s->objects, x.probe()));
     ask(p.head()->home.load(std::memory_order_acquire), !owned);
     if (!locked) u->lock.unlock();

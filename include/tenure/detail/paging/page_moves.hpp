@@ -61,12 +61,12 @@ void for_stretches(paged_range const& r, Is is, F f) {
 
 /// Returns whether the unit is still mapped as the batch with that id left it when it last went out.
 inline bool is_filed_by(std::uint64_t id, place p) noexcept {
-    return p.u->filed.load(std::memory_order_relaxed) == id;
+    return p.rest().filed.load(std::memory_order_relaxed) == id;
 }
 
 inline void set_filed(paged_range const& r, std::uint64_t id) noexcept {
     for (std::uintptr_t a = r.begin; a < r.end(); a += unit_bytes)
-        place_at(a).u->filed.store(id, std::memory_order_relaxed);
+        rest_at(a).filed.store(id, std::memory_order_relaxed);
 }
 
 /// Returns whether two pages are equal, even if checking tools regard them as inaccessible.

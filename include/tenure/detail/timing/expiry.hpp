@@ -82,10 +82,10 @@ inline void note_expiry(place p, batch_record const& b, errc cause) noexcept {
     batch_record const* const home = p.head()->home.load(std::memory_order_relaxed);
     if (home && home != &b) return;
     bool const tracked = p.u->tracked.load(std::memory_order_relaxed);
-    for (share const* s = tracked ? p.u->shares.load(std::memory_order_relaxed) : nullptr; s; s = s->next_here)
+    for (share const* s = tracked ? p.rest().shares.load(std::memory_order_relaxed) : nullptr; s; s = s->next_here)
         if (s->owner != &b && s->granules) return;
-    p.u->expiry.store(
-        expiry_of(generation_of(p.word().load(std::memory_order_relaxed)), tracked ? p.u->passes : 0, cause),
+    p.rest().expiry.store(
+        expiry_of(generation_of(p.word().load(std::memory_order_relaxed)), tracked ? p.rest().passes : 0, cause),
         std::memory_order_release);
 }
 

@@ -56,41 +56,49 @@ struct tracking {
 enum class unit_state : std::uint8_t { unused, free, owned };
 
 /// One 64 KiB unit of slab memory. A run is one or more neighbouring units with one generation and one home.
-/// `head` is its first unit; fields marked "head" count only there.
+/// `head` is its first unit; fields marked "head" count only there. Ends walk these, so they are small: what few
+/// units need is in unit_rest.
 struct unit {
     std::uintptr_t                address;  ///< head
     zeroed_atomic<unit*>          head;
-    zeroed_atomic<batch_record*>  home;      ///< head: whose memory it is; null if only shares hold it
-    zeroed_atomic<lane*>          maker;     ///< head: the lane whose list has the entries made here
-    unit*                         next;      ///< head: in its lane, cache or free list
-    unit*                         prev;      ///< head: if that list is doubly linked
-    run_cache*                    origin;    ///< head: cache of the thread that took it, or null
-    std::uint32_t                 length;    ///< head, and last unit of a free run
-    zeroed_atomic<std::uint32_t>  guarded;   ///< head: how many of the run's units are tracked
-    unit_state                    state;     ///< under the depot's lock
-    bool                          dirty;     ///< touched since its pages were last dropped
-    bool                          huge;      ///< huge pages were asked for
-    std::uint32_t                 given_up;  ///< head: depth of the checkpoint that keeps a large piece; 0: none
-    zeroed_atomic<std::uint64_t>  filed;     ///< id of the batch that mapped it from the page file; 0: none
-    spin_lock                     lock;      ///< guards what follows
-    zeroed_atomic<bool>           tracked;   ///< `tracking` is in use
-    lane*                         filling;   ///< the lane that makes objects in its holes now, or null
-    std::uint16_t                 passes;    ///< how often holes were filled in this generation
-    zeroed_atomic<share*>         shares;
-    std::uint32_t                 live;          ///< without a home: granules that are not dead
+    zeroed_atomic<batch_record*>  home;          ///< head: whose memory it is; null if only shares hold it
+    zeroed_atomic<lane*>          maker;         ///< head: the lane whose list has the entries made here
+    unit*                         next;          ///< head: in its lane, cache or free list
+    unit*                         prev;          ///< head: if that list is doubly linked
+    run_cache*                    origin;        ///< head: cache of the thread that took it, or null
     zeroed_atomic<std::uintptr_t> used_end;      ///< head: where its lane stopped; 0 while it has not
-    zeroed_atomic<std::uint32_t>  large_offset;  ///< head: where a large object's extent begins
-    zeroed_atomic<std::size_t>    large_bytes;   ///< head: the length of that extent, else 0
-    std::uintptr_t                self;          ///< its address, while tracked
-    std::uint32_t                 deaths;        ///< granules freed since its holes were last looked at
-    batch_record*                 counted_by;    ///< without a home: the batch whose `shared_units` counts it
-    zeroed_atomic<lane*>          queue;         ///< the lane that lists it for its holes; under its batch's lock
-    unit*                         next_hole;     ///< in that list, under that lock
-    unit*                         prev_hole;
-    zeroed_atomic<std::uint32_t>  over;   ///< small unit, head of a large run: number of the last background end
-                                          ///< here; 0: no owner is `reclaim_pending`
-    zeroed_atomic<saved_area*>   undo;    ///< the saved area that notes what is written here, or null
-    zeroed_atomic<std::uint64_t> expiry;  ///< the last batch here that went before its end: expiry.hpp
+    zeroed_atomic<std::size_t>    large_bytes;   ///< head: the length of a large object's extent, else 0
+    zeroed_atomic<std::uint32_t>  large_offset;  ///< head: where that extent begins
+    std::uint32_t                 length;        ///< head, and last unit of a free run
+    zeroed_atomic<std::uint32_t>  guarded;       ///< head: how many of the run's units are tracked
+    zeroed_atomic<std::uint32_t>  over;  ///< small unit, head of a large run: number of the last background end
+                                         ///< here; 0: no owner is `reclaim_pending`
+    unit_state          state;           ///< under the depot's lock
+    bool                dirty;           ///< touched since its pages were last dropped
+    bool                huge;            ///< huge pages were asked for
+    zeroed_atomic<bool> tracked;         ///< `tracking` is in use
+    spin_lock           lock;            ///< guards `tracked`, `tracking` and the first part of unit_rest
+};
+static_assert(sizeof(unit) == 96);
+
+/// The rest of what is known of a unit: of one whose objects do not live and die together, one that was paged out,
+/// one under a checkpoint, one whose batch went before its end. Memory that is zero is one that is none of these.
+struct unit_rest {
+    zeroed_atomic<share*> shares;
+    lane*                 filling;     ///< the lane that makes objects in its holes now, or null
+    batch_record*         counted_by;  ///< without a home: the batch whose `shared_units` counts it
+    std::uintptr_t        self;        ///< the unit's address, once it was tracked
+    std::uint32_t         live;        ///< without a home: granules that are not dead
+    std::uint32_t         deaths;      ///< granules freed since its holes were last looked at
+    zeroed_atomic<lane*>  queue;       ///< the lane that lists it for its holes; under its batch's lock
+    unit_rest*            next_hole;   ///< in that list, under that lock
+    unit_rest*            prev_hole;
+    std::uint16_t         passes;  ///< how often holes were filled in this generation; under the unit's lock
+
+    std::uint32_t                given_up;  ///< head: depth of the checkpoint that keeps a large piece; 0: none
+    zeroed_atomic<std::uint64_t> filed;     ///< id of the batch that mapped it from the page file; 0: none
+    zeroed_atomic<saved_area*>   undo;      ///< the saved area that notes what is written here, or null
+    zeroed_atomic<std::uint64_t> expiry;    ///< the last batch here that went before its end: expiry.hpp
 };
 
 struct supply;
@@ -100,6 +108,7 @@ struct region {
     std::uintptr_t base;
     std::size_t    count;
     unit*          units;  ///< an unused unit lies before and after them, and stops the depot's joining
+    unit_rest*     rests;
     tracking*      tracks;
     region*        next;
     std::size_t    own_bytes;  ///< of this block of descriptors
@@ -109,6 +118,8 @@ struct region {
 
     unit*     at(std::uintptr_t address) noexcept { return units + ((address - base) >> unit_shift); }
     tracking* track(unit const* u) noexcept { return tracks + (u - units); }
+
+    unit_rest& rest_at(std::uintptr_t address) noexcept { return rests[(address - base) >> unit_shift]; }
 
     std::uintptr_t base_of(unit const* u) const noexcept {
         return base + (static_cast<std::size_t>(u - units) << unit_shift);
@@ -139,6 +150,7 @@ struct place {
     std::uintptr_t base;
 
     tracking&              track() const noexcept { return *where->track(u); }
+    unit_rest&             rest() const noexcept { return where->rest_at(base); }
     unit*                  head() const noexcept { return u->head.load(std::memory_order_relaxed); }
     zeroed_atomic<word_t>& word() const noexcept { return table_word(base); }
 };
@@ -150,7 +162,8 @@ struct place {
     return place_in(*region_of(address), address);
 }
 
-inline unit* unit_at(std::uintptr_t address) noexcept { return region_of(address)->at(address); }
+inline unit*      unit_at(std::uintptr_t address) noexcept { return region_of(address)->at(address); }
+inline unit_rest& rest_at(std::uintptr_t address) noexcept { return region_of(address)->rest_at(address); }
 
 /// Allocates a block of an addressable store, aligned as a region must be. Errors: the store's; bad_alignment.
 inline result<std::pair<block, std::byte*>> take_region_memory(any_store& store, std::size_t bytes) {
@@ -171,8 +184,9 @@ TENURE_COLD inline result<region*> map_region(any_store& store, supply* from, st
     bytes = (bytes + region_grain - 1) & ~(region_grain - 1);
 
     std::size_t const count = bytes >> unit_shift;
-    std::size_t const own   = sizeof(region) + count * (sizeof(unit) + sizeof(tracking)) + 2 * sizeof(unit);
-    owned_block_list  end   = make_block_list(1);
+    std::size_t const own =
+        sizeof(region) + count * (sizeof(unit) + sizeof(unit_rest) + sizeof(tracking)) + 2 * sizeof(unit);
+    owned_block_list end = make_block_list(1);
     if (!end) return make_error_code(errc::memory_full);
     auto const taken = take_region_memory(store, bytes);
     if (!taken) return taken.error();
@@ -195,7 +209,8 @@ TENURE_COLD inline result<region*> map_region(any_store& store, supply* from, st
     r->memory    = memory;
     r->end       = end.release();
     r->units     = reinterpret_cast<unit*>(r + 1) + 1;
-    r->tracks    = reinterpret_cast<tracking*>(r->units + count + 1);
+    r->rests     = reinterpret_cast<unit_rest*>(r->units + count + 1);
+    r->tracks    = reinterpret_cast<tracking*>(r->rests + count);
     for (std::size_t i = 0; i < count; ++i) {
         auto& word = table_word(base + (i << unit_shift));
         if (word.load(std::memory_order_relaxed) == 0) word.store(whole_word(1), std::memory_order_relaxed);
