@@ -5,11 +5,11 @@
 
 #include <cstring>
 
-#include <tenure/device/nvml/library.hpp>
+#include <tenure/device/nvml.hpp>
 
 // The types of who calls: sanitizers compare them. What is in them is in the published header of NVML.
-using handle = tenure::detail::nvml_api::device;
-using memory = tenure::detail::nvml_api::memory;
+using handle = tenure::detail::nvml_library::device;
+using memory = tenure::detail::nvml_library::memory;
 
 static fake_nvml_state::device* state(handle h) { return reinterpret_cast<fake_nvml_state::device*>(h); }
 

@@ -12,11 +12,8 @@
 #include <string>
 #include <utility>
 
-#include <dlfcn.h>
-
 #include <tenure/device/concept.hpp>
 #include <tenure/device/cuda/driver.hpp>
-#include <tenure/device/cuda/error.hpp>
 #include <tenure/device/cuda/lanes.hpp>
 
 namespace tenure {
@@ -49,7 +46,7 @@ public:
 
     /// Opens a GPU. Throws tenure::error: device_unavailable, with the reason, if there is no driver or no such
     /// device; else what the driver says.
-    explicit cuda_device(cuda_options const& options = {}) : driver_(detail::load_cuda(options.library)) {
+    explicit cuda_device(cuda_options const& options = {}) : driver_(options.library) {
         detail::must_cuda(driver_.cuInit(0), "cuInit of " + options.library);
         int count = 0;
         detail::must_cuda(driver_.cuDeviceGetCount(&count), "cuDeviceGetCount");
@@ -82,7 +79,8 @@ public:
 
     result<device_memory> memory_info() const {
         device_memory m;
-        auto const    done = as_result(in_context([&] { return driver_.cuMemGetInfo_v2(&m.free, &m.total); }));
+        auto const    done =
+            detail::cuda_result(in_context([&] { return driver_.cuMemGetInfo_v2(&m.free, &m.total); }));
         if (!done) return done.error();
         return m;
     }
@@ -99,11 +97,11 @@ public:
         }
         // The driver calls a size invalid that is more than it can count.
         if (code == detail::cuda_invalid_value) return make_error_code(errc::store_full);
-        if (code != detail::cuda_success) return as_result(code).error();
+        if (code != detail::cuda_success) return detail::cuda_result(code).error();
         return m;
     }
     result<void> free(memory m) noexcept {
-        return as_result(in_context([&] { return driver_.cuMemFree_v2(m.base); }));
+        return detail::cuda_result(in_context([&] { return driver_.cuMemFree_v2(m.base); }));
     }
 
     result<void> read(memory m, std::size_t offset, std::span<std::byte> out) noexcept {
@@ -128,7 +126,7 @@ public:
     /// machine. not_copyable: the other device was opened with another driver library.
     result<void> copy_from(cuda_device& other, memory from, std::size_t from_offset, memory to,
                            std::size_t to_offset, std::size_t bytes) noexcept {
-        if (other.driver_.library != driver_.library) return make_error_code(errc::not_copyable);
+        if (other.driver_.handle != driver_.handle) return make_error_code(errc::not_copyable);
         if (other.context_ == context_) return copy(from, from_offset, to, to_offset, bytes);
         return in_stream([&](detail::cuda_stream s) {
             return driver_.cuMemcpyPeerAsync(to.address + to_offset, context_, from.address + from_offset,
@@ -139,12 +137,40 @@ public:
     result<native_type> view(memory m, std::size_t offset, std::size_t) noexcept { return m.address + offset; }
     void                release(native_type) noexcept {}
 
-    /// Page-locked memory of this process, from and to which transfers are as fast as the bus. The device must
-    /// outlive it.
-    class page_locked_memory;
+    /// Owns page-locked memory of this process, from and to which transfers are as fast as the bus. Movable. The
+    /// device must outlive it.
+    class page_locked_memory {
+    public:
+        page_locked_memory(page_locked_memory&& other) noexcept
+            : on_(other.on_), bytes_(std::exchange(other.bytes_, {})) {}
+        page_locked_memory& operator=(page_locked_memory other) noexcept {
+            std::swap(on_, other.on_);
+            std::swap(bytes_, other.bytes_);
+            return *this;
+        }
+        ~page_locked_memory() {
+            if (bytes_.data()) on_->in_context([&] { return on_->driver_.cuMemFreeHost(bytes_.data()); });
+        }
+
+        std::span<std::byte> bytes() const noexcept { return bytes_; }
+
+    private:
+        friend cuda_device;
+        page_locked_memory(cuda_device& on, std::span<std::byte> bytes) noexcept : on_(&on), bytes_(bytes) {}
+
+        cuda_device*         on_;
+        std::span<std::byte> bytes_;
+    };
+
     /// Allocates page-locked memory. It costs milliseconds, and system memory that has no other use meanwhile.
     /// Errors: memory_full, or what the driver says.
-    result<page_locked_memory> page_locked(std::size_t bytes) noexcept;
+    result<page_locked_memory> page_locked(std::size_t bytes) noexcept {
+        constexpr unsigned portable = 1;
+        void*              p        = nullptr;
+        int const          code     = in_context([&] { return driver_.cuMemHostAlloc(&p, bytes, portable); });
+        if (auto const done = done_here(code); !done) return done.error();
+        return page_locked_memory(*this, {static_cast<std::byte*>(p), bytes});
+    }
 
     /// Makes the device's context the calling thread's current one while it lives, for the user's own calls of the
     /// driver or the runtime. Destroy it on the same thread, last made first.
@@ -171,7 +197,7 @@ public:
 
     /// Returns a function of the driver API by the name that the library has for it (cuLaunchKernel,
     /// cuMemAlloc_v2), null if there is none. So a program need not link to the driver either.
-    void* symbol(char const* function) const noexcept { return ::dlsym(driver_.library, function); }
+    void* symbol(char const* function) const noexcept { return driver_.find(function).address; }
 
 private:
     /// Calls f with the context current, and returns its CUresult; once the device is lost, that error without
@@ -184,18 +210,20 @@ private:
         if (detail::is_cuda_loss(code)) lost_.store(code, std::memory_order_relaxed);
         return code;
     }
-    /// Calls f with a lane. Reports out-of-memory as memory_full, because a lane's own memory is this machine's.
+    /// Calls f with a lane.
     template <class F>
     result<void> in_lane(F f) noexcept {
-        int const code = in_context([&] { return lanes_->with(f); });
-        if (code == detail::cuda_out_of_memory) return make_error_code(errc::memory_full);
-        return as_result(code);
+        return done_here(in_context([&] { return lanes_->with(f); }));
     }
     template <class F>
     result<void> in_stream(F f) noexcept {
         return in_lane([&](detail::cuda_lane& l) { return l.run(f); });
     }
-    static result<void> as_result(int code) noexcept { return detail::cuda_result(code); }
+    /// Returns the outcome of a call of which only this machine's memory can be short: memory_full.
+    static result<void> done_here(int code) noexcept {
+        if (code == detail::cuda_out_of_memory) return make_error_code(errc::memory_full);
+        return detail::cuda_result(code);
+    }
 
     detail::cuda_driver               driver_;
     int                               number_  = 0;
@@ -204,39 +232,6 @@ private:
     std::optional<detail::cuda_lanes> lanes_;
     mutable std::atomic<int>          lost_{0};  ///< the CUresult that reported the loss
 };
-
-/// Owns page-locked memory, and frees it. Movable.
-class cuda_device::page_locked_memory {
-public:
-    page_locked_memory(page_locked_memory&& other) noexcept
-        : on_(other.on_), bytes_(std::exchange(other.bytes_, {})) {}
-    page_locked_memory& operator=(page_locked_memory other) noexcept {
-        std::swap(on_, other.on_);
-        std::swap(bytes_, other.bytes_);
-        return *this;
-    }
-    ~page_locked_memory() {
-        if (bytes_.data()) on_->in_context([&] { return on_->driver_.cuMemFreeHost(bytes_.data()); });
-    }
-
-    std::span<std::byte> bytes() const noexcept { return bytes_; }
-
-private:
-    friend cuda_device;
-    page_locked_memory(cuda_device& on, std::span<std::byte> bytes) noexcept : on_(&on), bytes_(bytes) {}
-
-    cuda_device*         on_;
-    std::span<std::byte> bytes_;
-};
-
-inline result<cuda_device::page_locked_memory> cuda_device::page_locked(std::size_t bytes) noexcept {
-    constexpr unsigned portable = 1;
-    void*              p        = nullptr;
-    int const          code     = in_context([&] { return driver_.cuMemHostAlloc(&p, bytes, portable); });
-    if (code == detail::cuda_out_of_memory) return make_error_code(errc::memory_full);
-    if (code != detail::cuda_success) return as_result(code).error();
-    return page_locked_memory(*this, {static_cast<std::byte*>(p), bytes});
-}
 
 static_assert(device<cuda_device>);
 

@@ -4,13 +4,16 @@
 
 #include <tenure/version.hpp>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <system_error>
-#include <utility>
 #include <vector>
 
 #include <poll.h>
@@ -19,12 +22,137 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include <tenure/device/nvml/processes.hpp>
+#include <tenure/detail/base/config.hpp>
+#include <tenure/detail/base/loaded_library.hpp>
 #include <tenure/device/scheduler/memory_source.hpp>
+#include <tenure/error.hpp>
 
 namespace tenure {
 
 namespace detail {
+
+/// The category of the codes that NVML calls return; their values are NVML's own.
+class TENURE_SHARED nvml_category_type final : public std::error_category {
+public:
+    char const* name() const noexcept override { return "nvml"; }
+
+    std::string message(int code) const override {
+        switch (code) {
+        case 0: return "success";
+        case 1: return "not initialized";
+        case 2: return "invalid argument";
+        case 3: return "not supported by the device";
+        case 4: return "no permission";
+        case 6: return "not found";
+        case 7: return "insufficient size";
+        case 8: return "a power cable is not attached";
+        case 9: return "the NVIDIA driver is not loaded";
+        case 10: return "the device does not answer in time";
+        case 11: return "an interrupt of the device is not handled";
+        case 12: return "the NVML library is not found";
+        case 13: return "the driver does not know this function: it is older than its library";
+        case 15: return "the device has fallen off its bus: it must be reset";
+        case 16: return "the device must be reset";
+        case 17: return "the operating system or a cgroup blocks the device";
+        case 18: return "the driver and its library are of different versions: reboot after an update";
+        case 19: return "in use";
+        case 20: return "out of memory";
+        default: return "NVML error " + std::to_string(code);
+        }
+    }
+};
+
+}  // namespace detail
+
+/// Returns the category of the codes that NVML returns.
+inline std::error_category const& nvml_category() noexcept {
+    return detail::immortal<detail::nvml_category_type>();
+}
+
+namespace detail {
+
+/// The part of NVML that is used here. It is declared here because not every machine that builds has NVML's
+/// header, and not every machine that runs has the library.
+class nvml_library : loaded_library {
+public:
+    struct opaque_device;
+    using device = opaque_device*;
+
+    struct memory {
+        unsigned long long total, free, used;
+    };
+    static constexpr int                insufficient_size = 7;
+    static constexpr unsigned long long not_available     = ~0ull;
+
+    /// Loads and initialises the library. Throws device_unavailable, and says why.
+    explicit nvml_library(std::string const& library) : loaded_library("NVML", library) {
+        must(init(), "nvmlInit_v2");
+    }
+    ~nvml_library() { shutdown(); }
+
+    /// Throws device_unavailable if `call` returned an error.
+    void must(int code, char const* call) const {
+        if (code == 0) return;
+        raise(error(errc::device_unavailable, path + ": " + call + ": " + nvml_category().message(code)));
+    }
+
+private:
+    symbol function(char const* name) const {
+        symbol const f = find(name);
+        if (f.address) return f;
+        raise(error(errc::device_unavailable, path + " is no NVML library of ours: it has no " + name));
+    }
+    symbol newest_processes() const noexcept {
+        for (char const* name :
+             {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"})
+            if (symbol const f = find(name); f.address) return f;
+        return find("nvmlDeviceGetComputeRunningProcesses");
+    }
+
+public:
+    int (*init)()                              = function("nvmlInit_v2");
+    int (*shutdown)()                          = function("nvmlShutdown");
+    int (*count)(unsigned*)                    = function("nvmlDeviceGetCount_v2");
+    int (*device_at)(unsigned, device*)        = function("nvmlDeviceGetHandleByIndex_v2");
+    int (*memory_info)(device, memory*)        = function("nvmlDeviceGetMemoryInfo");
+    int (*processes)(device, unsigned*, void*) = newest_processes();  ///< null: none of its versions is there
+};
+
+/// Lists the processes that have memory on a device; nullopt if the driver does not tell.
+///
+/// The description of a process has grown with drivers, also under one name of the function: 16, 24 or 32 bytes.
+/// It begins with the pid and has at 8 what the process uses. To learn its size, the buffer for the driver is
+/// filled with a pattern first: words that the driver does not write keep it.
+inline std::optional<std::vector<process_use>> nvml_processes(nvml_library const& nvml, nvml_library::device d) {
+    constexpr std::size_t   most_words = 4;
+    constexpr std::uint64_t pattern    = 0xa5c3'96e1'5a3c'691e;  // no existing pid or size
+    if (!nvml.processes) return std::nullopt;
+    std::vector<std::uint64_t> words;
+    unsigned                   count = 0;
+    for (unsigned room = 64;; room = std::max(count, room) * 2) {
+        if (room > 1u << 20) return std::nullopt;
+        words.assign(room * most_words, pattern);
+        count         = room;
+        int const why = nvml.processes(d, &count, words.data());
+        if (why == nvml_library::insufficient_size) continue;
+        if (why != 0 || count > room) return std::nullopt;
+        break;
+    }
+    std::vector<process_use> found;
+    if (count == 0) return found;
+    std::size_t written = words.size();
+    while (written > 0 && words[written - 1] == pattern) --written;
+    std::size_t const each = written / count;
+    if (written % count != 0 || each < 2 || each > most_words) return std::nullopt;
+    for (std::size_t i = 0; i < count; ++i) {
+        std::uint32_t pid = 0;
+        std::memcpy(&pid, &words[i * each], sizeof pid);
+        process_use&        p     = found.emplace_back(process_use{{pid}});
+        std::uint64_t const bytes = words[i * each + 1];
+        if (bytes != nvml_library::not_available && bytes != pattern) p.bytes = bytes;
+    }
+    return found;
+}
 
 /// Returns whether a process is over. A process that nobody has waited for yet counts as over, because its memory
 /// is gone by then.
@@ -54,12 +182,10 @@ public:
     explicit nvml_memory(std::string const& library = "libnvidia-ml.so.1")
         : nvml_(std::make_shared<detail::nvml_library>(library)) {
         unsigned count = 0;
-        if (int const why = nvml_->call.count(&count))
-            raise(error(errc::device_unavailable, library + ": nvmlDeviceGetCount_v2: " + message(why)));
+        nvml_->must(nvml_->count(&count), "nvmlDeviceGetCount_v2");
         for (unsigned i = 0; i < count; ++i) {
-            detail::nvml_api::device handle = nullptr;
-            int const                why    = nvml_->call.handle(i, &handle);
-            devices_.push_back({handle, why});
+            known_device& d = devices_.emplace_back();
+            d.why           = nvml_->device_at(i, &d.handle);
         }
     }
 
@@ -77,24 +203,22 @@ public:
 
 private:
     struct known_device {
-        detail::nvml_api::device handle;
-        int                      why;  ///< why there is no handle; 0: there is one
+        detail::nvml_library::device handle = nullptr;
+        int                          why    = 0;  ///< why there is no handle; 0: there is one
     };
 
     device_reading read(device_id number, known_device const& d) const {
-        device_reading           r{.device = number};
-        detail::nvml_api::memory m{};
-        if (int const why = d.why ? d.why : nvml_->call.memory_info(d.handle, &m)) {
+        device_reading               r{.device = number};
+        detail::nvml_library::memory m{};
+        if (int const why = d.why ? d.why : nvml_->memory_info(d.handle, &m)) {
             r.why = {why, nvml_category()};
             return r;
         }
-        if (m.free != detail::nvml_api::not_available) r.free = m.free;
-        if (m.total != detail::nvml_api::not_available) r.total = m.total;
-        r.processes = detail::nvml_processes::read(nvml_->call, d.handle);
+        if (m.free != detail::nvml_library::not_available) r.free = m.free;
+        if (m.total != detail::nvml_library::not_available) r.total = m.total;
+        r.processes = detail::nvml_processes(*nvml_, d.handle);
         return r;
     }
-
-    static std::string message(int why) { return nvml_category().message(why); }
 
     std::shared_ptr<detail::nvml_library> nvml_;
     std::vector<known_device>             devices_;

@@ -6,12 +6,14 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <mutex>
+#include <new>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <tenure/device/cuda/driver.hpp>
-#include <tenure/device/cuda/error.hpp>
 
 namespace tenure::detail {
 
@@ -134,59 +136,54 @@ private:
     staging            halves_[2];
 };
 
-/// Lanes, made as they are first needed, up to a number. A thread that finds all in use waits. Thread-safe.
+/// Lanes, made as they are first needed, up to a number. A thread that finds all in use waits. Thread-safe. The
+/// context must be current when they are destroyed.
 class cuda_lanes {
 public:
     cuda_lanes(cuda_driver const& d, unsigned most, std::size_t half)
         : driver_(d), half_(half), most_(std::max(most, 1u)) {
         free_.reserve(most_);
     }
-    /// Destroys the lanes. The context must be current.
-    ~cuda_lanes() {
-        for (cuda_lane* const l : free_) delete l;
-    }
-    cuda_lanes(cuda_lanes const&)            = delete;
-    cuda_lanes& operator=(cuda_lanes const&) = delete;
 
     /// Returns what f(lane) returns, or the driver's error if the lane could not be opened.
     template <class F>
     int with(F f) noexcept {
-        cuda_lane* const lane = take();
+        std::unique_ptr<cuda_lane> lane = take();
         if (!lane) return cuda_out_of_memory;
         int code = lane->open();
         if (code == cuda_success) code = f(*lane);
-        put(lane);
+        put(std::move(lane));
         return code;
     }
 
 private:
-    cuda_lane* take() noexcept {
+    std::unique_ptr<cuda_lane> take() noexcept {
         std::unique_lock guard(mutex_);
         freed_.wait(guard, [&] { return !free_.empty() || made_ < most_; });
         if (free_.empty()) {
-            auto* const more = new (std::nothrow) cuda_lane(driver_, half_);
+            std::unique_ptr<cuda_lane> more(new (std::nothrow) cuda_lane(driver_, half_));
             if (more) ++made_;
             return more;
         }
-        cuda_lane* const l = free_.back();
+        std::unique_ptr<cuda_lane> l = std::move(free_.back());
         free_.pop_back();
         return l;
     }
-    void put(cuda_lane* l) noexcept {
+    void put(std::unique_ptr<cuda_lane> l) noexcept {
         {
             std::scoped_lock const guard(mutex_);
-            free_.push_back(l);  // there is room for all lanes
+            free_.push_back(std::move(l));  // there is room for all lanes
         }
         freed_.notify_one();
     }
 
-    cuda_driver const&      driver_;
-    std::size_t const       half_;
-    unsigned const          most_;
-    std::mutex              mutex_;
-    std::condition_variable freed_;
-    std::vector<cuda_lane*> free_;
-    unsigned                made_ = 0;
+    cuda_driver const&                      driver_;
+    std::size_t const                       half_;
+    unsigned const                          most_;
+    std::mutex                              mutex_;
+    std::condition_variable                 freed_;
+    std::vector<std::unique_ptr<cuda_lane>> free_;
+    unsigned                                made_ = 0;
 };
 
 }  // namespace tenure::detail
