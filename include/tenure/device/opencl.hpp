@@ -15,8 +15,7 @@
 
 #include <tenure/detail/space/span_heap.hpp>
 #include <tenure/device/concept.hpp>
-#include <tenure/device/opencl/error.hpp>
-#include <tenure/device/opencl/objects.hpp>
+#include <tenure/device/opencl/api.hpp>
 
 namespace tenure {
 
