@@ -29,8 +29,7 @@ class native_view {
 public:
     using native_type = typename Device::native_type;
 
-    native_view(native_view&& other) noexcept
-        : core_(std::move(other.core_)), id_(other.id_), bytes_(other.bytes_), native_(other.native_) {}
+    native_view(native_view&&) noexcept = default;  // leaves no core
     native_view& operator=(native_view other) noexcept {
         std::swap(core_, other.core_);
         std::swap(id_, other.id_);

@@ -18,20 +18,6 @@
 
 namespace tenure {
 
-/// Says how a device_store takes memory from its device.
-struct device_store_options {
-    /// The most bytes in live blocks, as asked for; 0: what the device gives.
-    std::size_t capacity = 0;
-
-    /// The most bytes that are asked of the driver at once for blocks to share. A block above a quarter of it has
-    /// an allocation of its own. The first shared allocation is 4 MiB, and each next is as large as all before, up
-    /// to this.
-    std::size_t chunk_bytes = std::size_t{64} << 20;
-
-    /// The most bytes in shared allocations without live blocks that stay for the next blocks.
-    std::size_t keep_idle = std::size_t{64} << 20;
-};
-
 /// The memory of a device as a store: of a host_device, opencl_device, cuda_device, or a user's own. Blocks are
 /// cut from large allocations, so making or freeing one costs some 50 ns, and mostly no call of the driver.
 ///
@@ -52,8 +38,7 @@ public:
 
     /// Makes a store on `d`, which it shares and which must not be null.
     explicit device_store(std::shared_ptr<Device> d, device_store_options const& options = {})
-        : core_(std::make_shared<core>(std::move(d), options.capacity,
-                                       detail::device_chunk_options{options.chunk_bytes, options.keep_idle})) {}
+        : core_(std::make_shared<core>(std::move(d), options)) {}
 
     /// Allocates a block. Alignments, up to 1 GiB, are those of the address on the device, if it has any.
     result<block> allocate(std::size_t bytes, std::size_t alignment) {

@@ -17,7 +17,23 @@
 #include <tenure/error.hpp>
 #include <tenure/result.hpp>
 
-namespace tenure::detail {
+namespace tenure {
+
+/// Says how a device_store takes memory from its device.
+struct device_store_options {
+    /// The most bytes in live blocks, as asked for; 0: what the device gives.
+    std::size_t capacity = 0;
+
+    /// The most bytes that are asked of the driver at once for blocks to share. A block above a quarter of it has
+    /// an allocation of its own. The first shared allocation is 4 MiB, and each next is as large as all before, up
+    /// to this.
+    std::size_t chunk_bytes = std::size_t{64} << 20;
+
+    /// The most bytes in shared allocations without live blocks that stay for the next blocks.
+    std::size_t keep_idle = std::size_t{64} << 20;
+};
+
+namespace detail {
 
 /// One allocation of a device's driver. As many addresses of this process are reserved for it and never touched:
 /// they stand for its bytes in pools that are made for memory with addresses.
@@ -38,11 +54,6 @@ struct device_range {
     std::size_t           bytes  = 0;
 };
 
-struct device_chunk_options {
-    std::size_t chunk_bytes = std::size_t{64} << 20;  ///< the most asked of a driver at once for several blocks
-    std::size_t keep_idle   = std::size_t{64} << 20;  ///< bytes in chunks that nobody uses, and that stay
-};
-
 /// Cuts ranges of device memory from chunks, each from the smallest free range that fits. The first chunk is
 /// small, each next as large as all before, up to a limit. A chunk in which nothing is left goes back to the
 /// driver, except for some that are kept for the next ranges.
@@ -57,7 +68,7 @@ public:
     /// The largest alignment of a range.
     static constexpr std::size_t alignment = std::size_t{64} << 10;
 
-    device_chunks(Device& d, device_chunk_options const& o) noexcept : device_(d), options_(o) {}
+    device_chunks(Device& d, device_store_options const& o) noexcept : device_(d), options_(o) {}
     ~device_chunks() { static_cast<void>(trim()); }
     device_chunks(device_chunks const&)            = delete;
     device_chunks& operator=(device_chunks const&) = delete;
@@ -70,18 +81,20 @@ public:
 
     /// Takes a range of whole pages from a chunk. Errors: memory_full, or what the driver says.
     result<range> take(std::size_t bytes, std::size_t align) noexcept {
-        bytes = (bytes + grain - 1) / grain * grain;
+        bytes             = (bytes + grain - 1) / grain * grain;
+        std::size_t total = 0;
         {
             std::scoped_lock const guard(mutex_);
             if (!pool_.prepare()) return make_error_code(errc::memory_full);
             extent_in_file const e = pool_.take(free_kind::warm, bytes, std::max(align, grain));
             if (e.bytes) return taken(e);
+            total = total_;
         }
-        result<chunk*> const made = grow(bytes);
+        result<chunk*> const made = grow(bytes, total);
         if (!made) return made.error();
         std::scoped_lock const guard(mutex_);
         if (!pool_.prepare() || !memory_lasts([&] { chunks_.reserve(chunks_.size() + 1); })) {
-            retire(*made);  // the pool does not know the chunk yet
+            static_cast<void>(free_all(*made));  // the pool does not know the chunk yet
             return make_error_code(errc::memory_full);
         }
         add(**made);
@@ -125,7 +138,8 @@ public:
             idle                     = c->next;
             result<void> const freed = device_.free(c->memory);
             if (!freed && outcome && freed.error() != errc::device_unavailable) outcome = freed;
-            forget(c);
+            if (c->shadow) give_back(c->shadow, c->bytes + page_bytes());
+            delete c;
         }
         return outcome;
     }
@@ -145,12 +159,6 @@ public:
         return free_all(idle);
     }
 
-    /// Returns the bytes of the chunks, without allocations of one block.
-    std::size_t bytes() const noexcept {
-        std::scoped_lock const guard(mutex_);
-        return total_;
-    }
-
 private:
     static constexpr std::size_t grain = 4096;
 
@@ -158,8 +166,7 @@ private:
 
     /// Returns an iterator to the first chunk that begins after `place`. Call it under the lock.
     auto after(std::uint64_t place) noexcept {
-        return std::upper_bound(chunks_.begin(), chunks_.end(), place,
-                                [](std::uint64_t at, chunk const* c) { return at < place_of(*c); });
+        return std::ranges::upper_bound(chunks_, place, {}, [](chunk const* c) { return place_of(*c); });
     }
 
     /// Returns what was cut from the pool as a range of its chunk. Call it under the lock.
@@ -190,13 +197,13 @@ private:
         idle   = &c;
     }
 
-    /// Makes a chunk with at least `least` bytes, which the pool does not know yet. If the device is short of
-    /// memory, idle chunks go back first, and the chunk is smaller.
-    result<chunk*> grow(std::size_t least) noexcept {
+    /// Makes a chunk as large as `total`, and with at least `least` bytes, which the pool does not know yet. If the
+    /// device is short of memory, idle chunks go back first, and the chunk is smaller.
+    result<chunk*> grow(std::size_t least, std::size_t total) noexcept {
         constexpr std::size_t first = std::size_t{4} << 20;
         std::size_t const     most  = options_.chunk_bytes;
         least                       = (least + alignment - 1) / alignment * alignment;
-        std::size_t bytes           = std::max(std::clamp(this->bytes(), std::min(first, most), most), least);
+        std::size_t bytes           = std::max(std::clamp(total, std::min(first, most), most), least);
         for (;;) {
             bytes                     = (bytes + alignment - 1) / alignment * alignment;
             result<chunk*> const made = make_shadowed(bytes);
@@ -229,18 +236,9 @@ private:
         return c.release();
     }
 
-    static void forget(chunk* c) noexcept {
-        if (c->shadow) give_back(c->shadow, c->bytes + page_bytes());
-        delete c;
-    }
-    void retire(chunk* c) noexcept {
-        static_cast<void>(device_.free(c->memory));
-        forget(c);
-    }
-
     Device&                    device_;
-    device_chunk_options const options_;
-    mutable std::mutex         mutex_;
+    device_store_options const options_;
+    std::mutex                 mutex_;
     extent_pool                pool_{0};
     std::vector<chunk*>        chunks_;     ///< ordered by place
     std::size_t                total_ = 0;  ///< bytes in chunks_
@@ -248,4 +246,5 @@ private:
     std::size_t                gone_  = 0;  ///< removed chunks that the pool counts as taken
 };
 
-}  // namespace tenure::detail
+}  // namespace detail
+}  // namespace tenure

@@ -4,22 +4,73 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
+#include <mutex>
 #include <span>
+#include <unordered_map>
 #include <utility>
 
 #include <tenure/detail/base/byte_limit.hpp>
 #include <tenure/detail/blocks/block_table.hpp>
-#include <tenure/device/store/device_pins.hpp>
 #include <tenure/device/store/device_space.hpp>
 #include <tenure/error.hpp>
 #include <tenure/result.hpp>
 #include <tenure/store/concept.hpp>
 
 namespace tenure::detail {
+
+/// Keeps the memory of blocks that something outside the store points into until that is over, even if they are
+/// freed before. A store without pins pays one load. Thread-safe.
+template <class Place>
+class device_pins {
+public:
+    /// Returns whether any block is pinned. It is exact for a block that the caller may free, because then nobody
+    /// is just pinning it.
+    bool any() const noexcept { return count_.load(std::memory_order_acquire) != 0; }
+
+    /// Adds a pin. Throws std::bad_alloc.
+    void hold(std::uint64_t id) {
+        std::scoped_lock const guard(mutex_);
+        ++pins_[id].count;
+        count_.store(pins_.size(), std::memory_order_release);
+    }
+
+    /// Notes that a block was freed. Returns true if it is pinned; its place goes with the last pin.
+    bool defer(std::uint64_t id, Place const& p) noexcept {
+        std::scoped_lock const guard(mutex_);
+        auto const             i = pins_.find(id);
+        if (i == pins_.end()) return false;
+        i->second.freed = true;
+        i->second.place = p;
+        return true;
+    }
+
+    /// Removes a pin. Returns true if it was the last of a block that was freed; `p` is then the block's place.
+    bool drop(std::uint64_t id, Place& p) noexcept {
+        std::scoped_lock const guard(mutex_);
+        auto const             i = pins_.find(id);
+        if (--i->second.count != 0) return false;
+        bool const freed = i->second.freed;
+        if (freed) p = i->second.place;
+        pins_.erase(i);
+        count_.store(pins_.size(), std::memory_order_release);
+        return freed;
+    }
+
+private:
+    struct pin {
+        std::size_t count = 0;
+        bool        freed = false;
+        Place       place{};
+    };
+
+    std::mutex                             mutex_;
+    std::unordered_map<std::uint64_t, pin> pins_;
+    std::atomic<std::size_t>               count_{0};
+};
 
 /// A part of a block, as a device knows it.
 template <class Device>
@@ -35,8 +86,8 @@ public:
     using place = device_place<Device>;
     using part  = device_part<Device>;
 
-    device_core(std::shared_ptr<Device> d, std::size_t capacity, device_chunk_options const& o) noexcept
-        : device_(std::move(d)), bytes_(capacity), space_(*device_, o) {}
+    device_core(std::shared_ptr<Device> d, device_store_options const& o) noexcept
+        : device_(std::move(d)), bytes_(o.capacity), space_(*device_, o) {}
 
     /// Frees what is still live. There are no views, because a view shares this.
     ~device_core() {
@@ -60,21 +111,27 @@ public:
         bool         all_lived = true;
         result<void> outcome{};
         while (!many.empty()) {
-            std::size_t const n = std::min(many.size(), most_at_once);
-
             std::array<place, most_at_once> freed;
 
+            auto const  some  = many.first(std::min(many.size(), most_at_once));
             std::size_t lived = 0, unpinned = 0, bytes = 0;
-            if (pins_.any()) erase_pinned(many.first(n), freed, lived, unpinned, bytes);
-            else {
-                lived = unpinned = blocks_.erase(many.first(n), freed);
+            if (!pins_.any()) {
+                lived = unpinned = blocks_.erase(some, freed);
                 for (place const& p : std::span(freed).first(lived)) bytes += p.bytes;
+            } else {  // one by one, because the places of pinned blocks stay
+                for (block const& b : some) {
+                    place p;
+                    if (!find(b, p) || !blocks_.erase(b.id, p)) continue;
+                    ++lived;
+                    bytes += p.bytes;
+                    if (!pins_.defer(b.id, p)) freed[unpinned++] = p;
+                }
             }
             result<void> const done = space_.put(std::span(freed).first(unpinned));
             bytes_.take(bytes);
             if (!done && outcome) outcome = done;
-            if (lived != n) all_lived = false;
-            many = many.subspan(n);
+            if (lived != some.size()) all_lived = false;
+            many = many.subspan(some.size());
         }
         if (!outcome) return outcome;
         if (!all_lived) return make_error_code(errc::no_such_block);
@@ -119,19 +176,6 @@ private:
     static constexpr std::size_t most_at_once = 128;
 
     bool find(block b, place& p) const noexcept { return blocks_.find(b.id, p) && p.bytes == b.bytes; }
-
-    /// Erases blocks one by one, because the places of pinned ones stay. The places of the others come first in
-    /// `freed`; `unpinned` is their number.
-    void erase_pinned(std::span<block const> many, std::span<place> freed, std::size_t& lived,
-                      std::size_t& unpinned, std::size_t& bytes) noexcept {
-        for (block const& b : many) {
-            place p;
-            if (!find(b, p) || !blocks_.erase(b.id, p)) continue;
-            ++lived;
-            bytes += p.bytes;
-            if (!pins_.defer(b.id, p)) freed[unpinned++] = p;
-        }
-    }
 
     std::shared_ptr<Device> const device_;
     byte_limit                    bytes_;

@@ -50,7 +50,7 @@ class device_space {
 public:
     using place = device_place<Device>;
 
-    device_space(Device& d, device_chunk_options const& o) noexcept : grain_(d.alignment()), chunks_(d, o) {}
+    device_space(Device& d, device_store_options const& o) noexcept : grain_(d.alignment()), chunks_(d, o) {}
 
     result<place> take(std::size_t bytes, std::size_t alignment) noexcept {
         std::size_t const some = std::max<std::size_t>(bytes, 1);
