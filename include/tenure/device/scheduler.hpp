@@ -7,6 +7,5 @@
 #include <tenure/device/scheduler/concept.hpp>
 #include <tenure/device/scheduler/device_pool.hpp>
 #include <tenure/device/scheduler/memory_aware.hpp>
+#include <tenure/device/scheduler/memory_blind.hpp>
 #include <tenure/device/scheduler/memory_source.hpp>
-#include <tenure/device/scheduler/random.hpp>
-#include <tenure/device/scheduler/round_robin.hpp>

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <compare>
 #include <concepts>
 #include <cstddef>
@@ -10,8 +12,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-
-#include <tenure/device/scheduler/job_meter.hpp>
 
 namespace tenure {
 
@@ -36,6 +36,50 @@ struct process_id {
 
     explicit    operator bool() const noexcept { return value != 0; }
     friend auto operator<=>(process_id, process_id) = default;
+};
+
+/// Counts what one job uses of its device. The code that gives the job memory counts, and schedulers read, so they
+/// need not look for the job in the driver's list of processes. Thread-safe.
+///
+/// used() is never more than what the job really has, because what it needs beyond that is reserved. So count what
+/// the job gets afterwards, and what it gives back before.
+class job_meter {
+public:
+    /// Counts `bytes` that the job has got.
+    void add(std::size_t bytes) noexcept {
+        std::size_t const now  = taken_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+        std::size_t       most = peak_.load(std::memory_order_relaxed);
+        while (most < now && !peak_.compare_exchange_weak(most, now, std::memory_order_relaxed)) {}
+    }
+
+    /// Announces that the job may give back up to `bytes`. Call end_return() later, with the same figure.
+    void begin_return(std::size_t bytes) noexcept { leaving_.fetch_add(bytes, std::memory_order_acq_rel); }
+    /// Ends a begin_return() of `bytes`, of which `returned` were given back.
+    void end_return(std::size_t bytes, std::size_t returned) noexcept {
+        taken_.fetch_sub(returned, std::memory_order_relaxed);
+        leaving_.fetch_sub(bytes, std::memory_order_release);
+    }
+
+    /// Counts `bytes` that the job gives back.
+    void take(std::size_t bytes) noexcept { taken_.fetch_sub(bytes, std::memory_order_relaxed); }
+
+    /// Ends the job. Nothing is added after this, and peak() is what the job needed.
+    void end() noexcept { ended_.store(true, std::memory_order_release); }
+
+    bool ended() const noexcept { return ended_.load(std::memory_order_acquire); }
+    /// Returns the most bytes that the job had at once.
+    std::size_t peak() const noexcept { return peak_.load(std::memory_order_relaxed); }
+    /// Returns the bytes that the job has now, without those that it may be giving back.
+    std::size_t used() const noexcept {
+        // Load this first: what has left `leaving_` by then is off `taken_` too.
+        std::size_t const leaving = leaving_.load(std::memory_order_acquire);
+        std::size_t const taken   = taken_.load(std::memory_order_relaxed);
+        return taken - std::min(taken, leaving);
+    }
+
+private:
+    std::atomic<std::size_t> taken_{0}, leaving_{0}, peak_{0};
+    std::atomic<bool>        ended_{false};
 };
 
 /// A job to be placed.

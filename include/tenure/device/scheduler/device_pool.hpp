@@ -4,13 +4,13 @@
 
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include <tenure/device/scheduler/concept.hpp>
@@ -51,98 +51,71 @@ public:
     /// Sets the store of a device, which may be host_memory, for jobs from now on. Throws std::bad_alloc.
     template <backing_store Store>
     void set_store(device_id device, std::shared_ptr<Store> store) {
+        auto make = [store = std::move(store)](std::shared_ptr<job_meter> meter, std::string_view kind) {
+            return any_store(std::make_shared<placed_store<Store>>(store, std::move(meter), std::string(kind)));
+        };
         std::scoped_lock const guard(mutex_);
-        stores_.insert_or_assign(device, any_upstream{std::move(store), &place_over<Store>});
+        stores_.insert_or_assign(device, std::move(make));
     }
 
     /// Places a job and returns a store for it. Ignores the meter of `r`: the pool has its own. Throws store_full
     /// if the job fits nowhere now, device_unavailable if the scheduler picks a device that has no store here,
     /// std::bad_alloc, and what the scheduler throws.
     any_store place(job_request r) {
-        attempt const a = try_once(r);
-        if (a.why) raise(error(a.why, explain(r, a)));
-        return a.where;
+        std::optional<device_id> picked;
+        result<any_store> const  placed = try_place(r, picked);
+        if (!placed) raise(error(placed.error(), explain(r, picked)));
+        return *placed;
     }
 
     /// Places a job as place() does, but returns store_full and device_unavailable instead of throwing them.
     /// Throws std::bad_alloc, and what the scheduler throws.
     result<any_store> try_place(job_request r) {
-        attempt const a = try_once(r);
-        if (a.why) return a.why;
-        return a.where;
+        std::optional<device_id> picked;
+        return try_place(r, picked);
     }
 
     std::shared_ptr<Scheduler> const& scheduler() const noexcept { return scheduler_; }
 
 private:
-    struct any_upstream {
-        std::shared_ptr<void> store;
-        any_store (*place)(std::shared_ptr<void> const&, std::shared_ptr<job_meter>, std::string_view kind);
-    };
-    struct attempt {
-        any_store                where{};
-        std::error_code          why{};
-        std::optional<device_id> picked{};
+    /// Makes the store of a job, over the store of one device.
+    using maker = std::function<any_store(std::shared_ptr<job_meter>, std::string_view kind)>;
+
+    struct ends_job {
+        void operator()(job_meter* m) const noexcept { m->end(); }
     };
 
-    /// The meter of a job that is being placed. Ends the job if release() is not called.
-    class begun {
-    public:
-        begun() = default;
-        ~begun() {
-            if (meter_) meter_->end();
-        }
-        begun(begun const&)            = delete;
-        begun& operator=(begun const&) = delete;
-
-        std::shared_ptr<job_meter> const& meter() const noexcept { return meter_; }
-        void                              release() noexcept { meter_.reset(); }
-
-    private:
-        std::shared_ptr<job_meter> meter_ = std::make_shared<job_meter>();
-    };
-
-    template <class Store>
-    static any_store place_over(std::shared_ptr<void> const& store, std::shared_ptr<job_meter> meter,
-                                std::string_view kind) {
-        return std::make_shared<placed_store<Store>>(std::static_pointer_cast<Store>(store), std::move(meter),
-                                                     std::string(kind));
+    result<any_store> try_place(job_request& r, std::optional<device_id>& picked) {
+        auto const                           meter = std::make_shared<job_meter>();
+        std::unique_ptr<job_meter, ends_job> unplaced(meter.get());
+        r.meter = meter;
+        picked  = scheduler_->pick(r);
+        if (!picked) return make_error_code(errc::store_full);
+        maker const make = find(*picked);
+        if (!make) return make_error_code(errc::device_unavailable);
+        any_store placed = make(meter, r.kind);
+        unplaced.release();  // the store ends it
+        return placed;
     }
 
-    attempt try_once(job_request& r) {
-        begun job;
-        r.meter = job.meter();
-        attempt a;
-        a.picked = scheduler_->pick(r);
-        if (!a.picked) {
-            a.why = make_error_code(errc::store_full);
-        } else if (std::optional<any_upstream> const to = find(*a.picked)) {
-            a.where = to->place(to->store, job.meter(), r.kind);
-            job.release();
-        } else {
-            a.why = make_error_code(errc::device_unavailable);
-        }
-        return a;
-    }
-
-    std::optional<any_upstream> find(device_id d) {
+    maker find(device_id d) {
         std::scoped_lock const guard(mutex_);
         auto const             at = stores_.find(d);
-        return at == stores_.end() ? std::nullopt : std::optional(at->second);
+        return at == stores_.end() ? nullptr : at->second;
     }
 
-    std::string explain(job_request const& r, attempt const& a) {
+    std::string explain(job_request const& r, std::optional<device_id> picked) {
         std::string what = "place a job of kind \"" + std::string(r.kind) + "\"";
         if (r.bytes) what += " that declares " + std::to_string(r.bytes) + " bytes";
-        if (a.picked) return what + " on " + to_string(*a.picked) + ", which has no store here: set_store()";
+        if (picked) return what + " on " + to_string(*picked) + ", which has no store here: set_store()";
         what += ": no device is fit for it now; end a batch, wait, or declare less";
         if constexpr (detail::tells_figures<Scheduler>) what += "\n" + scheduler_->figures().to_text();
         return what;
     }
 
-    std::shared_ptr<Scheduler>        scheduler_;
-    std::mutex                        mutex_;  ///< guards stores_
-    std::map<device_id, any_upstream> stores_;
+    std::shared_ptr<Scheduler> scheduler_;
+    std::mutex                 mutex_;  ///< guards stores_
+    std::map<device_id, maker> stores_;
 };
 
 }  // namespace tenure

@@ -103,7 +103,7 @@ public:
     void place(unplaced_job& fresh, device_id device, std::size_t need, time now) noexcept {
         placed_job& j = fresh.job.front();
         if (j.process) end(j.process);
-        j.kind = &kind_of(fresh);
+        j.kind = &*kinds_.insert(std::move(fresh.kind)).position;
         if (fresh.declared) j.kind->second.declared = fresh.declared;
         j.device = device;
         j.need   = need;
@@ -126,7 +126,7 @@ public:
     }
 
     /// Ends the job of a process. Returns false if it has none, or one that is newer than `last`.
-    bool end(process_id id, std::uint64_t last = no_serial) noexcept {
+    bool end(process_id id, std::uint64_t last = ~std::uint64_t{0}) noexcept {
         auto const j = std::ranges::find(jobs_, id, &placed_job::process);
         if (!id || j == jobs_.end() || j->serial > last) return false;
         end(j);
@@ -186,12 +186,6 @@ public:
 
 private:
     using iterator = std::list<placed_job>::iterator;
-
-    static constexpr std::uint64_t no_serial = ~std::uint64_t{0};
-
-    job_kinds::value_type& kind_of(unplaced_job& fresh) noexcept {
-        return *kinds_.insert(std::move(fresh.kind)).position;
-    }
 
     /// Ends a job. A job that was not seen to use anything teaches nothing: it may not have been read in time.
     iterator end(iterator j) noexcept {

@@ -3,23 +3,62 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
+#include <unordered_map>
 #include <utility>
 
+#include <tenure/detail/base/config.hpp>
 #include <tenure/detail/blocks/block_ledger.hpp>
-#include <tenure/device/scheduler/batch_numbers.hpp>
-#include <tenure/device/scheduler/job_meter.hpp>
+#include <tenure/device/scheduler/concept.hpp>
+#include <tenure/raise.hpp>
 #include <tenure/store/adaptor.hpp>
 
 namespace tenure {
 
 namespace detail {
+
+/// Maps an adaptor's batches to numbers upstream, where other adaptors may have blocks of the same batches: the
+/// end of one must not free another's blocks. The numbers have the highest bit set, so they differ from all
+/// batches' own numbers. Thread-safe.
+class batch_numbers {
+public:
+    /// Returns the number of a batch, which is open from now on; 0 for 0. Returns nullopt if memory is full.
+    std::optional<std::uint64_t> open(std::uint64_t batch) noexcept {
+        if (batch == 0) return batch;
+        std::scoped_lock const guard(mutex_);
+        std::uint64_t*         number = nullptr;
+        if (!memory_lasts([&] { number = &upstream_[batch]; })) return std::nullopt;
+        if (*number == 0) *number = first | ++last;
+        return *number;
+    }
+
+    /// Returns the number of a batch; nullopt if it was never opened, or closed since.
+    std::optional<std::uint64_t> find(std::uint64_t batch) noexcept {
+        std::scoped_lock const guard(mutex_);
+        auto const             at = upstream_.find(batch);
+        return at == upstream_.end() ? std::nullopt : std::optional(at->second);
+    }
+
+    void close(std::uint64_t batch) noexcept {
+        std::scoped_lock const guard(mutex_);
+        upstream_.erase(batch);
+    }
+
+private:
+    static constexpr std::uint64_t                                   first = std::uint64_t{1} << 63;
+    TENURE_SHARED static inline constinit std::atomic<std::uint64_t> last{0};
+
+    std::mutex                                       mutex_;
+    std::unordered_map<std::uint64_t, std::uint64_t> upstream_;
+};
 
 /// Stands for batch_numbers in stores that know no batches.
 struct no_numbers {};
