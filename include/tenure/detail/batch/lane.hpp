@@ -79,7 +79,7 @@ inline constexpr std::uint64_t stopping = 1u << 28;  ///< another thread asked t
 inline constexpr std::uint64_t taken    = 1u << 29;  ///< a thread uses its own lane without having its guard
 inline constexpr std::uint64_t undoing  = 1u << 30;  ///< a thread takes or ends a checkpoint, or moves
                                                      ///< a retained batch: no other may enter
-inline constexpr std::uint64_t used = 1u << 31;      ///< one of the holds stands for all uses of it, use_graph.hpp
+inline constexpr std::uint64_t used = 1u << 31;      ///< one of the holds stands for all uses of it, see use_graph
 inline constexpr std::uint64_t checkpointed = std::uint64_t{1} << 32;  ///< batch_record::undo is not null
 inline constexpr std::uint64_t closed = ended | done | retained | stopping | undoing;  ///< nothing is made now
 }  // namespace batch_flags

@@ -32,7 +32,7 @@ public:
     batch_record& root_of(batch_record& b) noexcept {
         expose(b);
         batch_record* at = &b;
-        while (at->uses.left) step(at = at->uses.left);
+        for (; at->uses.left; ++steps_) at = at->uses.left;
         splay(*at);
         return *at;
     }
@@ -55,7 +55,7 @@ public:
     void contract(batch_record& root, batch_record& b, F f) noexcept {
         expose(b);
         for (batch_record* at = &b; at;) {
-            step(at);
+            ++steps_;
             if (batch_record* const less = at->uses.left) {
                 at->uses.left    = less->uses.right;
                 less->uses.right = at;
@@ -75,8 +75,6 @@ public:
     std::uint64_t steps() const noexcept { return steps_; }
 
 private:
-    void step(batch_record*) noexcept { ++steps_; }
-
     /// Returns the parent of `b` in its splay tree or, at the top of that, the batch that its path hangs below.
     static batch_record* above(batch_record& b) noexcept {
         if (b.uses.up) b.uses.up = &group_of(*b.uses.up);
@@ -100,7 +98,7 @@ private:
 
     void splay(batch_record& b) noexcept {
         while (batch_record* const p = inside(b)) {
-            step(p);
+            ++steps_;
             if (batch_record* const q = inside(*p))
                 rotate((q->uses.left == p) == (p->uses.left == &b) ? *p : b,
                        (q->uses.left == p) == (p->uses.left == &b) ? *q : *p);

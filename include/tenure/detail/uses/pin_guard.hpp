@@ -25,12 +25,10 @@ public:
 
     pin_guard(pin_guard&& other) noexcept
         : pin_(std::exchange(other.pin_, nullptr)), user_(other.user_), serial_(other.serial_) {}
-    pin_guard& operator=(pin_guard&& other) noexcept {
-        if (this == &other) return *this;
-        release();
-        pin_    = std::exchange(other.pin_, nullptr);
-        user_   = other.user_;
-        serial_ = other.serial_;
+    pin_guard& operator=(pin_guard other) noexcept {
+        std::swap(pin_, other.pin_);
+        std::swap(user_, other.user_);
+        std::swap(serial_, other.serial_);
         return *this;
     }
     ~pin_guard() { release(); }

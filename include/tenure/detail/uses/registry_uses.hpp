@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <new>
+#include <source_location>
 #include <utility>
 #include <vector>
 
@@ -14,35 +16,78 @@
 #include <tenure/detail/base/fork_list.hpp>
 #include <tenure/detail/batch/uses_front.hpp>
 #include <tenure/detail/life/calls.hpp>
-#include <tenure/detail/uses/use_graph.hpp>
+#include <tenure/detail/uses/waiting_graph.hpp>
 
 namespace tenure::detail {
 
-/// Releases the holds of batches that are no longer used, and unlocks `graph`. Does not recurse: if a call further
-/// up on this thread is doing this, that call goes on with what comes of this one.
-inline void release_hold_unused(registry_core& r, use_graph& uses, std::unique_lock<std::mutex> graph) noexcept {
-    thread_context& me = this_thread;
-    if (me.release == &r) {
-        me.more_to_go = true;
-        return;
+/// The pins and borrows of a registry's batches, which make others wait. All calls are made under `mutex`.
+class use_graph : public waiting_graph {
+public:
+    using waiting_graph::add;
+
+    /// Adds a pin for a guard, or a borrow. Returns null if memory is full.
+    pin_record* add(batch_record& user, used_object& o, bool borrowed, std::source_location where) noexcept {
+        pin_record* const p = spare_pins_.take();
+        if (!p) return nullptr;
+        p->user         = &user;
+        p->where        = where;
+        p->borrowed     = borrowed;
+        p->prev_of_user = nullptr;
+        p->next_of_user = user.uses.pins;
+        if (p->next_of_user) p->next_of_user->prev_of_user = p;
+        user.uses.pins = p;
+        user.books.touch();
+        user.uses_others.store(true, std::memory_order_relaxed);
+        if (borrowed) borrows_.insert(key_of(user, o), *p);
+        else ++user.uses.taken;
+        insert(*p, o);
+        return p;
     }
-    bool          more = false;
-    batch_record* b    = uses.next_unused(more);
-    graph.unlock();
-    if (!b) return;
-    registry_core* const outer      = std::exchange(me.release, &r);
-    bool const           outer_more = std::exchange(me.more_to_go, false);
-    do {
-        release_hold(b);
-        b                  = nullptr;
-        bool const further = std::exchange(me.more_to_go, false);
-        if (!more && !further) break;
-        std::scoped_lock const guard(uses.mutex);
-        b = uses.next_unused(more);
-    } while (b);
-    me.release    = outer;
-    me.more_to_go = outer_more;
-}
+
+    bool is_borrowed(batch_record const& user, used_object const& o) const noexcept {
+        pin_record const* p = borrows_.first(key_of(user, o));
+        while (p && (p->user != &user || p->object != &o)) p = hash_index<pin_record>::next(*p);
+        return p;
+    }
+
+    void release(pin_record& p) noexcept {
+        if (p.object) remove(p);
+        batch_record& user = *p.user;
+        p.serial.store(p.serial.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+        if (p.next_of_user) p.next_of_user->prev_of_user = p.prev_of_user;
+        (p.prev_of_user ? p.prev_of_user->next_of_user : user.uses.pins) = p.next_of_user;
+        if (p.borrowed) borrows_.erase(p);
+        else --user.uses.taken;
+        if (!user.uses.pins) user.uses_others.store(false, std::memory_order_relaxed);
+        spare_pins_.give(p);
+    }
+
+    /// Releases all uses of the object by that batch. `o` may be gone afterwards.
+    void release_all(batch_record& user, pinned_object& o) noexcept {
+        for (use_edge *e = o.uses, *next; e; e = next) {
+            next = e->next;
+            if (e->user == &user) release(static_cast<pin_record&>(*e));
+        }
+    }
+
+    /// Forgets all uses of a batch whose registry closes: no hold counts any more.
+    void forget(batch_record& b) noexcept {
+        while (pin_record* const p = b.uses.pins) {
+            p->object = nullptr;
+            release(*p);
+        }
+        b.uses.~use_node();
+        new (&b.uses) use_node;
+    }
+
+private:
+    static std::uint64_t key_of(batch_record const& user, used_object const& o) noexcept {
+        return reinterpret_cast<std::uintptr_t>(&o) ^ std::uint64_t{user.index} << 40;
+    }
+
+    hash_index<pin_record> borrows_;
+    stock<pin_record>      spare_pins_;
+};
 
 /// The uses of one registry.
 class registry_uses final : public uses_front {
@@ -53,8 +98,30 @@ public:
     void lock() noexcept override { graph.mutex.lock(); }
     void unlock() noexcept override { graph.mutex.unlock(); }
     void leave() noexcept override { leave(std::unique_lock(graph.mutex, std::adopt_lock)); }
+    /// Releases the holds of batches that are no longer used, and unlocks the graph. Does not recurse: if a call
+    /// further up on this thread is doing this, that call goes on with what comes of this one.
     void leave(std::unique_lock<std::mutex> held) noexcept {
-        release_hold_unused(registry_, graph, std::move(held));
+        thread_context& me = this_thread;
+        if (me.release == &registry_) {
+            me.more_to_go = true;
+            return;
+        }
+        bool          more = false;
+        batch_record* b    = graph.next_unused(more);
+        held.unlock();
+        if (!b) return;
+        registry_core* const outer      = std::exchange(me.release, &registry_);
+        bool const           outer_more = std::exchange(me.more_to_go, false);
+        do {
+            release_hold(b);
+            b                  = nullptr;
+            bool const further = std::exchange(me.more_to_go, false);
+            if (!more && !further) break;
+            std::scoped_lock const guard(graph.mutex);
+            b = graph.next_unused(more);
+        } while (b);
+        me.release    = outer;
+        me.more_to_go = outer_more;
     }
 
     used_object* find(std::uintptr_t address) const noexcept override { return graph.find(address); }
