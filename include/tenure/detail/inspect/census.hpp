@@ -3,16 +3,17 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <mutex>
-#include <source_location>
 #include <utility>
 #include <vector>
 
-#include <tenure/detail/inspect/store_census.hpp>
 #include <tenure/detail/life/calls.hpp>
 #include <tenure/detail/life/forking.hpp>
+#include <tenure/detail/buffers/stored.hpp>
 #include <tenure/snapshot.hpp>
 
 namespace tenure::detail {
@@ -20,7 +21,6 @@ namespace tenure::detail {
 /// Inspects a registry.
 
 inline void sort_ids(std::vector<batch_id>& all) {
-    if (all.empty()) return;
     std::sort(all.begin(), all.end());
     all.erase(std::unique(all.begin(), all.end()), all.end());
 }
@@ -80,6 +80,61 @@ inline registry_usage usage_of(registry_core& r) noexcept {
     return {f.held - std::min(spare, f.held), f.dirty + spare, f.mapped};
 }
 
+/// Returns what one batch has in its stores, newest store first, and adds it to the totals in `all`.
+inline std::vector<store_info> stores_of(batch_record& b, std::vector<store_info>& all,
+                                         std::vector<supply const*> const& supplies) {
+    struct item {
+        supply const* from;
+        any_store     store;
+        flow          live;
+    };
+    std::vector<item> items;
+    for (std::size_t n = b.stores.load(std::memory_order_relaxed) ? 4 : 0; n > items.capacity();) {
+        items.reserve(n);
+        n = 0;
+        std::scoped_lock const guard(b.lock);
+        for (stored const* in = b.stores.load(std::memory_order_relaxed); in; in = in->next)
+            if (++n <= items.capacity()) items.push_back({in->from, in->from->store, in->live()});
+        if (n > items.capacity()) items.clear();
+    }
+    std::vector<store_info> out;
+    for (item const& i : items) {
+        if (i.live.buffers == 0) continue;
+        out.push_back({.name = i.store.describe(), .buffers = i.live.buffers, .bytes = i.live.bytes});
+        for (std::size_t k = 0; k < supplies.size(); ++k) {
+            if (supplies[k] != i.from) continue;
+            all[k].buffers += i.live.buffers;
+            all[k].bytes += i.live.bytes;
+        }
+    }
+    return out;
+}
+
+/// Returns the stores of a registry, without what batches have there. `supplies` tells which supply each entry is
+/// of. Do not dereference these pointers: the supplies may be gone.
+inline std::vector<store_info> stores_of(registry_core& r, std::vector<supply const*>& supplies) {
+    std::vector<store_info> out;
+    std::vector<any_store>  stores;
+    auto const              look_at = [&](supply const& s) {
+        unfreed::figures const left = s.refused.usage();
+        supplies.push_back(&s);
+        stores.push_back(s.store);
+        out.push_back({.name          = {},
+                                    .slabs         = s.slabs.usage().mapped,
+                                    .unfreed       = left.blocks,
+                                    .unfreed_bytes = left.bytes,
+                                    .error         = left.why});
+    };
+    {
+        std::scoped_lock const guard(r.supplies_mutex);
+        look_at(r.own);
+        for (supply const* s = r.supplies; s; s = s->next) look_at(*s);
+    }
+    for (std::size_t i = 0; i < out.size(); ++i) out[i].name = stores[i].describe();
+    return out;
+}
+
+/// Asks stores for their names with no lock held.
 inline snapshot census(registry_core& r) {
     snapshot                   s;
     std::vector<batch_info>    all;
@@ -98,45 +153,38 @@ inline snapshot census(registry_core& r) {
     s.unordered_ends = r.unordered_ends.load(std::memory_order_relaxed);
     if (r.background) s.background = r.background->describe();
 
-    // A child whose parent ended meanwhile is shown at the top. This uses sorted vectors instead of maps, and one
-    // kind of sort, because every user's build includes this header.
-    struct node {
-        std::uint64_t            id, parent;
-        std::chrono::nanoseconds age;
-        std::size_t              index, depth;
-    };
-    using order             = bool (*)(node const&, node const&);
-    constexpr order by_id   = [](node const& a, node const& b) { return a.id < b.id; };
-    constexpr order by_tree = [](node const& a, node const& b) {
-        if (a.parent != b.parent) return a.parent < b.parent;
-        return a.age != b.age ? a.age < b.age : a.id > b.id;  // newest first, to be pushed onto a stack
-    };
-    std::vector<node> nodes;
-    nodes.reserve(all.size());
-    for (std::size_t i = 0; i < all.size(); ++i)
-        nodes.push_back({all[i].id.value, all[i].parent.value, all[i].age, i, 0});
-    std::sort(nodes.begin(), nodes.end(), by_id);
-    for (node& n : nodes) {
-        auto const parent = std::lower_bound(nodes.begin(), nodes.end(), node{n.parent, 0, {}, 0, 0}, by_id);
-        if (parent == nodes.end() || parent->id != n.parent) n.parent = 0;
-        else if (batch_info& up = all[parent->index]; up.status == batch_status::ending)
-            up.waits_for.push_back({n.id});
+    // A child whose parent ended meanwhile is shown at the top. The oldest comes first, so it is pushed last.
+    std::sort(all.begin(), all.end(), [](batch_info const& x, batch_info const& y) {
+        return x.age != y.age ? x.age < y.age : y.id < x.id;
+    });
+    using numbered = std::pair<std::uint64_t, std::size_t>;  // a batch, or a parent, and a place in `all`
+    std::vector<numbered> ids, children;
+    for (std::size_t i = 0; i < all.size(); ++i) ids.emplace_back(all[i].id.value, i);
+    std::sort(ids.begin(), ids.end());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        auto const up = std::lower_bound(ids.begin(), ids.end(), numbered(all[i].parent.value, 0));
+        if (up == ids.end() || up->first != all[i].parent.value) {
+            children.emplace_back(0, i);
+            continue;
+        }
+        children.emplace_back(up->first, i);
+        batch_info& parent = all[up->second];
+        if (parent.status == batch_status::ending) parent.waits_for.push_back(all[i].id);
     }
-    std::sort(nodes.begin(), nodes.end(), by_tree);
-    std::vector<node> todo;
-    auto const        add = [&](std::uint64_t parent, std::size_t depth) {
-        node const newest{~std::uint64_t{0}, parent, std::chrono::nanoseconds::min(), 0, 0};
-        for (auto n = std::lower_bound(nodes.begin(), nodes.end(), newest, by_tree);
-             n != nodes.end() && n->parent == parent; ++n)
-            todo.push_back({n->id, parent, n->age, n->index, depth});
+    std::sort(children.begin(), children.end());
+    std::vector<std::size_t> todo;
+    auto const               add = [&](std::uint64_t parent, std::size_t depth) {
+        auto n = std::lower_bound(children.begin(), children.end(), numbered(parent, 0));
+        for (; n != children.end() && n->first == parent; ++n) {
+            all[n->second].depth = depth;
+            todo.push_back(n->second);
+        }
     };
     for (add(0, 0); !todo.empty();) {
-        node const n = todo.back();
+        batch_info& b = s.batches.emplace_back(std::move(all[todo.back()]));
         todo.pop_back();
-        all[n.index].depth = n.depth;
-        sort_ids(all[n.index].waits_for);
-        s.batches.push_back(std::move(all[n.index]));
-        add(n.id, n.depth + 1);
+        sort_ids(b.waits_for);
+        add(b.id.value, b.depth + 1);
     }
     return s;
 }
