@@ -15,7 +15,6 @@
 
 #include <doctest/doctest.h>
 
-#include <tenure/detail/paging/bringing_in.hpp>
 #include <tenure/detail/paging/page_moves.hpp>
 #include <tenure/tenure.hpp>
 

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include <tenure/detail/life/calls.hpp>
-#include <tenure/detail/paging/pressure.hpp>
+#include <tenure/detail/paging/residency.hpp>
 #include <tenure/tenure.hpp>
 
 #include "accounting.hpp"

@@ -40,8 +40,8 @@ TENURE_DECL void checkpoint_calls::end(registry& in, batch_id id, bool back) {
 
 extern "C" {
 /// What a process has of this once: life/one_copy.hpp.
-void const* const tenure_copies_of_checkpoints[] = {
-    checkpoint_copies::inside, &cut_mappings, write_fault_copies::slots, write_fault_copies::completed, nullptr};
+void const* const tenure_copies_of_checkpoints[] = {&page_saver::inside, &cut_mappings, write_fault_copies::slots,
+                                                    write_fault_copies::completed, nullptr};
 }
 
 }  // namespace tenure::detail

@@ -7,7 +7,7 @@
 #include <system_error>
 #include <utility>
 
-#include <tenure/detail/paging/pressure.hpp>
+#include <tenure/detail/paging/residency.hpp>
 #include <tenure/impl/registry.ipp>
 #include <tenure/paging.hpp>
 #include <tenure/raise.hpp>

@@ -141,6 +141,13 @@ inline populated populate_private([[maybe_unused]] void* p, [[maybe_unused]] std
     return populated::unknown;
 }
 
+/// Copies memory, even if checking tools regard it as inaccessible. Both addresses and the size are multiples of 8.
+TENURE_OPTIMISTIC inline void copy_unchecked(void* to, void const* from, std::size_t bytes) noexcept {
+    auto* const                out = static_cast<std::uint64_t*>(to);
+    auto const volatile* const in  = static_cast<std::uint64_t const volatile*>(from);
+    for (std::size_t i = 0; i < bytes / 8; ++i) out[i] = in[i];
+}
+
 /// Writes as pwrite(2) does, all of it, from memory that checking tools may regard as freed. Returns false, with
 /// errno set, on failure.
 inline bool write_unchecked(int fd, void const* p, std::size_t bytes, std::uint64_t offset) noexcept {

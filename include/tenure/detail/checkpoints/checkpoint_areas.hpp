@@ -39,7 +39,7 @@ inline granule_mask granules_of(batch_record const& b, place p) noexcept {
 /// Returns the batch's part of a unit that others also own parts of, or in which a lane fills a hole. Throws
 /// std::bad_alloc.
 inline saved_area masked_area(batch_record const& b, place p, std::uintptr_t end, lane_mark const* filler) {
-    saved_area x{p.base, end, nullptr, nullptr, std::make_unique<granule_mask>()};
+    saved_area x{.begin = p.base, .end = end, .mask = std::make_unique<granule_mask>()};
     {
         std::scoped_lock const guard(p.u->lock);
         *x.mask = granules_of(b, p);
@@ -62,7 +62,7 @@ inline void add_areas(std::vector<saved_area>& to, batch_record const& b, std::v
         bool const mine = !filler && is_all_of(b, place_at(a));
         if (!mine) to.push_back(masked_area(b, place_at(a), stop, filler));
         else if (joins) to.back().end = stop;
-        else to.push_back({a, stop, nullptr, nullptr, nullptr});
+        else to.push_back({a, stop});
         joins = mine;
     }
 }
@@ -79,7 +79,7 @@ inline std::uintptr_t end_of_use(unit const* u, lane_mark const& m) noexcept {
 inline std::vector<saved_area> areas_of(batch_record& b, std::vector<lane_mark> const& lanes) {
     std::vector<saved_area> out;
     auto const              add_whole = [&](std::uintptr_t begin, std::uintptr_t end) {
-        if (begin < end) out.push_back({begin, end, nullptr, nullptr, nullptr});
+        if (begin < end) out.push_back({begin, end});
     };
     for (lane_mark const& m : lanes)
         for (unit const* u = m.runs; u; u = u->next) {
@@ -103,7 +103,7 @@ inline std::vector<saved_area> areas_of(batch_record& b, std::vector<lane_mark> 
     for (std::uintptr_t const base : shared)
         if (place_at(base).head()->home.load(std::memory_order_relaxed) != &b)
             add_areas(out, b, lanes, base, base + unit_bytes);
-    std::sort(out.begin(), out.end(), [](auto const& x, auto const& y) { return x.begin < y.begin; });
+    std::ranges::sort(out, {}, &saved_area::begin);
     return out;
 }
 
@@ -146,7 +146,7 @@ inline void copy_whole(saved_area& x, bool back) noexcept {
     void* const       from = back ? static_cast<void*>(x.copy) : here;
     void* const       to   = back ? here : static_cast<void*>(x.copy);
     if (x.mask) copy_granules(to, from, *x.mask);
-    else copy_raw(to, from, x.end - x.begin);
+    else copy_unchecked(to, from, x.end - x.begin);
 }
 
 /// Calls f(begin, end) for stretches of whole pages: the parts of watched areas that part(area) returns,

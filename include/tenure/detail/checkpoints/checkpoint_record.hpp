@@ -57,9 +57,8 @@ struct checkpoint_record final : checkpoint_front {
     std::vector<saved_buffer> buffers;
     std::vector<saved_copies> copies;
     std::uint64_t             objects = 0, bytes = 0;  ///< in use at the checkpoint
-    std::size_t               buffer_bytes = 0;
-    void*                     memory       = nullptr;  ///< for copies of pages; address space until it is used
-    std::size_t               reserved     = 0;
+    void*                     memory   = nullptr;      ///< for copies of pages; address space until it is used
+    std::size_t               reserved = 0;
 
     checkpoint_record* older() const noexcept { return static_cast<checkpoint_record*>(below); }
 
@@ -75,17 +74,15 @@ struct checkpoint_record final : checkpoint_front {
     }
 
     saved_area* find(std::uintptr_t a) noexcept {
-        auto const next = std::upper_bound(areas.begin(), areas.end(), a,
-                                           [](std::uintptr_t x, saved_area const& y) { return x < y.begin; });
+        auto const next = std::ranges::upper_bound(areas, a, {}, &saved_area::begin);
         return next != areas.begin() && a < std::prev(next)->last() ? &*std::prev(next) : nullptr;
     }
     saved_area const* find(std::uintptr_t a) const noexcept {
         return const_cast<checkpoint_record*>(this)->find(a);
     }
     lane_mark const* mark_of(lane const& l) const noexcept {
-        for (lane_mark const& m : lanes)
-            if (m.where == &l) return &m;
-        return nullptr;
+        auto const m = std::ranges::find(lanes, &l, &lane_mark::where);
+        return m == lanes.end() ? nullptr : &*m;
     }
 };
 

@@ -111,7 +111,7 @@ inline void restore_bytes(checkpoint_record& c) noexcept {
             quiet_tools const quiet;
             x.for_saved([&](std::size_t from, std::size_t to) {
                 std::uintptr_t const begin = to_address(x.page(from));
-                copy_raw(to_pointer(begin), x.copy_of(from), std::min(to_address(x.page(to)), x.end) - begin);
+                copy_unchecked(to_pointer(begin), x.copy_of(from), std::min(to_address(x.page(to)), x.end) - begin);
             });
         }
     }
@@ -187,7 +187,7 @@ inline void forget_checkpoint(batch_record& b) noexcept {
     unwatch(c);
     if (c.below)
         for_pages_clean_before(c, [](saved_area& older, std::size_t i, std::byte const* copy) {
-            copy_raw(older.copy_of(i), copy, page_bytes());
+            copy_unchecked(older.copy_of(i), copy, page_bytes());
             older.pages[i].store(page_state::saved, std::memory_order_release);
         });
     std::uint32_t const depth = c.depth;

@@ -26,14 +26,6 @@ namespace tenure::detail {
 /// Saves what slab memory held at a checkpoint, which makes it read-only. A thread that writes to a page faults,
 /// and the handler copies the page before it changes. So a checkpoint costs what is changed, not what is there.
 
-/// Copies bytes of slabs, even if checking tools regard them as inaccessible. Both addresses and the size are
-/// multiples of 8.
-TENURE_OPTIMISTIC inline void copy_raw(void* to, void const* from, std::size_t bytes) noexcept {
-    auto* const                out = static_cast<std::uint64_t*>(to);
-    auto const volatile* const in  = static_cast<std::uint64_t const volatile*>(from);
-    for (std::size_t i = 0; i < bytes / 8; ++i) out[i] = in[i];
-}
-
 /// A set of granules of one unit.
 struct granule_mask {
     std::uint32_t bits[lines_a_unit];
@@ -91,10 +83,10 @@ inline std::size_t pages_at_a_time() noexcept {
 
 /// A stretch of one batch's memory at one checkpoint.
 struct saved_area {
-    std::uintptr_t                begin, end;  ///< what is restored; multiples of 8
-    zeroed_atomic<page_state>*    pages;       ///< null: all of it was copied at once
-    std::byte*                    copy;        ///< of the whole pages
-    std::unique_ptr<granule_mask> mask;        ///< the granules to restore; null: all
+    std::uintptr_t                begin, end;       ///< what is restored; multiples of 8
+    zeroed_atomic<page_state>*    pages = nullptr;  ///< null: all of it was copied at once
+    std::byte*                    copy  = nullptr;  ///< of the whole pages
+    std::unique_ptr<granule_mask> mask{};           ///< the granules to restore; null: all
     std::size_t                   cuts = 0;
 
     std::uintptr_t first() const noexcept { return begin; }  // a unit's begin, so a page's
@@ -109,7 +101,7 @@ struct saved_area {
 
     /// Copies page `i`. No other thread may be using it.
     void save_now(std::size_t i) noexcept {
-        copy_raw(copy_of(i), page(i), page_bytes());
+        copy_unchecked(copy_of(i), page(i), page_bytes());
         pages[i].store(page_state::saved, std::memory_order_release);
     }
 
@@ -162,10 +154,9 @@ public:
             if (x.state(i) == page_state::saving) x.save_now(i);
     }
 
-private:
-    friend struct checkpoint_copies;
+    TENURE_SHARED inline static constinit std::atomic<std::size_t> inside{0};  ///< threads in on_write()
 
-    TENURE_SHARED inline static constinit std::atomic<std::size_t> inside{0};
+private:
     TENURE_SHARED inline static constinit bool left = false;  ///< in a child: a thread was inside
 
     static bool open(saved_area const& x, std::size_t lo, std::size_t hi) noexcept {
@@ -217,10 +208,6 @@ private:
         cut_mappings.fetch_add(1, std::memory_order_relaxed);
         return true;
     }
-};
-
-struct checkpoint_copies {
-    static constexpr void const* inside = &page_saver::inside;
 };
 
 }  // namespace tenure::detail

@@ -59,19 +59,17 @@ inline void copy_buffers(checkpoint_record& c, entry_check const& check) {
     for (saved_buffer& s : c.buffers) {
         supply& from = *s.what.from;
         if (!from.store.capabilities().copyable) check.refuse("a buffer in store " + from.store.describe());
-        if (std::none_of(c.copies.begin(), c.copies.end(), [&](saved_copies const& x) { return x.in == &from; })) {
-            owned_block_list room = make_block_list(c.buffers.size());
-            if (!room) raise(std::bad_alloc());
-            c.copies.push_back({&from, std::move(room)});
-        }
+        if (std::ranges::find(c.copies, &from, &saved_copies::in) != c.copies.end()) continue;
+        owned_block_list room = make_block_list(c.buffers.size());
+        if (!room) raise(std::bad_alloc());
+        c.copies.push_back({&from, std::move(room)});
     }
     for (saved_buffer& s : c.buffers) {
         any_store&            store = s.what.from->store;
         constexpr char const* call  = "copy a buffer for a checkpoint in";
         result<block> const   copy  = store.allocate(s.what.where.bytes, 16);
         if (!copy) throw_store_error(copy.error(), call, store);
-        for (saved_copies& x : c.copies)
-            if (x.in == s.what.from) x.blocks->add(*copy);
+        std::ranges::find(c.copies, s.what.from, &saved_copies::in)->blocks->add(*copy);
         s.copy          = *copy;
         auto const done = s.copy.bytes ? store.try_copy(s.what.where, 0, *copy, 0, copy->bytes) : result<void>();
         if (!done) throw_store_error(done.error(), call, store);
@@ -111,7 +109,6 @@ inline void take_checkpoint(batch_record& b, std::uint64_t id) {
     batch_usage const now = usage_of(b);
     c->objects            = now.objects;
     c->bytes              = now.bytes;
-    c->buffer_bytes       = now.buffer_bytes;
     if (!c->buffers.empty()) claim.will_call_out();
     copy_buffers(*c, check);
     claim.has_called_out();

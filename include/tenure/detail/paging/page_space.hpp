@@ -118,7 +118,7 @@ private:
     ::pid_t                       opener_ = 0;
 };
 
-/// The paging of one registry. Its calls are in pressure.hpp.
+/// The paging of one registry. Its calls are in paging.hpp and residency.hpp.
 class registry_paging final : public paging_front {
 public:
     registry_paging(registry_core& r, paging_options o)

@@ -4,19 +4,66 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <mutex>
 #include <new>
+#include <span>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include <tenure/detail/paging/mapping_budget.hpp>
 #include <tenure/detail/paging/page_moves.hpp>
-#include <tenure/detail/paging/paged_ranges.hpp>
+#include <tenure/detail/objects/unit_shares.hpp>
 #include <tenure/detail/unit/write_fault.hpp>
 #include <tenure/raise.hpp>
 
 namespace tenure::detail {
+
+/// Returns, by address, the batch's runs and the units of other batches in which it owns something. Nobody may be
+/// inside the batch.
+inline std::vector<paged_range> runs_of(batch_record& b) {
+    std::vector<paged_range> out;
+    for (std::size_t n = 64; n > out.capacity();) {
+        out.clear();
+        out.reserve(n);
+        n              = 0;
+        auto const add = [&](std::uintptr_t begin, std::size_t units) {
+            if (++n <= out.capacity()) out.push_back({begin, units << unit_shift, {}});
+        };
+        std::scoped_lock const guard(b.lock);
+        for (unit const* u = b.primary.runs; u; u = u->next) add(u->address, u->length);
+        for (lane const* l = b.lanes; l; l = l->next)
+            for (unit const* u = l->runs; u; u = u->next) add(u->address, u->length);
+        for (unit const* u = b.large; u; u = u->next) add(u->address, u->length);
+        for (share const* s = b.shares; s; s = s->next_owned) add(s->base, 1);
+    }
+    std::ranges::sort(out, {}, &paged_range::begin);
+    return out;
+}
+
+/// Returns the memory that goes out with a batch: every unit of its own store in which no other batch owns
+/// anything, neighbours joined, without what lies in `known`, which is ordered. That store stays as long as the
+/// batch; another may go with the last object that the batch received there.
+inline std::vector<paged_range> ranges_of(batch_record& b, std::vector<paged_range> const& known) {
+    std::vector<paged_range> out;
+    auto                     next = known.begin();
+    std::uintptr_t           done = 0;  // a unit may come twice: as part of a run, and for a share in it
+    for (paged_range const& run : runs_of(b)) {
+        for (std::uintptr_t a = std::max(run.begin, done); a < run.end(); a += unit_bytes) {
+            done = a + unit_bytes;
+            while (next != known.end() && next->end() <= a) ++next;
+            if (next != known.end() && next->begin <= a) continue;
+            place const p = place_at(a);
+            if (p.where->from != b.slabs || !is_all_of(b, p)) continue;
+            constexpr std::size_t most = std::size_t{1} << 30;  // each is one system call, one piece of the file
+            if (!out.empty() && out.back().end() == a && out.back().bytes < most) out.back().bytes += unit_bytes;
+            else out.push_back({a, unit_bytes, {}});
+        }
+    }
+    return out;
+}
 
 /// Moves one batch's memory out: prepares, writes, and gives up what was written. Each step may fail; everything
 /// is then in memory as before. Memory that went out earlier and came back is written only where it changed. The
@@ -69,9 +116,7 @@ private:
 
     /// Returns how many stretches will be mapped. Each is cut out of a mapping, of which two parts are left.
     std::size_t stretches_to_map() const noexcept {
-        auto const copied = [](paged_range const& r) { return r.copied; };
-        return fresh_.size() +
-               static_cast<std::size_t>(std::count_if(paged_.ranges.begin(), paged_.ranges.end(), copied));
+        return fresh_.size() + static_cast<std::size_t>(std::ranges::count_if(paged_.ranges, &paged_range::copied));
     }
 
     bool is_still_ours(place p, bool copied) const noexcept {
@@ -104,11 +149,11 @@ private:
         return paged_.ranges.empty() ? a : std::max(a, paged_.ranges.back().end());
     }
 
-    static bool protect_all(std::vector<paged_range> const& ranges, int how) noexcept {
-        return std::all_of(ranges.begin(), ranges.end(),
-                           [&](paged_range const& r) { return protect(to_pointer(r.begin), r.bytes, how); });
+    static bool protect_all(std::span<paged_range const> ranges, int how) noexcept {
+        return std::ranges::all_of(
+            ranges, [&](paged_range const& r) { return protect(to_pointer(r.begin), r.bytes, how); });
     }
-    static void unprotect_all(std::vector<paged_range> const& ranges) noexcept {
+    static void unprotect_all(std::span<paged_range const> ranges) noexcept {
         for (paged_range const& r : ranges) unprotect(to_pointer(r.begin), r.bytes);
     }
 
@@ -151,11 +196,8 @@ private:
                 unprotect(to_pointer(r.begin), r.bytes);
             }
         }
-        auto const by_address = [](auto const& x, auto const& y) { return x.begin < y.begin; };
-        auto const middle     = paged_.ranges.begin() + static_cast<std::ptrdiff_t>(known);
-        std::for_each(paged_.ranges.begin(), middle,
-                      [](auto const& r) { unprotect(to_pointer(r.begin), r.bytes); });
-        std::sort(paged_.ranges.begin(), paged_.ranges.end(), by_address);
+        unprotect_all(std::span(paged_.ranges).first(known));
+        std::ranges::sort(paged_.ranges, {}, &paged_range::begin);
         for (paged_range const& r : paged_.ranges) paged_.bytes += r.bytes;
         if (!why && space_.options.access == paged_access::faults && !protect_all(paged_.ranges, PROT_NONE))
             why = make_error_code(errc::memory_full);  // a touch would go unnoticed, so the batch must not be out
@@ -180,7 +222,7 @@ private:
 
 /// Ends the paging of a batch that ends. Memory that only it owns is dropped unread; memory in which others have a
 /// share is theirs now. Allocates nothing.
-inline void forget_pages(page_space& space, batch_record& b) noexcept {
+inline void registry_paging::drop_pages(batch_record& b) noexcept {
     std::unique_ptr<paged_batch> const paged(std::exchange(b.paged, nullptr));
     std::uint64_t const                id    = b.id.load(std::memory_order_relaxed);
     auto const                         alone = [&](place p) { return is_filed_by(id, p) && is_all_of(b, p); };
