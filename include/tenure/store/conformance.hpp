@@ -12,12 +12,10 @@
 #include <type_traits>
 #include <utility>
 
-#include <tenure/store/conformance/addressable.hpp>
 #include <tenure/store/conformance/allocating.hpp>
 #include <tenure/store/conformance/batched.hpp>
 #include <tenure/store/conformance/concurrent.hpp>
 #include <tenure/store/conformance/contents.hpp>
-#include <tenure/store/conformance/copyable.hpp>
 #include <tenure/store/conformance/durable.hpp>
 #include <tenure/store/conformance/freeing.hpp>
 #include <tenure/store/conformance/report.hpp>
@@ -91,22 +89,21 @@ inline constexpr entry everything[] = {
 
 inline conformance_check run(entry const& e, store_traits const& can, subject::maker const& make,
                              subject::reopener const& reopen, conformance_options const& options) {
-    conformance_check c{e.name, check_outcome::passed, {}};
     if (e.needs && !(can.*e.needs)) return {e.name, check_outcome::skipped, e.missing};
     try {
         subject s(make, reopen, options);
         e.run(s);
-        c.reason = std::move(s.note);
+        if (!s.leaves_blocks) s.expect_usage(0, 0);
+        return {e.name, check_outcome::passed, std::move(s.note)};
     } catch (skipped_check& s) {
-        c = {e.name, check_outcome::skipped, std::move(s.reason)};
+        return {e.name, check_outcome::skipped, std::move(s.reason)};
     } catch (failed_check& f) {
-        c = {e.name, check_outcome::failed, std::move(f.reason)};
+        return {e.name, check_outcome::failed, std::move(f.reason)};
     } catch (std::exception const& x) {
-        c = {e.name, check_outcome::failed, std::string("an exception: ") + x.what()};
+        return {e.name, check_outcome::failed, std::string("an exception: ") + x.what()};
     } catch (...) {
-        c = {e.name, check_outcome::failed, "an exception that is no std::exception"};
+        return {e.name, check_outcome::failed, "an exception that is no std::exception"};
     }
-    return c;
 }
 
 inline conformance_report check(store_traits const& can, subject::maker const& make,

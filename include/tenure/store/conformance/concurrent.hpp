@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
+#include <functional>
+#include <future>
 #include <mutex>
 #include <optional>
 #include <span>
-#include <thread>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -47,7 +47,7 @@ private:
 class program {
 public:
     program(subject const& s, std::uint64_t number, std::size_t budget, exchange& others)
-        : s_(s), dice_(number), next_seed_(number << 48), budget_(budget), others_(&others) {
+        : s_(s), dice_(number), next_seed_(number << 48), budget_(budget), others_(others) {
         s_.figure("thread", number);
     }
 
@@ -63,30 +63,24 @@ public:
 
 private:
     void step() {
-        switch (below(dice_, 12)) {
+        std::size_t const what = below(dice_, 12);
+        if (live_.empty() && what < 10) return make();
+        switch (what) {
         default: make(); break;
-        case 5:
-            if (live_.empty()) break;
-            look(any());
-            break;
-        case 6:
-            if (live_.empty()) break;
-            rewrite(any());
-            break;
+        case 5: look(any()); break;
+        case 6: rewrite(any()); break;
         case 7:
-            if (live_.empty()) break;
             std::swap(any(), live_.back());
             free_last(1);
             break;
         case 8: free_last(below(dice_, live_.size() + 1)); break;
         case 9:
-            if (live_.empty()) break;
             held_ -= live_.back().b.bytes;
-            others_->put(live_.back());
+            others_.put(live_.back());
             live_.pop_back();
             break;
         case 10:
-            if (auto const b = others_->take()) {
+            if (auto const b = others_.take()) {
                 look(*b);
                 s_.free(b->b);
             }
@@ -133,7 +127,7 @@ private:
     std::uint64_t              next_seed_;
     std::size_t                budget_;
     std::size_t                held_ = 0;
-    exchange*                  others_;
+    exchange&                  others_;
     std::vector<filled_block>  live_;
     std::vector<std::uint64_t> ids_;
 };
@@ -141,22 +135,9 @@ private:
 /// Calls f(i) on `n` threads at once. Rethrows the exception of the lowest i that threw.
 template <class F>
 void on_threads(unsigned n, F f) {
-    std::vector<std::exception_ptr> thrown(n);
-    {
-        std::vector<std::jthread> threads;
-        threads.reserve(n);
-        for (unsigned i = 0; i < n; ++i) {
-            threads.emplace_back([&, i] {
-                try {
-                    f(i);
-                } catch (...) {  // any exception goes to the caller
-                    thrown[i] = std::current_exception();
-                }
-            });
-        }
-    }
-    for (auto const& e : thrown)
-        if (e) std::rethrow_exception(e);
+    std::vector<std::future<void>> running;  // waits in the destructor, too
+    for (unsigned i = 0; i < n; ++i) running.push_back(std::async(std::launch::async, std::ref(f), i));
+    for (auto& r : running) r.get();
 }
 
 /// Runs `n` programs, each on a thread; a single one on this thread.

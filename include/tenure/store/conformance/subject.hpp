@@ -31,8 +31,11 @@ struct skipped_check {
     std::string reason;
 };
 
-using dice  = std::mt19937_64;
-using bytes = std::vector<std::byte>;
+inline constexpr std::size_t top = std::numeric_limits<std::size_t>::max();
+
+using dice   = std::mt19937_64;
+using bytes  = std::vector<std::byte>;
+using caller = std::source_location;
 
 inline std::size_t below(dice& d, std::size_t n) { return static_cast<std::size_t>(d() % n); }
 
@@ -55,7 +58,8 @@ public:
 
     any_store                  store;
     conformance_options const& options;
-    std::string                note;  ///< reported if the check passes
+    std::string                note;                   ///< reported if the check passes
+    bool                       leaves_blocks = false;  ///< else a check frees what it made, as run() verifies
 
     subject(maker const& make, reopener const& reopen, conformance_options const& o)
         : store(make()), options(o), make_(&make), reopen_(&reopen), base_(store.usage()) {}
@@ -66,42 +70,34 @@ public:
 
     /// Makes failures from here on say "NAME = value".
     void figure(std::string_view name, std::uint64_t value) {
-        for (auto& f : figures_) {
-            if (f.first == name) {
-                f.second = value;
-                return;
-            }
-        }
-        figures_.emplace_back(name, value);
+        auto const f = std::ranges::find(figures_, name, &std::pair<std::string_view, std::uint64_t>::first);
+        if (f != figures_.end()) f->second = value;
+        else figures_.emplace_back(name, value);
     }
 
-    void expect(bool holds, std::string_view what,
-                std::source_location at = std::source_location::current()) const {
+    void expect(bool holds, std::string_view what, caller at = caller::current()) const {
         if (!holds) fail(std::string(what), at);
     }
 
     void expect_equal(std::uint64_t is, std::uint64_t should, std::string_view what,
-                      std::source_location at = std::source_location::current()) const {
+                      caller at = caller::current()) const {
         if (is != should)
             fail(std::string(what) + " is " + std::to_string(is) + ", not " + std::to_string(should), at);
     }
 
     template <class R>
-    void succeeds(R const& r, std::string_view what,
-                  std::source_location at = std::source_location::current()) const {
+    void succeeds(R const& r, std::string_view what, caller at = caller::current()) const {
         if (!r.has_value()) fail(std::string(what) + ": " + brief(r.error()), at);
     }
 
     template <class R>
-    void refused(R const& r, errc with, std::string_view what,
-                 std::source_location at = std::source_location::current()) const {
+    void refused(R const& r, errc with, std::string_view what, caller at = caller::current()) const {
         if (r.has_value() || r.error() != with)
             fail(std::string(what) + ": " + brief(r.error()) + ", not \"" + brief(with) + '"', at);
     }
 
     /// Expects these live blocks beyond those of a fresh store.
-    void expect_usage(std::size_t in_bytes, std::size_t in_blocks,
-                      std::source_location at = std::source_location::current()) const {
+    void expect_usage(std::size_t in_bytes, std::size_t in_blocks, caller at = caller::current()) const {
         store_usage const now = store.usage();
         expect_equal(now.bytes, base_.bytes + in_bytes, "usage().bytes", at);
         expect_equal(now.blocks, base_.blocks + in_blocks, "usage().blocks", at);
@@ -109,8 +105,7 @@ public:
 
     // --- calls that must succeed -------------------------------------------------------------------------------
 
-    block allocate(std::size_t n, std::size_t alignment = 1,
-                   std::source_location at = std::source_location::current()) {
+    block allocate(std::size_t n, std::size_t alignment = 1, caller at = caller::current()) {
         store_usage const now = store.usage();
         if (now.capacity != 0 && (n > now.capacity || now.bytes > now.capacity - n))
             throw skipped_check{"needs room for more than usage().capacity = " + std::to_string(now.capacity) +
@@ -122,29 +117,28 @@ public:
         return *r;
     }
 
-    void fill(block b, std::uint64_t seed, std::source_location at = std::source_location::current()) {
+    void fill(block b, std::uint64_t seed, caller at = caller::current()) {
         succeeds(store.write(b, 0, pattern(seed, b.bytes)), "write of a whole block", at);
     }
 
-    block allocate_filled(std::size_t n, std::uint64_t seed,
-                          std::source_location at = std::source_location::current()) {
+    block allocate_filled(std::size_t n, std::uint64_t seed, caller at = caller::current()) {
         block const b = allocate(n, 1, at);
         fill(b, seed, at);
         return b;
     }
 
-    bytes contents(block b, std::source_location at = std::source_location::current()) {
+    bytes contents(block b, caller at = caller::current()) {
         bytes out(b.bytes);
         succeeds(store.read(b, 0, out), "read of a whole block", at);
         return out;
     }
 
-    void expect_filled(block b, std::uint64_t seed, std::source_location at = std::source_location::current()) {
+    void expect_filled(block b, std::uint64_t seed, caller at = caller::current()) {
         expect_contents(contents(b, at), pattern(seed, b.bytes), at);
     }
 
     void expect_contents(std::span<std::byte const> is, std::span<std::byte const> should,
-                         std::source_location at = std::source_location::current()) const {
+                         caller at = caller::current()) const {
         auto const where = std::ranges::mismatch(is, should);
         if (where.in1 != is.end())
             fail("wrong contents of a block of " + std::to_string(is.size()) + " bytes from byte " +
@@ -152,10 +146,10 @@ public:
                  at);
     }
 
-    void free(std::span<block const> many, std::source_location at = std::source_location::current()) {
+    void free(std::span<block const> many, caller at = caller::current()) {
         succeeds(store.deallocate(many), "deallocate of " + std::to_string(many.size()) + " live blocks", at);
     }
-    void free(block b, std::source_location at = std::source_location::current()) { free(std::span(&b, 1), at); }
+    void free(block b, caller at = caller::current()) { free(std::span(&b, 1), at); }
 
     // --- other stores ------------------------------------------------------------------------------------------
 
@@ -173,7 +167,7 @@ public:
     /// Returns the capacity in bytes, or the largest number if it is unknown.
     std::size_t room() const noexcept {
         std::size_t const most = store.usage().capacity;
-        return most == 0 ? std::numeric_limits<std::size_t>::max() : most;
+        return most == 0 ? top : most;
     }
 
     static std::string brief(std::error_code ec) {
@@ -182,7 +176,7 @@ public:
         return text.substr(0, text.find_first_of(":;"));  // tenure's messages go on with advice
     }
 
-    [[noreturn]] void fail(std::string reason, std::source_location at = std::source_location::current()) const {
+    [[noreturn]] void fail(std::string reason, caller at = caller::current()) const {
         for (auto const& [name, value] : figures_)
             reason.append("; ").append(name).append(" = ").append(std::to_string(value));
         std::string_view const file = at.file_name();
@@ -198,31 +192,29 @@ private:
 };
 
 /// Expects that each operation refuses a block that is not live, without effect.
-inline void expect_not_live(subject& s, block dead, std::source_location at = std::source_location::current()) {
-    store_usage const before = s.store.usage();
-    std::byte         one[1]{};
-    s.refused(s.store.read(dead, 0, {}), errc::no_such_block, "read of nothing from a block that is not live", at);
-    s.refused(s.store.write(dead, 0, {}), errc::no_such_block, "write of nothing to a block that is not live", at);
+inline void expect_not_live(subject& s, block dead, caller at = caller::current()) {
+    store_usage const before  = s.store.usage();
+    auto const        refuses = [&](auto const& r, std::string_view call) {
+        s.refused(r, errc::no_such_block, std::string(call) + " a block that is not live", at);
+    };
+    std::byte one[1]{};
+    refuses(s.store.read(dead, 0, {}), "read of nothing from");
+    refuses(s.store.write(dead, 0, {}), "write of nothing to");
     if (dead.bytes != 0) {
-        s.refused(s.store.read(dead, 0, one), errc::no_such_block, "read of a block that is not live", at);
-        s.refused(s.store.write(dead, 0, one), errc::no_such_block, "write to a block that is not live", at);
+        refuses(s.store.read(dead, 0, one), "read of");
+        refuses(s.store.write(dead, 0, one), "write to");
     }
-    s.refused(s.store.deallocate(std::span(&dead, 1)), errc::no_such_block,
-              "deallocate of a block that is not live", at);
-    if (s.can().addressable)
-        s.refused(s.store.try_address(dead), errc::no_such_block, "address of a block that is not live", at);
+    refuses(s.store.deallocate({&dead, 1}), "deallocate of");
+    if (s.can().addressable) refuses(s.store.try_address(dead), "address of");
     if (s.can().durable) {
-        s.refused(s.store.try_keep(dead, "not live"), errc::no_such_block, "keep of a block that is not live", at);
+        refuses(s.store.try_keep(dead, "not live"), "keep of");
         s.refused(s.store.try_find("not live"), errc::no_such_block, "find after a keep that was refused", at);
-        s.refused(s.store.try_sync(std::span(&dead, 1)), errc::no_such_block, "sync of a block that is not live",
-                  at);
+        refuses(s.store.try_sync({&dead, 1}), "sync of");
     }
     if (s.can().copyable) {
         block const live = s.allocate(1);
-        s.refused(s.store.try_copy(dead, 0, live, 0, 0), errc::no_such_block, "copy from a block that is not live",
-                  at);
-        s.refused(s.store.try_copy(live, 0, dead, 0, 0), errc::no_such_block, "copy to a block that is not live",
-                  at);
+        refuses(s.store.try_copy(dead, 0, live, 0, 0), "copy from");
+        refuses(s.store.try_copy(live, 0, dead, 0, 0), "copy to");
         s.free(live);
     }
     s.expect(s.store.usage() == before, "usage() changed by calls that were refused", at);
