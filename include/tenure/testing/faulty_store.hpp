@@ -22,8 +22,7 @@
 #include <variant>
 #include <vector>
 
-#include <tenure/store/concept.hpp>
-#include <tenure/type_name.hpp>
+#include <tenure/store/adaptor.hpp>
 
 namespace tenure {
 
@@ -62,22 +61,18 @@ struct fault {
     std::variant<faults::fails, faults::delays, faults::shortens> how = faults::fails{};
 };
 
-/// An adaptor for tests of code that uses a store. It does what its upstream does, except for injected faults. It
-/// shares the upstream. Faults that fall on one call all strike: delays add up, and of several errors the one
-/// injected first is returned. usage() and describe() never fail. async_ operations and those on batches are not
-/// passed on. As thread-safe as the upstream. Cost: a lock a call, not held while the upstream is called.
+/// An adaptor for tests of code that uses a store. It does what its upstream does, except for injected faults.
+/// Faults that fall on one call all strike: delays add up, and of several errors the one injected first is
+/// returned. usage() and describe() never fail. async_ operations and those on batches are not passed on. As
+/// thread-safe as the upstream. Cost: a lock a call, not held while the upstream is called.
 template <backing_store Upstream>
-class faulty_store {
+class faulty_store : public store_adaptor<Upstream> {
 public:
-    static constexpr store_traits traits = [] {
-        store_traits can = Upstream::traits;
-        can.asynchronous = false;
-        can.batched      = false;
-        return can;
-    }();
+    using store_adaptor<Upstream>::traits;
+    using store_adaptor<Upstream>::upstream;
 
-    /// Makes an adaptor of `upstream`, which must not be null.
-    explicit faulty_store(std::shared_ptr<Upstream> upstream) noexcept : upstream_(std::move(upstream)) {}
+    /// Makes an adaptor of `over`, which must not be null.
+    explicit faulty_store(std::shared_ptr<Upstream> over) noexcept : store_adaptor<Upstream>(std::move(over)) {}
 
     /// Injects a fault, which counts calls from now on. Throws std::invalid_argument if `nth` or `times` is 0.
     void inject(fault f) {
@@ -106,63 +101,54 @@ public:
         return struck_;
     }
 
-    std::shared_ptr<Upstream> const& upstream() const noexcept { return upstream_; }
-
-    // The operations of a store. The contract is that of store/concept.hpp.
-
     result<block> allocate(std::size_t bytes, std::size_t alignment) {
-        return whole(store_operation::allocate, [&] { return upstream_->allocate(bytes, alignment); });
+        return whole(store_operation::allocate, [&] { return upstream()->allocate(bytes, alignment); });
     }
     result<void> deallocate(std::span<block const> many) noexcept {
         return part(store_operation::deallocate, many.size(), true,
-                    [&](std::size_t n) { return upstream_->deallocate(many.first(n)); });
+                    [&](std::size_t n) { return upstream()->deallocate(many.first(n)); });
     }
     result<void> read(block b, std::size_t offset, std::span<std::byte> out) {
         return part(store_operation::read, out.size(), inside(b, offset, out.size()),
-                    [&](std::size_t n) { return upstream_->read(b, offset, out.first(n)); });
+                    [&](std::size_t n) { return upstream()->read(b, offset, out.first(n)); });
     }
     result<void> write(block b, std::size_t offset, std::span<std::byte const> in) {
         return part(store_operation::write, in.size(), inside(b, offset, in.size()),
-                    [&](std::size_t n) { return upstream_->write(b, offset, in.first(n)); });
+                    [&](std::size_t n) { return upstream()->write(b, offset, in.first(n)); });
     }
-    store_usage usage() const noexcept { return upstream_->usage(); }
-
-    std::string describe() const {
-        if constexpr (described<Upstream>) return "faulty " + std::string(upstream_->describe());
-        else return "faulty " + detail::type_name(detail::identity_of<Upstream>());
-    }
+    std::string describe() const { return "faulty " + detail::name_of(*upstream()); }
 
     result<std::byte*> address(block b)
         requires(traits.addressable)
     {
-        return whole(store_operation::address, [&] { return upstream_->address(b); });
+        return whole(store_operation::address, [&] { return upstream()->address(b); });
     }
     result<void> keep(block b, std::string_view name)
         requires(traits.durable)
     {
-        return whole(store_operation::keep, [&] { return upstream_->keep(b, name); });
+        return whole(store_operation::keep, [&] { return upstream()->keep(b, name); });
     }
     result<block> find(std::string_view name)
         requires(traits.durable)
     {
-        return whole(store_operation::find, [&] { return upstream_->find(name); });
+        return whole(store_operation::find, [&] { return upstream()->find(name); });
     }
     result<void> sync(std::span<block const> many)
         requires(traits.durable)
     {
         return part(store_operation::sync, many.size(), true,
-                    [&](std::size_t n) { return upstream_->sync(many.first(n)); });
+                    [&](std::size_t n) { return upstream()->sync(many.first(n)); });
     }
     result<void> close()
         requires(traits.durable)
     {
-        return whole(store_operation::close, [&] { return upstream_->close(); });
+        return whole(store_operation::close, [&] { return upstream()->close(); });
     }
     result<void> copy(block from, std::size_t from_offset, block to, std::size_t to_offset, std::size_t bytes)
         requires(traits.copyable)
     {
         return part(store_operation::copy, bytes, inside(from, from_offset, bytes) && inside(to, to_offset, bytes),
-                    [&](std::size_t n) { return upstream_->copy(from, from_offset, to, to_offset, n); });
+                    [&](std::size_t n) { return upstream()->copy(from, from_offset, to, to_offset, n); });
     }
 
 private:
@@ -222,7 +208,6 @@ private:
         return offset <= b.bytes && size <= b.bytes - offset;
     }
 
-    std::shared_ptr<Upstream>     upstream_;
     mutable std::mutex            lock_;
     std::vector<fault>            pending_;
     std::array<std::uint64_t, 11> calls_{};
