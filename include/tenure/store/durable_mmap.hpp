@@ -36,7 +36,6 @@
 #include <tenure/store/durable_mmap/durable_index.hpp>
 #include <tenure/store/durable_mmap/durable_load.hpp>
 #include <tenure/store/durable_mmap/durable_sync.hpp>
-#include <tenure/store/durable_mmap/durable_verify.hpp>
 #include <tenure/store/mmap.hpp>
 
 namespace tenure {
@@ -143,7 +142,10 @@ public:
         if (auto const e = unusable()) return e;
         auto const p = verified(b);
         if (!p) return p.error();
-        if (!options_.read_only) expose(b);
+        if (!options_.read_only) {
+            std::scoped_lock const guard(index_.mutex);
+            if (detail::durable_place* const q = index_.find(b)) q->exposed = true;
+        }
         return window_.at(p->home->where.offset);
     }
 
@@ -185,7 +187,15 @@ public:
     /// invalid_argument.
     result<void> keep(block b, std::string_view name) {
         if (auto const e = writable()) return e;
-        return detail::run_or<std::bad_alloc>([&] { return give_name(b, name); }, memory_is_full);
+        return or_memory_full([&]() -> result<void> {
+            std::scoped_lock const       guard(index_.mutex);
+            detail::durable_place* const p = index_.find(b);
+            if (!p) return make_error_code(errc::no_such_block);
+            if (name.empty()) return make_error_code(std::errc::invalid_argument);
+            if (name.size() > detail::longest_name) return make_error_code(std::errc::filename_too_long);
+            bytes_.take(index_.give_name(b.id, *p, index_.name_of(name)));
+            return {};
+        });
     }
 
     result<block> find(std::string_view name) {
@@ -264,27 +274,20 @@ private:
         return options_.read_only ? make_error_code(errc::read_only) : std::error_code();
     }
 
-    static result<void> memory_is_full(std::bad_alloc const&) { return make_error_code(errc::memory_full); }
-
-    result<void> give_name(block b, std::string_view name) {
-        std::scoped_lock const       guard(index_.mutex);
-        detail::durable_place* const p = index_.find(b);
-        if (!p) return make_error_code(errc::no_such_block);
-        if (name.empty()) return make_error_code(std::errc::invalid_argument);
-        if (name.size() > detail::longest_name) return make_error_code(std::errc::filename_too_long);
-        bytes_.take(index_.give_name(b.id, *p, index_.name_of(name)));
-        return {};
+    template <class F>
+    static result<void> or_memory_full(F f) {
+        return detail::run_or<std::bad_alloc>(
+            f, [](auto const&) -> result<void> { return make_error_code(errc::memory_full); });
     }
 
     template <class Pick>
     result<void> commit(Pick pick) {
-        auto const run = [&]() -> result<void> {
+        return or_memory_full([&]() -> result<void> {
             std::scoped_lock const one(sync_mutex_);
             if (auto const e = syncer_.commit(pick)) return e;
             syncer_.reclaim();
             return {};
-        };
-        return detail::run_or<std::bad_alloc>(run, memory_is_full);
+        });
     }
 
     /// Frees the space of blocks that are not kept. Nothing points to them any more.
@@ -296,44 +299,33 @@ private:
         space_.trim(0);
     }
 
-    void expose(block b) noexcept {
-        std::scoped_lock const guard(index_.mutex);
-        if (detail::durable_place* const p = index_.find(b)) p->exposed = true;
+    result<detail::durable_place> place_of(block b) noexcept {
+        std::scoped_lock const             guard(index_.mutex);
+        detail::durable_place const* const p = index_.find(b);
+        if (!p) return make_error_code(errc::no_such_block);
+        return *p;
     }
 
     /// Returns the block's place once its contents are known to be right.
     result<detail::durable_place> verified(block b) {
-        {
-            std::scoped_lock const             guard(index_.mutex);
-            detail::durable_place const* const p = index_.find(b);
-            if (!p) return make_error_code(errc::no_such_block);
-            if (p->state != detail::durable_state::unread) return *p;
-        }
+        auto p = place_of(b);
+        if (!p || p->state != detail::durable_state::unread) return p;
         std::scoped_lock const one(verify_mutex_);
-        detail::durable_place  p;
-        {
-            std::scoped_lock const             guard(index_.mutex);
-            detail::durable_place const* const q = index_.find(b);
-            if (!q) return make_error_code(errc::no_such_block);
-            p = *q;
-        }
-        if (p.state != detail::durable_state::unread) return p;
-        auto const& where = p.home->where;
-        if (auto const e = detail::verify(files_.data.get(), where.offset, p.bytes, p.hash)) return e;
+        p = place_of(b);  // another thread may have verified it
+        if (!p || p->state != detail::durable_state::unread) return p;
+        auto const& where = p->home->where;
+        if (auto const e = files_.verify(where.offset, p->bytes, p->hash)) return e;
         if (!(options_.read_only ? window_.read_only(files_.data.get(), where, where.offset)
                                  : window_.copy_on_write(files_.data.get(), where, where.offset)))
             return detail::io_code(errno);
-        p.state = detail::durable_state::sealed;
+        p->state = detail::durable_state::sealed;
         std::scoped_lock const guard(index_.mutex);
-        if (detail::durable_place* const q = index_.find(b)) q->state = p.state;
+        if (detail::durable_place* const q = index_.find(b)) q->state = p->state;
         return p;
     }
 
     result<std::byte*> range(block b, std::size_t offset, std::size_t n) {
-        {
-            std::scoped_lock const guard(index_.mutex);
-            if (!index_.find(b)) return make_error_code(errc::no_such_block);
-        }
+        if (auto const p = place_of(b); !p) return p.error();
         if (offset > b.bytes || n > b.bytes - offset) return make_error_code(errc::out_of_range);
         auto const p = verified(b);
         if (!p) return p.error();

@@ -40,27 +40,21 @@ struct catalog_contents {
     std::vector<named> blocks;
 };
 
-namespace reading_catalog {
-
-enum class outcome { good, bad, newer };
-
-/// Parses a catalog. Sets `transaction` to the commit that the file has, if that can be read.
-inline outcome parse(std::span<std::byte const> file, catalog_contents& out, std::uint64_t& transaction) {
+/// Parses a catalog. Sets `transaction` to the commit that the file has, if that can be read. False: it is corrupt,
+/// or its header, which is found then, has a later version.
+inline bool parse_catalog(std::span<std::byte const> file, catalog_contents& out, std::uint64_t& transaction) {
     lmdb_image image(file);
-    if (!image.begin()) return outcome::bad;
+    if (!image.begin()) return false;
     transaction         = image.transaction();
-    bool          newer = false;
     std::uint64_t sum   = 0;
     bool const    whole = image.walk([&](std::string_view key, std::string_view value) {
         if (key == header_key) {
             if (value.size() < sizeof out.header) return false;
             std::memcpy(&out.header, value.data(), sizeof out.header);
-            if (out.header.magic != catalog_magic) return false;
-            newer     = out.header.version > durable_version;
-            out.found = true;
-            return newer || (value.size() == sizeof out.header && out.header.check == out.header.expected_check());
+            out.found = out.header.magic == catalog_magic;
+            return out.found && value.size() == sizeof out.header &&
+                   out.header.check == out.header.expected_check();
         }
-        if (newer) return true;  // later versions may have other records
         catalog_record r;
         if (key[0] != '\1' || value.size() != sizeof r || !out.found) return false;
         std::memcpy(&r, value.data(), sizeof r);
@@ -69,13 +63,8 @@ inline outcome parse(std::span<std::byte const> file, catalog_contents& out, std
         out.blocks.push_back({std::string(key.substr(1)), r});
         return true;
     });
-    if (newer) return outcome::newer;
-    if (!whole || (out.found && (sum != out.header.sum || out.blocks.size() != out.header.blocks)))
-        return outcome::bad;
-    return outcome::good;
+    return whole && (!out.found || (sum == out.header.sum && out.blocks.size() == out.header.blocks));
 }
-
-}  // namespace reading_catalog
 
 /// Reads the catalog into memory and checks it there, without a lock: reads again what a commit has overtaken.
 /// Throws tenure::error, which names the file.
@@ -93,10 +82,10 @@ inline catalog_contents read_catalog(int fd, std::filesystem::path const& file) 
         if (!read_whole(fd, 0, bytes) && errno) raise(error(system_code(errno), "cannot read " + file.string()));
         catalog_contents out;
         std::uint64_t    transaction = ~std::uint64_t{0};
-        auto const       o           = reading_catalog::parse(bytes, out, transaction);
-        if (o == reading_catalog::outcome::good) return out;
-        if (o == reading_catalog::outcome::newer)
+        bool const       good        = parse_catalog(bytes, out, transaction);
+        if (out.found && out.header.version > durable_version)
             raise(error(errc::newer_format, file.string() + ": version " + std::to_string(out.header.version)));
+        if (good) return out;
         if (transaction == last || tries == 100) raise(error(errc::corrupt, file.string()));
         last = transaction;  // bad again without a commit in between is corrupt
     }

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <memory>
+#include <new>
 #include <random>
 #include <span>
 #include <string>
@@ -21,6 +23,7 @@
 #include <tenure/detail/base/file.hpp>
 #include <tenure/detail/base/os.hpp>
 #include <tenure/error.hpp>
+#include <tenure/store/dedup/hash.hpp>
 #include <tenure/store/durable_mmap/catalog.hpp>
 #include <tenure/store/durable_mmap/durable_format.hpp>
 #include <tenure/store/durable_mmap/file_directory.hpp>
@@ -64,6 +67,24 @@ struct durable_files {
     std::error_code still_named() const noexcept {
         bool const named = directory.names("data", data.get()) && directory.names("catalog", catalog_file.get());
         return named ? std::error_code() : make_error_code(errc::store_replaced);
+    }
+
+    /// Checks bytes of the data file against their hash. Uses read(), since a failing disk would be a signal in a
+    /// mapping. Errors: corrupt, memory_full, or the system's.
+    std::error_code verify(std::uint64_t offset, std::uint64_t bytes, content_hash const& expected) const {
+        auto const n = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, std::size_t{256} << 10));
+        std::unique_ptr<std::byte[]> const buffer(new (std::nothrow) std::byte[n]);
+        if (!buffer) return make_error_code(errc::memory_full);
+        xxh3_128 hasher;
+        do {
+            std::span const part(buffer.get(), static_cast<std::size_t>(std::min<std::uint64_t>(bytes, n)));
+            if (!read_whole(data.get(), offset, part))
+                return errno ? io_code(errno) : make_error_code(errc::corrupt);
+            if (!hasher.update(part)) return make_error_code(errc::memory_full);
+            offset += part.size();
+            bytes -= part.size();
+        } while (bytes);
+        return hasher.digest() == expected ? std::error_code() : make_error_code(errc::corrupt);
     }
 
     /// Records that so many commits are on stable storage: a hint, so that no older catalog passes for this one.

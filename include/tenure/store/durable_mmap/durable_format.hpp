@@ -7,7 +7,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +14,7 @@
 #include <xxhash.h>
 
 #include <tenure/detail/space/extent_pool.hpp>
+#include <tenure/store/dedup/hash.hpp>
 
 namespace tenure::detail {
 
@@ -28,14 +28,7 @@ using magic_t = std::array<char, 8>;
 inline constexpr magic_t data_magic    = {'t', 'e', 'n', 'u', 'r', 'e', ' ', 'D'};
 inline constexpr magic_t catalog_magic = {'t', 'e', 'n', 'u', 'r', 'e', ' ', 'C'};
 
-/// XXH3-128 of a block's contents.
-struct block_hash {
-    std::uint64_t low = 0, high = 0;
-
-    friend bool operator==(block_hash const&, block_hash const&) = default;
-};
-
-inline block_hash hash_of(std::span<std::byte const> bytes) noexcept {
+inline content_hash hash_of(std::span<std::byte const> bytes) noexcept {
     XXH128_hash_t const h = XXH3_128bits(bytes.data(), bytes.size());
     return {h.low64, h.high64};
 }
@@ -72,7 +65,7 @@ struct catalog_header {
 struct catalog_record {
     std::uint64_t offset = 0;  ///< in the data file
     std::uint64_t bytes  = 0;
-    block_hash    hash;
+    content_hash  hash;  ///< XXH3-128 of the contents
     std::uint64_t check = 0;
 
     std::uint64_t expected_check(std::string_view key) const noexcept {

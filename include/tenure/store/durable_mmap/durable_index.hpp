@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -50,7 +51,7 @@ struct durable_place {
     durable_piece* home   = nullptr;  ///< its address
     durable_piece* stored = nullptr;  ///< its contents as of `hash`
     std::size_t    bytes  = 0;
-    block_hash     hash;
+    content_hash   hash;
     durable_name*  name    = nullptr;
     durable_state  state   = durable_state::fresh;
     bool           hashed  = false;  ///< `hash` is that of the contents at `stored`
@@ -90,11 +91,11 @@ public:
     std::uint64_t add(extent_in_file where, durable_place p) {
         auto* const piece = new (std::nothrow) durable_piece{where};
         if (!piece) return 0;
-        p.home = p.stored = piece;
-        piece->users      = 2;
-        if (std::uint64_t const id = table.insert(p)) return id;
-        delete piece;
-        return 0;
+        p.home = p.stored      = piece;
+        piece->users           = 2;
+        std::uint64_t const id = table.insert(p);
+        if (!id) delete piece;
+        return id;
     }
 
     durable_name& name_of(std::string_view text) {
@@ -142,34 +143,23 @@ public:
     void take_name(durable_name& n, std::uint64_t successor) noexcept {
         n.id        = 0;
         n.successor = successor;
-        if (n.committed) list(n);
-        else forget(n);
+        settle(n);
     }
 
-    void list(durable_name& n) noexcept {
-        if (n.removed) return;
-        n.removed = true;
-        n.next    = removed_;
-        removed_  = &n;
-    }
-    durable_name* next_removed() noexcept {
-        durable_name* const n = removed_;
-        if (n) {
-            removed_   = n->next;
-            n->removed = false;
+    /// Lists a name that the catalog has and no block, for the next commit. Erases it if nothing needs it.
+    void settle(durable_name& n) noexcept {
+        if (n.id || n.removed) return;
+        if (n.committed) {
+            n.removed = true;
+            n.next    = std::exchange(removed, &n);
+        } else if (!n.syncing) {
+            names.erase(names.find(*n.text));
         }
-        return n;
     }
-    bool any_removed() const noexcept { return removed_ != nullptr; }
-
-    /// Erases the name, unless a block, the catalog, a sync or the list of removals needs it.
-    void forget(durable_name& n) noexcept {
-        if (n.id == 0 && !n.committed && !n.syncing && !n.removed) names.erase(names.find(*n.text));
-    }
+    durable_name* removed = nullptr;  ///< that list
 
 private:
-    file_space&   space_;
-    durable_name* removed_ = nullptr;
+    file_space& space_;
 };
 
 /// Keeps syncs from the block's contents while it lives. A sync may take more blocks along than it was asked for
@@ -226,18 +216,11 @@ public:
     ~durable_round() {
         std::scoped_lock const guard(index_.mutex);
         let_write();
-        for (durable_name* const n : removals) {
-            n->syncing = false;
-            if (n->id == 0 && n->committed) index_.list(*n);  // the commit failed
-            else index_.forget(*n);
-        }
+        for (durable_name* const n : removals) let_go(*n);  // listed again if the commit failed
         for (job& j : jobs) {
-            durable_name& n = *j.place.name;
             index_.drop(j.place.home);
             index_.drop(j.place.stored);
-            n.syncing = false;
-            if (n.id == 0 && n.committed) index_.list(n);
-            else index_.forget(n);
+            let_go(*j.place.name);
         }
     }
 
@@ -254,37 +237,33 @@ public:
     /// Keeps calls from writing to the round's blocks until let_write(). Waits for writers, with `lock` on the
     /// index's mutex.
     void still(std::unique_lock<std::mutex>& lock) {
-        auto const each = [&](auto f) {
-            for (job const& j : jobs)
-                if (durable_place* const p = index_.table.find(j.id)) f(*p);
-        };
         is_still_ = true;
-        each([](durable_place& p) { p.syncing = true; });
+        set_syncing(true);
         index_.at_rest.wait(lock, [&] {
-            bool any = false;
-            each([&](durable_place const& p) { any |= p.writers != 0; });
-            return !any;
+            return std::ranges::none_of(jobs, [&](job const& j) {
+                durable_place const* const p = index_.table.find(j.id);
+                return p && p->writers != 0;
+            });
         });
     }
     /// Ends still(). Called under the index's mutex.
     void let_write() noexcept {
         if (!std::exchange(is_still_, false)) return;
-        for (job const& j : jobs)
-            if (durable_place* const p = index_.table.find(j.id)) p->syncing = false;
+        set_syncing(false);
         index_.at_rest.notify_all();
     }
 
     void add_removals() {
-        while (index_.any_removed()) {
-            removals.reserve(removals.size() + 1);
-            durable_name& n = *index_.next_removed();
-            if (n.syncing) continue;
-            if (n.id == 0 && n.committed) {
-                n.syncing = true;
-                removals.push_back(&n);
-                add_successor(n);
-            } else {
-                index_.forget(n);
+        while (durable_name* const n = index_.removed) {
+            bool const goes = n->id == 0 && n->committed && !n->syncing;
+            if (goes) removals.push_back(n);  // while it is listed, since this may throw
+            index_.removed = n->next;
+            n->removed     = false;
+            if (goes) {
+                n->syncing = true;
+                add_successor(*n);
+            } else if (!n->syncing) {
+                index_.settle(*n);
             }
         }
     }
@@ -293,6 +272,16 @@ private:
     void add_successor(durable_name const& n) {
         if (durable_place const* const p = n.successor ? index_.table.find(n.successor) : nullptr)
             add(n.successor, *p);
+    }
+
+    void set_syncing(bool now) noexcept {
+        for (job const& j : jobs)
+            if (durable_place* const p = index_.table.find(j.id)) p->syncing = now;
+    }
+
+    void let_go(durable_name& n) noexcept {
+        n.syncing = false;
+        index_.settle(n);
     }
 
     durable_index& index_;

@@ -133,6 +133,7 @@ private:
         for (job* const j : fresh) {
             j->place.hash   = hash_of(memory(j->place));
             j->place.hashed = true;
+            std::scoped_lock const guard(index_.mutex);
             publish(*j);
         }
         return {};
@@ -149,8 +150,9 @@ private:
     std::error_code settle(job& j) {
         durable_place& p = j.place;
         if (p.state != durable_state::sealed || (p.hashed && !p.exposed && !p.dirty)) return {};
-        block_hash const now = hash_of(memory(p));
+        content_hash const now = hash_of(memory(p));
         if (p.hashed && now == p.hash) {
+            std::scoped_lock const guard(index_.mutex);
             p.dirty = false;
             publish(j);
             return {};
@@ -184,7 +186,7 @@ private:
         p.hash   = now;
         p.hashed = true;
         p.dirty  = false;
-        publish_locked(j);
+        publish(j);
         return {};
     }
 
@@ -192,12 +194,8 @@ private:
         return {window_.at(p.home->where.offset), p.bytes};
     }
 
-    /// Copies to the index what this sync has changed in the block, if it still lives.
+    /// Copies to the index what this sync has changed in the block, if it still lives. Under the index's mutex.
     void publish(job const& j) noexcept {
-        std::scoped_lock const guard(index_.mutex);
-        publish_locked(j);
-    }
-    void publish_locked(job const& j) noexcept {
         durable_place* const q = index_.table.find(j.id);
         if (!q) return;
         if (q->stored != j.place.stored) {

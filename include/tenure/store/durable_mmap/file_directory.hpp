@@ -18,25 +18,6 @@
 
 namespace tenure::detail {
 
-/// Opens a file to which others may have had access, without waiting or following links. `name`, below
-/// `directory`, must be a regular file, and to be written have no other name. Errors: not_a_file for a symbolic
-/// link, hard link, pipe, device or directory; or the system's.
-///
-/// O_NONBLOCK: the opening of a pipe would wait for its other end. It means nothing to a regular file.
-inline std::error_code open_regular(unique_fd& out, int directory, char const* name, int flags) noexcept {
-    unique_fd fd(::openat(directory, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0644));
-    if (!fd) {
-        bool const other = errno == ELOOP || errno == ENXIO || errno == EISDIR;
-        return other ? make_error_code(errc::not_a_file) : system_code(errno);
-    }
-    struct ::stat about{};
-    if (::fstat(fd.get(), &about) != 0) return system_code(errno);
-    bool const written = (flags & O_ACCMODE) != O_RDONLY;
-    if (!S_ISREG(about.st_mode) || (written && about.st_nlink > 1)) return make_error_code(errc::not_a_file);
-    out = std::move(fd);
-    return {};
-}
-
 /// An open directory, whose files are found there wherever it is moved. Throws tenure::error, which names the
 /// file.
 class file_directory {
@@ -52,12 +33,26 @@ public:
     std::filesystem::path const& path() const noexcept { return path_; }
     std::filesystem::path        file(char const* name) const { return path_ / name; }
 
-    /// Opens a file as open_regular() does.
+    /// Opens a file to which others may have had access, without waiting or following links. It must be a regular
+    /// file, and to be written have no other name. Errors: not_a_file for a symbolic link, hard link, pipe, device
+    /// or directory; or the system's.
+    ///
+    /// O_NONBLOCK: the opening of a pipe would wait for its other end. It means nothing to a regular file.
     std::error_code open(unique_fd& out, char const* name, int flags) const noexcept {
-        return open_regular(out, fd_.get(), name, flags);
+        unique_fd fd(::openat(fd_.get(), name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0644));
+        if (!fd) {
+            bool const other = errno == ELOOP || errno == ENXIO || errno == EISDIR;
+            return other ? make_error_code(errc::not_a_file) : system_code(errno);
+        }
+        struct ::stat about{};
+        if (::fstat(fd.get(), &about) != 0) return system_code(errno);
+        bool const written = (flags & O_ACCMODE) != O_RDONLY;
+        if (!S_ISREG(about.st_mode) || (written && about.st_nlink > 1)) return make_error_code(errc::not_a_file);
+        out = std::move(fd);
+        return {};
     }
 
-    /// Opens a file as open_regular() does. Returns none if there is no such file; throws other errors.
+    /// Opens a file likewise. Returns none if there is no such file; throws other errors.
     unique_fd open(char const* name, int flags) const {
         unique_fd  out;
         auto const e = open(out, name, flags);
