@@ -80,23 +80,16 @@ public:
     class pin_guard {
     public:
         pin_guard() noexcept = default;
-        pin_guard(pin_guard&& other) noexcept
-            : store_(std::exchange(other.store_, nullptr)), id_(std::exchange(other.id_, 0)) {}
-        pin_guard& operator=(pin_guard other) noexcept {
-            std::swap(store_, other.store_);
-            std::swap(id_, other.id_);
-            return *this;
-        }
-        ~pin_guard() {
-            if (store_) store_->core_.unpin(id_);
-        }
 
     private:
         friend tiered_store;
-        pin_guard(tiered_store& s, std::uint64_t id) noexcept : store_(&s), id_(id) {}
+        struct unpinned {
+            std::uint64_t id = 0;
+            void          operator()(tiered_store* s) const noexcept { s->core_.unpin(id); }
+        };
+        pin_guard(tiered_store& s, std::uint64_t id) noexcept : store_(&s, unpinned{id}) {}
 
-        tiered_store* store_ = nullptr;
-        std::uint64_t id_    = 0;
+        std::unique_ptr<tiered_store, unpinned> store_;
     };
 
     /// Promotes the block if there is room. Nothing moves it until all its pins have ended.

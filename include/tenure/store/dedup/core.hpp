@@ -18,8 +18,8 @@
 #include <tenure/detail/base/sizes.hpp>
 #include <tenure/detail/blocks/block_table.hpp>
 #include <tenure/detail/blocks/gather_space.hpp>
+#include <tenure/store/adaptor/lists.hpp>
 #include <tenure/store/concept.hpp>
-#include <tenure/store/dedup/content.hpp>
 #include <tenure/store/dedup/figures.hpp>
 #include <tenure/store/dedup/upstream.hpp>
 
@@ -31,7 +31,7 @@ template <class Upstream, class Hasher>
 class dedup_core {
     using entry    = dedup_block;
     using content  = dedup_content;
-    using contents = dedup_contents;
+    using contents = chain<content>;
     using lock     = std::unique_lock<std::mutex>;
 
 public:
@@ -111,8 +111,7 @@ public:
         if (std::error_code const wrong = check(e, offset, in.size())) return wrong;
         if (in.empty()) return {};
         if (in.size() == b.bytes) return write_whole(*e, in, guard);
-        std::error_code const wrong = write_part(*e, offset, in, guard);
-        if (wrong) return wrong;
+        if (std::error_code const wrong = write_part(*e, offset, in, guard)) return wrong;
         if (offset + in.size() == b.bytes) merge(*e, guard);
         return {};
     }
@@ -213,18 +212,21 @@ private:
         return nullptr;
     }
 
-    /// Makes the block, whose hash is `h`, share an equal content, or indexes its own.
+    /// Makes the block share an equal content, of hash `h`. If there is none, indexes the block's own content,
+    /// which `has_it`, and returns false.
     template <class Same>
-    void publish(entry& e, content_hash const& h, Same is_same, lock& guard) {
-        contents unused;
-        if (content* const equal = take_equal(h, e.bytes, is_same, unused, guard)) {
+    bool share(entry& e, content_hash const& h, Same is_same, bool has_it, lock& guard) {
+        contents       unused;
+        content* const equal = take_equal(h, e.bytes, is_same, unused, guard);
+        if (equal) {
             release_hold(std::exchange(e.content, equal), unused);
             ++figures_.merged;
-        } else {
+        } else if (has_it) {
             e.content->hash = h;
             show(*e.content);
         }
         free_unused(unused, guard);
+        return equal != nullptr;
     }
 
     result<void> write_whole(entry& e, std::span<std::byte const> in, lock& guard) {
@@ -232,18 +234,9 @@ private:
         auto const h       = upstream_.hash_of(in);
         auto const is_same = [&](block home) { return upstream_.equals(home, 0, in); };
         guard.lock();
-        if (h) {
-            contents unused;
-            if (content* const equal = take_equal(*h, e.bytes, is_same, unused, guard)) {
-                release_hold(std::exchange(e.content, equal), unused);
-                ++figures_.merged;
-                free_unused(unused, guard);
-                return {};
-            }
-            free_unused(unused, guard);
-        }
+        if (h && share(e, *h, is_same, false, guard)) return {};
         if (std::error_code const wrong = write_part(e, 0, in, guard)) return wrong;
-        if (h) publish(e, *h, is_same, guard);
+        if (h) share(e, *h, is_same, true, guard);
         return {};
     }
 
@@ -286,7 +279,7 @@ private:
         guard.unlock();
         std::optional<content_hash> const h = upstream_.hash_of(own->home);
         guard.lock();
-        if (h) publish(e, *h, [&](block home) { return upstream_.equals(home, own->home); }, guard);
+        if (h) share(e, *h, [&](block home) { return upstream_.equals(home, own->home); }, true, guard);
     }
 
     void free_unused(contents& unused, lock& guard) noexcept {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -18,11 +17,10 @@
 #include <tenure/detail/base/fork_list.hpp>
 #include <tenure/detail/blocks/block_table.hpp>
 #include <tenure/detail/blocks/gather_space.hpp>
+#include <tenure/store/adaptor/lists.hpp>
 #include <tenure/store/concept.hpp>
 #include <tenure/store/tiered/figures.hpp>
 #include <tenure/store/tiered/tier_pair.hpp>
-#include <tenure/store/tiered/tiered_block.hpp>
-#include <tenure/store/tiered/use_order.hpp>
 
 namespace tenure::detail {
 
@@ -30,9 +28,9 @@ namespace tenure::detail {
 /// tier.
 template <class Fast, class Slow>
 class tiered_core {
-    using entry = tiered_block;
-    using chain = tiered_blocks;
-    using lock  = std::unique_lock<std::mutex>;
+    using entry   = tiered_block;
+    using entries = chain<entry>;
+    using lock    = std::unique_lock<std::mutex>;
 
 public:
     tiered_core(tier_pair<Fast, Slow> tiers, std::size_t fast_limit) noexcept
@@ -41,7 +39,7 @@ public:
     tiered_core& operator=(tiered_core const&) = delete;
 
     ~tiered_core() {
-        chain           all;
+        entries         all;
         std::error_code unheard;
         table_.for_each([&](std::uint64_t, entry& e) {
             if (!e.lost) all.push(e);
@@ -50,18 +48,15 @@ public:
     }
 
     result<block> allocate(std::size_t bytes, std::size_t alignment) {
-        if (!gather_.reserve(2 * (made_.fetch_add(1, std::memory_order_relaxed) + 1))) {
-            made_.fetch_sub(1, std::memory_order_relaxed);
-            return make_error_code(errc::memory_full);
-        }
         lock                guard(lock_);
         std::uint64_t const id = table_.insert(entry(bytes, alignment));
-        if (!id) {
-            made_.fetch_sub(1, std::memory_order_relaxed);
+        if (!id) return make_error_code(errc::memory_full);
+        entry& e = *table_.find(id);
+        e.id     = id;
+        if (!unlocked(guard, [&] { return gather_.reserve(2 * table_.size()); })) {
+            forget(e);
             return make_error_code(errc::memory_full);
         }
-        entry& e           = *table_.find(id);
-        e.id               = id;
         result<block> home = place(bytes, alignment, guard);
         e.fast             = home.has_value();
         if (!home && is_full(home.error()))
@@ -79,7 +74,7 @@ public:
 
     result<void> deallocate(std::span<block const> many) noexcept {
         constexpr std::size_t at_once = 128;  // so that no thread waits for long
-        chain                 batch;
+        entries               batch;
         std::error_code       wrong;
         {
             std::scoped_lock const guard(lock_);
@@ -197,7 +192,6 @@ private:
     void forget(entry& e) noexcept {
         entry gone;
         table_.erase(e.id, gone);
-        made_.fetch_sub(1, std::memory_order_relaxed);
     }
 
     // --- moves --------------------------------------------------------------------------------------------------
@@ -289,7 +283,7 @@ private:
 
     // --- freeing ------------------------------------------------------------------------------------------------
 
-    void claim(entry& e, chain& batch) noexcept {
+    void claim(entry& e, entries& batch) noexcept {
         order_.remove(e);
         if (e.busy()) {
             e.doomed = true;
@@ -318,7 +312,7 @@ private:
     }
 
     /// Frees a batch, without the lock. A block whose home could not be freed lives on.
-    void release(chain& batch, std::error_code& wrong) noexcept {
+    void release(entries& batch, std::error_code& wrong) noexcept {
         tiers_.free(batch, gather_, [&](entry& e, bool home, bool spare, result<void> const& outcome) {
             lock const        guard(lock_);
             std::size_t const before = e.in_fast();
@@ -342,9 +336,8 @@ private:
     tier_pair<Fast, Slow> const tiers_;
     std::size_t const           fast_limit_;
 
-    std::atomic<std::size_t> made_{0};  ///< entries in the table
-    block_table<entry>       table_;    ///< its lock is taken inside lock_
-    gather_space             gather_;
+    block_table<entry> table_;  ///< its lock is taken inside lock_
+    gather_space       gather_;
 
     mutable fork_mutex      lock_{this, &lose_others};  ///< guards members without a lock of their own
     std::condition_variable settled_;
@@ -352,7 +345,7 @@ private:
     tier_figures            in_fast_, in_slow_;
     tiered_figures          figures_;
     use_order<entry>        order_;  ///< blocks that may be demoted
-    chain                   left_;
+    entries                 left_;
 };
 
 }  // namespace tenure::detail

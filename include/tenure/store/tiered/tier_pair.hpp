@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <system_error>
@@ -11,10 +12,51 @@
 #include <tenure/detail/blocks/chunks.hpp>
 #include <tenure/detail/blocks/gather_space.hpp>
 #include <tenure/detail/blocks/is_gone.hpp>
+#include <tenure/store/adaptor/lists.hpp>
 #include <tenure/store/concept.hpp>
-#include <tenure/store/tiered/tiered_block.hpp>
 
 namespace tenure::detail {
+
+/// What a tiered_store knows of a block. Under the store's lock, except that `home` and `spare` are the mover's
+/// while there is one.
+///
+///     making -> idle <-> used (by any number of calls)
+///                 |  <-> moving (by one thread; only calls that name the block wait)
+///                 |
+///              claimed, by a deallocate() -> gone, or idle again if the tier would not free it
+///
+/// A block that is deallocated while it is used or moved is `doomed`: dead for all calls, and freed by the last
+/// thread that uses or moves it. So is a freed block of which a tier keeps a copy; it is left for the next
+/// deallocate().
+///
+/// In a forked child, a block that another thread was moving is `lost`: in either tier or in none.
+struct tiered_block {
+    block         home;   ///< its bytes, in its tier
+    block         spare;  ///< a copy that the other tier would not free; id 0: none
+    std::uint64_t id        = 0;
+    std::size_t   bytes     = 0;
+    std::size_t   alignment = 0;
+    std::uint32_t users     = 0;  ///< calls that use its bytes
+    std::uint32_t pins      = 0;
+    bool          fast      = false;  ///< home is in the fast tier
+    bool          claimed   = false;  ///< by a deallocate(), or while it is made
+    bool          doomed    = false;
+    bool          ordered   = false;
+    bool          lost      = false;    ///< in a forked child, which does not have its mover
+    void const*   mover     = nullptr;  ///< the thread that moves it
+    tiered_block* newer     = nullptr;  ///< for use_order
+    tiered_block* older     = nullptr;
+    tiered_block* next      = nullptr;  ///< in a chain
+
+    tiered_block() = default;
+    tiered_block(std::size_t size, std::size_t aligned) noexcept : bytes(size), alignment(aligned), claimed(true) {}
+
+    bool        live() const noexcept { return !claimed && !doomed; }
+    bool        busy() const noexcept { return users != 0 || mover; }
+    bool        may_go() const noexcept { return fast && pins == 0 && !mover && live(); }
+    std::size_t in_fast() const noexcept { return (fast ? home.id : spare.id) ? bytes : 0; }
+    std::size_t names() const noexcept { return std::size_t{home.id != 0} + std::size_t{spare.id != 0}; }
+};
 
 /// What a tiered_store does with its tiers: without a lock, on blocks that no other thread uses. After an error
 /// the block's bytes are where they were.
@@ -43,12 +85,12 @@ struct tier_pair {
     /// Frees homes and spares, in one call to each tier if there is room to gather them. Calls settled(block, is
     /// home gone, is spare gone, result of the home's tier).
     template <class Settled>
-    void free(tiered_blocks& batch, gather_space& space, Settled settled) const noexcept {
+    void free(chain<tiered_block>& batch, gather_space& space, Settled settled) const noexcept {
         while (batch.first()) {
-            gather_space::range const room(space, batch.names());
+            gather_space::range const room(space, 2 * batch.size());
             std::span<block> const    all   = room.blocks();
             std::size_t               front = 0, back = all.size();
-            tiered_blocks             part;
+            chain<tiered_block>       part;
             while (batch.first() && batch.first()->names() <= back - front) {
                 tiered_block& e = *batch.pop();
                 if (e.home.id) (e.fast ? all[front++] : all[--back]) = e.home;

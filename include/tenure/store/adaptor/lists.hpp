@@ -2,7 +2,32 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <cstddef>
+#include <utility>
+
 namespace tenure::detail {
+
+/// Nodes linked through themselves, by `Node* next`, the last one first. Not thread-safe. O(1).
+template <class Node>
+class chain {
+public:
+    void push(Node& n) noexcept {
+        n.next = std::exchange(first_, &n);
+        ++size_;
+    }
+    /// Takes out the first node. Null: there is none.
+    Node* pop() noexcept {
+        if (!first_) return nullptr;
+        --size_;
+        return std::exchange(first_, first_->next);
+    }
+    Node*       first() const noexcept { return first_; }
+    std::size_t size() const noexcept { return size_; }
+
+private:
+    Node*       first_ = nullptr;
+    std::size_t size_  = 0;
+};
 
 /// Nodes in the order of their last use, linked through themselves. Not thread-safe. O(1).
 ///
