@@ -17,6 +17,9 @@
 
 namespace tenure {
 
+/// The calls of a store; `any` stands for all of them together.
+enum class store_operation { any, allocate, deallocate, read, write, address, keep, find, sync, close, copy };
+
 namespace detail {
 
 /// Returns what messages call a store.
@@ -34,6 +37,83 @@ constexpr store_traits waited_for(store_traits t) noexcept {
     return t;
 }
 
+/// The operations of an adaptor, each of which passes the upstream's on as Self says: by `whole(operation, call)`,
+/// or, if a medium can give up half-way, by `part(operation, size, has_parts, call)`, where call(n) does the first
+/// n of `size` bytes or blocks. The upstream refuses as a whole what does not have parts.
+template <backing_store Upstream, class Self>
+class passing_store {
+    using op = store_operation;
+
+public:
+    static constexpr store_traits traits = waited_for(Upstream::traits);
+
+    explicit passing_store(std::shared_ptr<Upstream> upstream) noexcept : upstream_(std::move(upstream)) {}
+    passing_store(passing_store const&)            = delete;
+    passing_store& operator=(passing_store const&) = delete;
+
+    result<block> allocate(std::size_t bytes, std::size_t alignment) {
+        return self().whole(op::allocate, [&] { return upstream_->allocate(bytes, alignment); });
+    }
+    result<void> deallocate(std::span<block const> many) noexcept {
+        auto const call = [&](std::size_t n) { return upstream_->deallocate(many.first(n)); };
+        return self().part(op::deallocate, many.size(), true, call);
+    }
+    result<void> read(block b, std::size_t offset, std::span<std::byte> out) {
+        auto const call = [&](std::size_t n) { return upstream_->read(b, offset, out.first(n)); };
+        return self().part(op::read, out.size(), inside(b, offset, out.size()), call);
+    }
+    result<void> write(block b, std::size_t offset, std::span<std::byte const> in) {
+        auto const call = [&](std::size_t n) { return upstream_->write(b, offset, in.first(n)); };
+        return self().part(op::write, in.size(), inside(b, offset, in.size()), call);
+    }
+    store_usage usage() const noexcept { return upstream_->usage(); }
+
+    result<std::byte*> address(block b)
+        requires(traits.addressable)
+    {
+        return self().whole(op::address, [&] { return upstream_->address(b); });
+    }
+    result<void> keep(block b, std::string_view name)
+        requires(traits.durable)
+    {
+        return self().whole(op::keep, [&] { return upstream_->keep(b, name); });
+    }
+    result<block> find(std::string_view name)
+        requires(traits.durable)
+    {
+        return self().whole(op::find, [&] { return upstream_->find(name); });
+    }
+    result<void> sync(std::span<block const> many)
+        requires(traits.durable)
+    {
+        auto const call = [&](std::size_t n) { return upstream_->sync(many.first(n)); };
+        return self().part(op::sync, many.size(), true, call);
+    }
+    result<void> close()
+        requires(traits.durable)
+    {
+        return self().whole(op::close, [&] { return upstream_->close(); });
+    }
+    result<void> copy(block from, std::size_t from_offset, block to, std::size_t to_offset, std::size_t bytes)
+        requires(traits.copyable)
+    {
+        auto const call = [&](std::size_t n) { return upstream_->copy(from, from_offset, to, to_offset, n); };
+        return self().part(op::copy, bytes, inside(from, from_offset, bytes) && inside(to, to_offset, bytes), call);
+    }
+
+    /// Returns the store underneath. Calls made there directly bypass the adaptor.
+    std::shared_ptr<Upstream> const& upstream() const noexcept { return upstream_; }
+
+private:
+    Self& self() noexcept { return static_cast<Self&>(*this); }
+
+    static bool inside(block b, std::size_t offset, std::size_t size) noexcept {
+        return offset <= b.bytes && size <= b.bytes - offset;
+    }
+
+    std::shared_ptr<Upstream> upstream_;
+};
+
 }  // namespace detail
 
 /// A store that passes every call on to an upstream: derive from it and hide what is to differ. It shares the
@@ -42,64 +122,25 @@ constexpr store_traits waited_for(store_traits t) noexcept {
 ///
 /// As thread-safe as the upstream. A call costs nothing beyond the upstream's own.
 template <backing_store Upstream>
-class store_adaptor {
+class store_adaptor : public detail::passing_store<Upstream, store_adaptor<Upstream>> {
+    friend detail::passing_store<Upstream, store_adaptor>;
+
 public:
-    static constexpr store_traits traits = detail::waited_for(Upstream::traits);
-
     /// Makes an adaptor of `upstream`, which must not be null.
-    explicit store_adaptor(std::shared_ptr<Upstream> upstream) noexcept : upstream_(std::move(upstream)) {}
-    store_adaptor(store_adaptor const&)            = delete;
-    store_adaptor& operator=(store_adaptor const&) = delete;
+    explicit store_adaptor(std::shared_ptr<Upstream> upstream) noexcept
+        : store_adaptor::passing_store(std::move(upstream)) {}
 
-    result<block> allocate(std::size_t bytes, std::size_t alignment) {
-        return upstream_->allocate(bytes, alignment);
-    }
-    result<void> deallocate(std::span<block const> many) noexcept { return upstream_->deallocate(many); }
-    result<void> read(block b, std::size_t offset, std::span<std::byte> out) {
-        return upstream_->read(b, offset, out);
-    }
-    result<void> write(block b, std::size_t offset, std::span<std::byte const> in) {
-        return upstream_->write(b, offset, in);
-    }
-    store_usage usage() const noexcept { return upstream_->usage(); }
-    std::string describe() const { return detail::name_of(*upstream_); }
-
-    result<std::byte*> address(block b)
-        requires(traits.addressable)
-    {
-        return upstream_->address(b);
-    }
-    result<void> keep(block b, std::string_view name)
-        requires(traits.durable)
-    {
-        return upstream_->keep(b, name);
-    }
-    result<block> find(std::string_view name)
-        requires(traits.durable)
-    {
-        return upstream_->find(name);
-    }
-    result<void> sync(std::span<block const> many)
-        requires(traits.durable)
-    {
-        return upstream_->sync(many);
-    }
-    result<void> close()
-        requires(traits.durable)
-    {
-        return upstream_->close();
-    }
-    result<void> copy(block from, std::size_t from_offset, block to, std::size_t to_offset, std::size_t bytes)
-        requires(traits.copyable)
-    {
-        return upstream_->copy(from, from_offset, to, to_offset, bytes);
-    }
-
-    /// Returns the store underneath. Calls made there directly bypass the adaptor.
-    std::shared_ptr<Upstream> const& upstream() const noexcept { return upstream_; }
+    std::string describe() const { return detail::name_of(*this->upstream()); }
 
 private:
-    std::shared_ptr<Upstream> upstream_;
+    template <class F>
+    static auto whole(store_operation, F call) {
+        return call();
+    }
+    template <class F>
+    static result<void> part(store_operation, std::size_t size, bool, F call) {
+        return call(size);
+    }
 };
 
 static_assert(backing_store<store_adaptor<any_store>>);

@@ -26,9 +26,6 @@
 
 namespace tenure {
 
-/// The calls of a store that a fault can strike; `any` stands for all of them together.
-enum class store_operation { any, allocate, deallocate, read, write, address, keep, find, sync, close, copy };
-
 namespace faults {
 
 /// Makes the call do nothing and return `with`.
@@ -66,13 +63,12 @@ struct fault {
 /// returned. usage() and describe() never fail. async_ operations and those on batches are not passed on. As
 /// thread-safe as the upstream. Cost: a lock a call, not held while the upstream is called.
 template <backing_store Upstream>
-class faulty_store : public store_adaptor<Upstream> {
-public:
-    using store_adaptor<Upstream>::traits;
-    using store_adaptor<Upstream>::upstream;
+class faulty_store : public detail::passing_store<Upstream, faulty_store<Upstream>> {
+    friend detail::passing_store<Upstream, faulty_store>;
 
+public:
     /// Makes an adaptor of `over`, which must not be null.
-    explicit faulty_store(std::shared_ptr<Upstream> over) noexcept : store_adaptor<Upstream>(std::move(over)) {}
+    explicit faulty_store(std::shared_ptr<Upstream> over) noexcept : faulty_store::passing_store(std::move(over)) {}
 
     /// Injects a fault, which counts calls from now on. Throws std::invalid_argument if `nth` or `times` is 0.
     void inject(fault f) {
@@ -101,55 +97,7 @@ public:
         return struck_;
     }
 
-    result<block> allocate(std::size_t bytes, std::size_t alignment) {
-        return whole(store_operation::allocate, [&] { return upstream()->allocate(bytes, alignment); });
-    }
-    result<void> deallocate(std::span<block const> many) noexcept {
-        return part(store_operation::deallocate, many.size(), true,
-                    [&](std::size_t n) { return upstream()->deallocate(many.first(n)); });
-    }
-    result<void> read(block b, std::size_t offset, std::span<std::byte> out) {
-        return part(store_operation::read, out.size(), inside(b, offset, out.size()),
-                    [&](std::size_t n) { return upstream()->read(b, offset, out.first(n)); });
-    }
-    result<void> write(block b, std::size_t offset, std::span<std::byte const> in) {
-        return part(store_operation::write, in.size(), inside(b, offset, in.size()),
-                    [&](std::size_t n) { return upstream()->write(b, offset, in.first(n)); });
-    }
-    std::string describe() const { return "faulty " + detail::name_of(*upstream()); }
-
-    result<std::byte*> address(block b)
-        requires(traits.addressable)
-    {
-        return whole(store_operation::address, [&] { return upstream()->address(b); });
-    }
-    result<void> keep(block b, std::string_view name)
-        requires(traits.durable)
-    {
-        return whole(store_operation::keep, [&] { return upstream()->keep(b, name); });
-    }
-    result<block> find(std::string_view name)
-        requires(traits.durable)
-    {
-        return whole(store_operation::find, [&] { return upstream()->find(name); });
-    }
-    result<void> sync(std::span<block const> many)
-        requires(traits.durable)
-    {
-        return part(store_operation::sync, many.size(), true,
-                    [&](std::size_t n) { return upstream()->sync(many.first(n)); });
-    }
-    result<void> close()
-        requires(traits.durable)
-    {
-        return whole(store_operation::close, [&] { return upstream()->close(); });
-    }
-    result<void> copy(block from, std::size_t from_offset, block to, std::size_t to_offset, std::size_t bytes)
-        requires(traits.copyable)
-    {
-        return part(store_operation::copy, bytes, inside(from, from_offset, bytes) && inside(to, to_offset, bytes),
-                    [&](std::size_t n) { return upstream()->copy(from, from_offset, to, to_offset, n); });
-    }
+    std::string describe() const { return "faulty " + detail::name_of(*this->upstream()); }
 
 private:
     struct strike {
@@ -202,10 +150,6 @@ private:
         if (!s.halves) return s.error;
         if (result<void> const r = call(has_parts ? std::min(s.to, size) : size); !r) return r;
         return s.error;
-    }
-
-    static bool inside(block b, std::size_t offset, std::size_t size) noexcept {
-        return offset <= b.bytes && size <= b.bytes - offset;
     }
 
     mutable std::mutex            lock_;
