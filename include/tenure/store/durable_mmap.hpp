@@ -6,7 +6,6 @@
 
 // Opt-in: mmap_store::open(). Needs LMDB and libxxhash (Debian: liblmdb-dev, libxxhash-dev).
 
-#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cerrno>
@@ -20,10 +19,7 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
-
-#include <unistd.h>
 
 #include <tenure/detail/base/byte_limit.hpp>
 #include <tenure/detail/base/fork_list.hpp>

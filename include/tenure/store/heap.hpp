@@ -13,8 +13,8 @@
 #include <cstring>
 #include <span>
 #include <string>
-#include <utility>
 
+#include <tenure/detail/base/byte_limit.hpp>
 #include <tenure/detail/blocks/block_table.hpp>
 #include <tenure/detail/space/span_heap.hpp>
 #include <tenure/error.hpp>
@@ -45,7 +45,7 @@ public:
     static constexpr store_traits traits{.addressable = true, .anonymous = true, .copyable = true};
 
     explicit heap_store(heap_options const& options = {}) noexcept
-        : capacity_(options.capacity), heap_(static_cast<std::uint64_t>(options.decay.count())) {}
+        : charged_(options.capacity), heap_(static_cast<std::uint64_t>(options.decay.count())) {}
 
     /// Frees all live blocks.
     ~heap_store() {
@@ -60,7 +60,7 @@ public:
     /// MiB always zeros.
     result<block> allocate(std::size_t bytes, std::size_t alignment) {
         if (!std::has_single_bit(alignment)) return make_error_code(errc::bad_alignment);
-        if (!charge(bytes)) return make_error_code(errc::store_full);
+        if (charged_.most() && !charged_.add(bytes)) return make_error_code(errc::store_full);
         unsigned const number = detail::thread_stripe(stripes);
         stripe&        mine   = stripes_[number];
         mine.bytes.fetch_add(bytes, std::memory_order_relaxed);
@@ -127,7 +127,7 @@ public:
     }
 
     store_usage usage() const noexcept {
-        store_usage u{.capacity = capacity_};
+        store_usage u{.capacity = charged_.most()};
         for (stripe const& s : stripes_) {
             u.bytes += s.bytes.load(std::memory_order_relaxed);
             u.blocks += s.blocks.size();
@@ -172,24 +172,14 @@ private:
         return e.address + offset;
     }
 
-    bool charge(std::size_t bytes) noexcept {
-        if (!capacity_) return true;
-        std::size_t used = charged_.load(std::memory_order_relaxed);
-        do {
-            if (bytes > capacity_ - used) return false;
-        } while (!charged_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
-        return true;
-    }
-
     void refund(std::size_t bytes) noexcept {
-        if (capacity_) charged_.fetch_sub(bytes, std::memory_order_relaxed);
+        if (charged_.most()) charged_.take(bytes);
     }
 
-    std::size_t const        capacity_;
-    std::atomic<std::size_t> charged_{0};
-    detail::span_heap        heap_;
-    stripe                   stripes_[stripes]{stripe{0}, stripe{1}, stripe{2}, stripe{3},
-                                               stripe{4}, stripe{5}, stripe{6}, stripe{7}};
+    detail::byte_limit charged_;  ///< counts only if there is a limit: the stripes count for usage()
+    detail::span_heap  heap_;
+    stripe             stripes_[stripes]{stripe{0}, stripe{1}, stripe{2}, stripe{3},
+                                         stripe{4}, stripe{5}, stripe{6}, stripe{7}};
 };
 
 static_assert(backing_store<heap_store>);

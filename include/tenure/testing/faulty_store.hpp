@@ -12,10 +12,8 @@
 #include <limits>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>

@@ -8,8 +8,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <system_error>
-#include <utility>
 
 #include <tenure/detail/blocks/chunks.hpp>
 #include <tenure/detail/blocks/gather_space.hpp>

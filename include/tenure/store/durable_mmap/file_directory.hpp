@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <string>
 #include <system_error>
 #include <utility>
 

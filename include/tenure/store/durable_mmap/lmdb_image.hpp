@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -103,8 +104,7 @@ private:
     }
 
     struct bounds {  ///< of keys: from `from` up to, without `to`
-        std::string_view from, to;
-        bool             has_from = false, has_to = false;
+        std::optional<std::string_view> from, to;
     };
 
     static bool before(std::string_view a, std::string_view b, bool integers) noexcept {
@@ -142,14 +142,13 @@ private:
             bool const nameless = !leaf && i == 0;  // the first key of a branch means nothing
             if (!nameless) {
                 if (integers && n.key.size() != 8) return false;
-                if (n.key.empty() || (b.has_from && before(n.key, b.from, integers)) ||
-                    (b.has_to && !before(n.key, b.to, integers)))
+                if (n.key.empty() || (b.from && before(n.key, *b.from, integers)) ||
+                    (b.to && !before(n.key, *b.to, integers)))
                     return false;
             }
             if (leaf) {
-                if (i > 0 && !before(b.from, n.key, integers)) return false;
-                b.from     = n.key;
-                b.has_from = true;
+                if (i > 0 && !before(*b.from, n.key, integers)) return false;
+                b.from = n.key;
                 ++seen.entries;
                 std::string_view value = n.value;
                 if (n.flags == in_overflow && (!integers || !read_overflow(n, value, seen))) return false;
@@ -157,17 +156,13 @@ private:
                 continue;
             }
             bounds child = b;
-            if (!nameless) {
-                child.from     = n.key;
-                child.has_from = true;
-            }
+            if (!nameless) child.from = n.key;
             if (i + 1 < count) {
                 node next;
                 if (!read_node(begin, at<std::uint16_t>(begin + page_header + 2 * (i + 1)), upper, leaf, next) ||
                     (integers && next.key.size() != 8) || next.key.empty())
                     return false;
-                child.to     = next.key;
-                child.has_to = true;
+                child.to = next.key;
             }
             if (!walk(n.child, depth - 1, integers, child, seen, f)) return false;
         }
