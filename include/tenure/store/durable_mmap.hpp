@@ -30,7 +30,6 @@
 #include <tenure/store/concept.hpp>
 #include <tenure/store/durable_mmap/durable_files.hpp>
 #include <tenure/store/durable_mmap/durable_index.hpp>
-#include <tenure/store/durable_mmap/durable_load.hpp>
 #include <tenure/store/durable_mmap/durable_sync.hpp>
 #include <tenure/store/mmap.hpp>
 
@@ -72,7 +71,7 @@ public:
         if (!mapped_) raise(error(detail::io_code(errno), "cannot map " + files_.data_path.string()));
         if (files_.data_bytes > window_.bytes())
             raise(error(errc::memory_full, "no addresses for " + files_.data_path.string()));
-        bytes_.found(detail::load_durable(files_, space_, index_, window_.bytes()));
+        bytes_.found(files_.load(space_, index_, window_.bytes()));
         if (!options.read_only) syncer_.reclaim();  // left by earlier writers
     }
 
@@ -104,9 +103,7 @@ public:
         if (!e && e.error() == errc::store_full && sync({})) e = space_.reserve(bytes, alignment);
         if (e) {
             std::scoped_lock const guard(index_.mutex);
-            detail::durable_place  p;
-            p.bytes = bytes;
-            if (std::uint64_t const id = index_.add(*e, p)) return block{id, bytes};
+            if (std::uint64_t const id = index_.add(*e, {.bytes = bytes})) return block{id, bytes};
             space_.release_later(*e);
         }
         bytes_.take(bytes);
@@ -136,13 +133,12 @@ public:
     /// in a store opened for reading. Errors: corrupt.
     result<std::byte*> address(block b) {
         if (auto const e = unusable()) return e;
-        auto const p = verified(b);
-        if (!p) return p.error();
-        if (!options_.read_only) {
+        auto const p = range(b, 0, 0);
+        if (p && !options_.read_only) {
             std::scoped_lock const guard(index_.mutex);
             if (detail::durable_place* const q = index_.find(b)) q->exposed = true;
         }
-        return window_.at(p->home->where.offset);
+        return p;
     }
 
     result<void> read(block b, std::size_t offset, std::span<std::byte> out) {
@@ -219,12 +215,11 @@ public:
     /// it, until the store is opened anew, with what was synced before.
     result<void> sync(std::span<block const> many) {
         if (auto const e = writable()) return e;
-        return commit([&](detail::durable_round& r, bool& unnamed) -> std::error_code {
+        return commit([&](detail::durable_round& r) -> std::error_code {
             for (block const& b : many) {
                 detail::durable_place const* const p = index_.find(b);
                 if (!p) return make_error_code(errc::no_such_block);
-                if (p->name) r.add(b.id, *p);
-                else unnamed = true;
+                r.add(b.id, *p);
             }
             return {};
         });
@@ -235,7 +230,7 @@ public:
     result<void> close() {
         if (auto const e = unusable()) return e;
         if (!options_.read_only) {
-            auto const synced = commit([&](detail::durable_round& r, bool&) -> std::error_code {
+            auto const synced = commit([&](detail::durable_round& r) -> std::error_code {
                 for (auto const& [text, n] : index_.names)
                     if (n.id) r.add(n.id, *index_.table.find(n.id));
                 return {};
@@ -302,30 +297,29 @@ private:
         return *p;
     }
 
-    /// Returns the block's place once its contents are known to be right.
-    result<detail::durable_place> verified(block b) {
-        auto p = place_of(b);
-        if (!p || p->state != detail::durable_state::unread) return p;
+    /// Returns where that part of the block is, once the block's contents are known to be right.
+    result<std::byte*> range(block b, std::size_t offset, std::size_t n) {
+        auto const p = place_of(b);
+        if (!p) return p.error();
+        if (offset > b.bytes || n > b.bytes - offset) return make_error_code(errc::out_of_range);
+        if (p->state == detail::durable_state::unread)
+            if (auto const e = verify(b)) return e;
+        return window_.at(p->home->where.offset) + offset;
+    }
+
+    std::error_code verify(block b) {
         std::scoped_lock const one(verify_mutex_);
-        p = place_of(b);  // another thread may have verified it
-        if (!p || p->state != detail::durable_state::unread) return p;
+        auto const             p = place_of(b);
+        if (!p) return p.error();
+        if (p->state != detail::durable_state::unread) return {};  // another thread was first
         auto const& where = p->home->where;
         if (auto const e = files_.verify(where.offset, p->bytes, p->hash)) return e;
         if (!(options_.read_only ? window_.read_only(files_.data.get(), where, where.offset)
                                  : window_.copy_on_write(files_.data.get(), where, where.offset)))
             return detail::io_code(errno);
-        p->state = detail::durable_state::sealed;
         std::scoped_lock const guard(index_.mutex);
-        if (detail::durable_place* const q = index_.find(b)) q->state = p->state;
-        return p;
-    }
-
-    result<std::byte*> range(block b, std::size_t offset, std::size_t n) {
-        if (auto const p = place_of(b); !p) return p.error();
-        if (offset > b.bytes || n > b.bytes - offset) return make_error_code(errc::out_of_range);
-        auto const p = verified(b);
-        if (!p) return p.error();
-        return window_.at(p->home->where.offset) + offset;
+        if (detail::durable_place* const q = index_.find(b)) q->state = detail::durable_state::sealed;
+        return {};
     }
 
     durable_options const  options_;

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
@@ -22,12 +23,13 @@
 
 #include <tenure/detail/base/file.hpp>
 #include <tenure/detail/base/os.hpp>
+#include <tenure/detail/space/file_space.hpp>
 #include <tenure/error.hpp>
 #include <tenure/store/dedup/hash.hpp>
 #include <tenure/store/durable_mmap/catalog.hpp>
 #include <tenure/store/durable_mmap/durable_format.hpp>
+#include <tenure/store/durable_mmap/durable_index.hpp>
 #include <tenure/store/durable_mmap/file_directory.hpp>
-#include <tenure/store/durable_mmap/owner_lock.hpp>
 
 namespace tenure::detail {
 
@@ -61,6 +63,41 @@ struct durable_files {
         read_size();
         check_contents();
         if (!read_only) begin_writing();
+    }
+
+    /// Makes the catalog's records unread blocks. Retires the rest of the file, which earlier writers left behind.
+    /// Returns the bytes in blocks. Throws tenure::error. O(n log n), once.
+    std::size_t load(file_space& space, durable_index& index, std::uint64_t addresses) {
+        std::uint64_t const page   = page_bytes();
+        auto                blocks = std::exchange(contents.blocks, {});
+        std::ranges::sort(blocks, {}, [](auto const& b) { return b.record.offset; });
+        std::size_t   bytes = 0;
+        std::uint64_t at    = 0;
+        auto const    leave = [&](std::uint64_t end) {
+            if (end > at && space.claim({at, end - at})) space.retire({at, end - at});
+        };
+        auto const take = [&](extent_in_file e) {
+            if (e.offset < at || !space.claim(e))
+                raise(error(errc::corrupt, catalog_path.string() + ": blocks overlap"));
+            leave(e.offset);
+            at = e.end();
+        };
+        take({0, data_header::bytes});
+        for (auto const& [name, r] : blocks) {
+            extent_in_file const e = extent_of(r.offset, r.bytes, page);
+            take(e);
+            durable_name& n = index.name_of(name);
+            n.id            = index.add(
+                e, {.bytes = r.bytes, .hash = r.hash, .name = &n, .state = durable_state::unread, .hashed = true});
+            if (!n.id) raise(error(errc::memory_full, catalog_path.string()));
+            n.committed          = index.table.find(n.id)->home;
+            n.committed->retires = true;
+            n.check              = r.check;
+            index.use(n.committed);
+            bytes += r.bytes;
+        }
+        leave(std::min((data_bytes + page - 1) / page * page, addresses));
+        return bytes;
     }
 
     /// Returns store_replaced if the next open would not find what is written here.

@@ -51,7 +51,7 @@ struct durable_place {
     durable_piece* home   = nullptr;  ///< its address
     durable_piece* stored = nullptr;  ///< its contents as of `hash`
     std::size_t    bytes  = 0;
-    content_hash   hash;
+    content_hash   hash{};
     durable_name*  name    = nullptr;
     durable_state  state   = durable_state::fresh;
     bool           hashed  = false;  ///< `hash` is that of the contents at `stored`
@@ -73,8 +73,6 @@ public:
         });
         for (auto& [text, n] : names) drop(n.committed);
     }
-    durable_index(durable_index const&)            = delete;
-    durable_index& operator=(durable_index const&) = delete;
 
     mutable std::mutex         mutex;
     std::condition_variable    at_rest;  ///< some block's `writers` is 0, or it is not `syncing`
@@ -208,7 +206,8 @@ public:
         catalog_record record{};
     };
     std::vector<job>           jobs;
-    std::vector<durable_name*> removals;  ///< names that the catalog has and no block
+    std::vector<durable_name*> removals;         ///< names that the catalog has and no block
+    bool                       unnamed = false;  ///< a block without a name is to be synced, too
 
     explicit durable_round(durable_index& index) noexcept : index_(index) {}
     durable_round(durable_round const&)            = delete;
@@ -227,6 +226,7 @@ public:
     /// Adds a block, under the index's mutex. Also adds the block that had a synced or removed name and has
     /// another now: else a crash would find it under neither.
     void add(std::uint64_t id, durable_place const& p) {
+        if (!p.name) unnamed = true;
         if (!p.name || p.name->syncing) return;
         jobs.push_back({id, p});
         p.name->syncing = true;

@@ -40,7 +40,7 @@ public:
         for (durable_piece* const p : vacated_) index_.drop(p);
     }
 
-    /// Syncs the blocks that `pick(round, unnamed)` adds under the index's mutex, and all removals. An error of
+    /// Syncs the blocks that `pick(round)` adds under the index's mutex, and all removals. An error of
     /// `pick` ends the call.
     template <class Pick>
     std::error_code commit(Pick pick) {
@@ -49,10 +49,9 @@ public:
         if (failed_) return failed_;
         if (auto const e = files_.still_named()) return e;
         durable_round r(index_);
-        bool          unnamed = false;
         {
             std::unique_lock lock(index_.mutex);
-            if (std::error_code const e = pick(r, unnamed)) return e;
+            if (std::error_code const e = pick(r)) return e;
             r.add_removals();
             r.still(lock);
         }
@@ -65,7 +64,7 @@ public:
         }
         catalog_header                    next    = files_.contents.header;
         std::vector<catalog_change> const changes = list_changes(r, next);
-        if (changes.empty() && !unnamed) return {};
+        if (changes.empty() && !r.unnamed) return {};
         // A full disk has here lost blocks that were reserved: a retry would not help.
         if (::fdatasync(files_.data.get()) != 0) return failed_ = system_code(errno);
         if (changes.empty()) return {};
