@@ -97,11 +97,7 @@ public:
         return {};
     }
 
-    result<std::byte*> address(block b) {
-        detail::piece e;
-        if (!find(b, e)) return make_error_code(errc::no_such_block);
-        return e.address;
-    }
+    result<std::byte*> address(block b) { return bytes_of(b, 0, 0); }
 
     result<void> read(block b, std::size_t offset, std::span<std::byte> out) {
         auto const from = bytes_of(b, offset, out.size());
@@ -161,13 +157,10 @@ private:
         return n;
     }
 
-    bool find(block b, detail::piece& e) const noexcept {
-        return stripes_[table_type::number_of(b.id)].blocks.find(b.id, e) && e.bytes == b.bytes;
-    }
-
     result<std::byte*> bytes_of(block b, std::size_t offset, std::size_t n) const noexcept {
         detail::piece e;
-        if (!find(b, e)) return make_error_code(errc::no_such_block);
+        bool const    lives = stripes_[table_type::number_of(b.id)].blocks.find(b.id, e);
+        if (!lives || e.bytes != b.bytes) return make_error_code(errc::no_such_block);
         if (offset > e.bytes || n > e.bytes - offset) return make_error_code(errc::out_of_range);
         return e.address + offset;
     }

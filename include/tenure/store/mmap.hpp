@@ -139,14 +139,12 @@ public:
     }
 
     result<std::byte*> address(block b) {
-        if (mark_.in_child()) return make_error_code(errc::forked);
-        place p;
-        if (!find(b, p)) return make_error_code(errc::no_such_block);
-        return p.address;
+        auto const at = range(b, 0, 0);
+        if (!at) return at.error();
+        return window_.at(*at);
     }
 
     result<void> read(block b, std::size_t offset, std::span<std::byte> out) {
-        if (mark_.in_child()) return make_error_code(errc::forked);
         auto const from = range(b, offset, out.size());
         if (!from) return from.error();
         if (detail::read_whole(fd_.get(), *from, out)) return {};
@@ -154,7 +152,6 @@ public:
     }
 
     result<void> write(block b, std::size_t offset, std::span<std::byte const> in) {
-        if (mark_.in_child()) return make_error_code(errc::forked);
         auto const to = range(b, offset, in.size());
         if (!to) return to.error();
         if (detail::write_whole(fd_.get(), *to, in)) return {};
@@ -164,7 +161,6 @@ public:
     /// Copies between mappings. (copy_file_range() would share disk blocks where it can, which leaves none
     /// reserved for later writes.)
     result<void> copy(block from, std::size_t from_offset, block to, std::size_t to_offset, std::size_t bytes) {
-        if (mark_.in_child()) return make_error_code(errc::forked);
         auto const source = range(from, from_offset, bytes);
         if (!source) return source.error();
         auto const target = range(to, to_offset, bytes);
@@ -226,8 +222,9 @@ private:
 
     bool find(block b, place& p) const noexcept { return blocks_.find(b.id, p) && p.bytes == b.bytes; }
 
-    /// Returns the offset in the file. Errors: no_such_block, out_of_range.
+    /// Returns the offset in the file. Errors: no_such_block, out_of_range, forked.
     result<std::uint64_t> range(block b, std::size_t offset, std::size_t n) const noexcept {
+        if (mark_.in_child()) return make_error_code(errc::forked);
         place p;
         if (!find(b, p)) return make_error_code(errc::no_such_block);
         if (offset > p.bytes || n > p.bytes - offset) return make_error_code(errc::out_of_range);

@@ -12,6 +12,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -99,9 +100,8 @@ public:
 
 private:
     struct strike {
-        std::error_code error;  ///< empty: do what was asked
-        bool            halves = false;
-        std::size_t     to     = 0;
+        std::error_code            error;  ///< empty: do what was asked
+        std::optional<std::size_t> to;     ///< before the error, do so much of it
     };
 
     /// Counts the call, waits as long as faults delay it, and returns what else they do.
@@ -123,8 +123,8 @@ private:
                 met = true;
                 if (auto const* const d = std::get_if<faults::delays>(&f.how)) delay += d->by;
                 else if (all.error) continue;
-                else if (auto const* const e = std::get_if<faults::fails>(&f.how)) all = {e->with};
-                else if (auto const* const s = std::get_if<faults::shortens>(&f.how)) all = {s->with, true, s->to};
+                else if (auto const* const e = std::get_if<faults::fails>(&f.how)) all.error = e->with;
+                else if (auto const* const s = std::get_if<faults::shortens>(&f.how)) all = {s->with, s->to};
             }
             struck_ += met;
             std::erase_if(pending_, [](fault const& f) { return f.times == 0; });
@@ -145,8 +145,8 @@ private:
     result<void> part(store_operation on, std::size_t size, bool has_parts, F call) {
         strike const s = meet(on);
         if (!s.error) return call(size);
-        if (!s.halves) return s.error;
-        if (result<void> const r = call(has_parts ? std::min(s.to, size) : size); !r) return r;
+        if (!s.to) return s.error;
+        if (result<void> const r = call(has_parts ? std::min(*s.to, size) : size); !r) return r;
         return s.error;
     }
 

@@ -36,8 +36,6 @@ class dedup_core {
 
 public:
     explicit dedup_core(std::shared_ptr<Upstream> upstream) noexcept : upstream_{std::move(upstream)} {}
-    dedup_core(dedup_core const&)            = delete;
-    dedup_core& operator=(dedup_core const&) = delete;
 
     ~dedup_core() {
         contents all = left_;

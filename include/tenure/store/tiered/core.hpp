@@ -34,8 +34,6 @@ class tiered_core {
 public:
     tiered_core(tier_pair<Fast, Slow> tiers, std::size_t fast_limit) noexcept
         : tiers_(std::move(tiers)), fast_limit_(fast_limit) {}
-    tiered_core(tiered_core const&)            = delete;
-    tiered_core& operator=(tiered_core const&) = delete;
 
     ~tiered_core() {
         entries         all;
@@ -132,8 +130,6 @@ public:
     tiered_figures figures() const noexcept {
         lock const     guard(lock_);
         tiered_figures f = figures_;
-        f.fast           = in_fast_;
-        f.slow           = in_slow_;
         f.left_behind    = left_.size();
         return f;
     }
@@ -183,7 +179,7 @@ private:
     }
 
     void count(entry const& e, int n) noexcept {
-        tier_figures& t = e.fast ? in_fast_ : in_slow_;
+        tier_figures& t = e.fast ? figures_.fast : figures_.slow;
         t.bytes += n > 0 ? e.bytes : 0 - e.bytes;
         t.blocks += n > 0 ? 1 : 0 - std::size_t{1};
     }
@@ -341,7 +337,6 @@ private:
     mutable fork_mutex      lock_{this, &lose_others};  ///< guards members without a lock of their own
     std::condition_variable settled_;
     std::size_t             fast_bytes_ = 0;  ///< homes and spares in the fast tier, or on their way there
-    tier_figures            in_fast_, in_slow_;
     tiered_figures          figures_;
     use_order<entry>        order_;  ///< blocks that may be demoted
     entries                 left_;
