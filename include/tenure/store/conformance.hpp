@@ -106,22 +106,22 @@ inline conformance_check run(entry const& e, store_traits const& can, subject::m
     }
 }
 
-inline conformance_report check(store_traits const& can, subject::maker const& make,
-                                subject::reopener const& reopen, conformance_options const& options) {
-    conformance_report r;
-    r.store = make().describe();
-    for (entry const& e : everything) r.checks.push_back(run(e, can, make, reopen, options));
-    return r;
-}
-
-template <class S>
-any_store as_any(std::shared_ptr<S> s) {
-    if constexpr (std::is_same_v<S, any_store>) return *s;
-    else return s;
-}
-
 template <class Make>
 using made_by = typename std::invoke_result_t<Make&>::element_type;
+
+template <class Make>
+conformance_report check(Make& make, subject::reopener const& reopen, conformance_options const& options) {
+    using S = made_by<Make>;
+    static_assert(is_whole_store<S>());
+    subject::maker const fresh = [&]() -> any_store {
+        if constexpr (std::is_same_v<S, any_store>) return *make();
+        else return make();
+    };
+    conformance_report r;
+    r.store = fresh().describe();
+    for (entry const& e : everything) r.checks.push_back(run(e, S::traits, fresh, reopen, options));
+    return r;
+}
 
 }  // namespace detail::conformance
 
@@ -132,10 +132,7 @@ using made_by = typename std::invoke_result_t<Make&>::element_type;
 template <class Make>
     requires std::invocable<Make&>
 conformance_report check_store(Make make, conformance_options options = {}) {
-    using S = detail::conformance::made_by<Make>;
-    static_assert(detail::is_whole_store<S>());
-    return detail::conformance::check(
-        S::traits, [&] { return detail::conformance::as_any<S>(make()); }, {}, options);
+    return detail::conformance::check(make, {}, options);
 }
 
 /// Checks a durable store as check_store(make, options) does, and also opens it again. `reopen(s)` gets a
@@ -145,15 +142,13 @@ template <class Make, class Reopen>
     requires std::invocable<Make&> && std::invocable<Reopen&, std::shared_ptr<detail::conformance::made_by<Make>>>
 conformance_report check_store(Make make, Reopen reopen, conformance_options options = {}) {
     using S = detail::conformance::made_by<Make>;
-    static_assert(detail::is_whole_store<S>());
     static_assert(S::traits.durable, "only a durable store can be opened again");
     auto const again = [&](any_store old) -> any_store {
         S* const s = old.get_if<S>();
         // The pointer passed to reopen() owns the last any_store of the old store, and nothing else.
         return std::shared_ptr<S>(reopen(std::shared_ptr<S>(std::make_shared<any_store>(std::move(old)), s)));
     };
-    return detail::conformance::check(
-        S::traits, [&] { return detail::conformance::as_any<S>(make()); }, again, options);
+    return detail::conformance::check(make, again, options);
 }
 
 }  // namespace tenure
