@@ -17,7 +17,7 @@
 #include <tenure/detail/base/hash_index.hpp>
 #include <tenure/detail/blocks/gather_space.hpp>
 #include <tenure/store/adaptor.hpp>
-#include <tenure/store/adaptor/lists.hpp>
+#include <tenure/store/adaptor/parts.hpp>
 
 #include "random/dice.hpp"
 #include "stores/plain_store.hpp"

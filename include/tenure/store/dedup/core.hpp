@@ -8,7 +8,6 @@
 #include <memory>
 #include <mutex>
 #include <new>
-#include <optional>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -18,7 +17,7 @@
 #include <tenure/detail/base/sizes.hpp>
 #include <tenure/detail/blocks/block_table.hpp>
 #include <tenure/detail/blocks/gather_space.hpp>
-#include <tenure/store/adaptor/lists.hpp>
+#include <tenure/store/adaptor/parts.hpp>
 #include <tenure/store/concept.hpp>
 #include <tenure/store/dedup/figures.hpp>
 #include <tenure/store/dedup/upstream.hpp>
@@ -57,20 +56,16 @@ public:
     }
 
     result<void> deallocate(std::span<block const> many) noexcept {
-        constexpr std::size_t at_once = 128;  // so that no thread waits for long
-        contents              unused;
-        std::error_code       wrong;
+        contents        unused;
+        std::error_code wrong;
         {
             lock const guard(lock_);
             std::swap(unused, left_);
         }
-        for (std::size_t i = 0; i < many.size(); i += at_once) {
-            lock const guard(lock_);
-            for (block const b : many.subspan(i, std::min(at_once, many.size() - i))) {
-                if (entry* const e = find(b)) claim(*e, unused);
-                else wrong = errc::no_such_block;
-            }
-        }
+        for_each_locked(lock_, many, [&](block b) {
+            if (entry* const e = find(b)) claim(*e, unused);
+            else wrong = errc::no_such_block;
+        });
         upstream_.free(unused, gather_, [&](content* c, bool freed, std::error_code refused) {
             lock const guard(lock_);
             if (freed) {
@@ -198,9 +193,7 @@ private:
         content* c = match(index_.first(h.low), h, bytes);
         while (c) {
             ++c->refs;
-            guard.unlock();
-            bool const same = is_same(c->home);
-            guard.lock();
+            bool const same = unlocked(guard, [&] { return is_same(c->home); });
             if (same) return c;
             ++figures_.collisions;
             content* const after = match(index_.next(*c), h, bytes);
@@ -228,10 +221,8 @@ private:
     }
 
     result<void> write_whole(entry& e, std::span<std::byte const> in, lock& guard) {
-        guard.unlock();
-        auto const h       = upstream_.hash_of(in);
+        auto const h       = unlocked(guard, [&] { return upstream_.hash_of(in); });
         auto const is_same = [&](block home) { return upstream_.equals(home, 0, in); };
-        guard.lock();
         if (h && share(e, *h, is_same, false, guard)) return {};
         if (std::error_code const wrong = write_part(e, 0, in, guard)) return wrong;
         if (h) share(e, *h, is_same, true, guard);
@@ -243,9 +234,8 @@ private:
         content* const old = e.content;
         if (old && old->refs == 1) {
             hide(*old);
-            guard.unlock();
-            result<void> const written = upstream_.store->write(old->home, offset, in);
-            guard.lock();
+            result<void> const written =
+                unlocked(guard, [&] { return upstream_.store->write(old->home, offset, in); });
             return written ? std::error_code() : written.error();
         }
         guard.unlock();
@@ -274,18 +264,13 @@ private:
     void merge(entry& e, lock& guard) {
         content* const own = e.content;
         if (!own || own->indexed || own->refs != 1) return;
-        guard.unlock();
-        std::optional<content_hash> const h = upstream_.hash_of(own->home);
-        guard.lock();
+        auto const h = unlocked(guard, [&] { return upstream_.hash_of(own->home); });
         if (h) share(e, *h, [&](block home) { return upstream_.equals(home, own->home); }, true, guard);
     }
 
     void free_unused(contents& unused, lock& guard) noexcept {
         while (content* const c = unused.pop()) {
-            guard.unlock();
-            bool const freed = upstream_.drop(c->home);
-            guard.lock();
-            if (freed) destroy(c);
+            if (unlocked(guard, [&] { return upstream_.drop(c->home); })) destroy(c);
             else left_.push(*c);
         }
     }

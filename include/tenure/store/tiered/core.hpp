@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <algorithm>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +15,7 @@
 #include <tenure/detail/base/fork_list.hpp>
 #include <tenure/detail/blocks/block_table.hpp>
 #include <tenure/detail/blocks/gather_space.hpp>
-#include <tenure/store/adaptor/lists.hpp>
+#include <tenure/store/adaptor/parts.hpp>
 #include <tenure/store/concept.hpp>
 #include <tenure/store/tiered/figures.hpp>
 #include <tenure/store/tiered/tier_pair.hpp>
@@ -70,20 +69,16 @@ public:
     }
 
     result<void> deallocate(std::span<block const> many) noexcept {
-        constexpr std::size_t at_once = 128;  // so that no thread waits for long
-        entries               batch;
-        std::error_code       wrong;
+        entries         batch;
+        std::error_code wrong;
         {
             std::scoped_lock const guard(lock_);
             std::swap(batch, left_);
         }
-        for (std::size_t i = 0; i < many.size(); i += at_once) {
-            std::scoped_lock const guard(lock_);
-            for (block const b : many.subspan(i, std::min(at_once, many.size() - i))) {
-                if (entry* const e = find(b)) claim(*e, batch);
-                else wrong = errc::no_such_block;
-            }
-        }
+        for_each_locked(lock_, many, [&](block b) {
+            if (entry* const e = find(b)) claim(*e, batch);
+            else wrong = errc::no_such_block;
+        });
         release(batch, wrong);
         if (wrong) return wrong;
         return {};
@@ -139,14 +134,6 @@ public:
 
 private:
     static bool is_full(std::error_code e) noexcept { return e == errc::store_full || e == errc::memory_full; }
-
-    template <class F>
-    static auto unlocked(lock& guard, F f) {
-        guard.unlock();
-        auto outcome = f();
-        guard.lock();
-        return outcome;
-    }
 
     // --- one block: from here on called with the lock held; functions with `guard` may give it up ---------------
 

@@ -12,7 +12,7 @@
 #include <tenure/detail/blocks/chunks.hpp>
 #include <tenure/detail/blocks/gather_space.hpp>
 #include <tenure/detail/blocks/is_gone.hpp>
-#include <tenure/store/adaptor/lists.hpp>
+#include <tenure/store/adaptor/parts.hpp>
 #include <tenure/store/concept.hpp>
 
 namespace tenure::detail {

@@ -2,10 +2,35 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <mutex>
+#include <span>
 #include <utility>
 
+#include <tenure/store/concept.hpp>
+
 namespace tenure::detail {
+
+/// Calls f() without the lock, and returns its result.
+template <class Lock, class F>
+auto unlocked(Lock& guard, F f) {
+    guard.unlock();
+    auto outcome = f();
+    guard.lock();
+    return outcome;
+}
+
+/// Calls f(block) for each under the lock, and gives that up now and then, so that no thread waits for long.
+template <class Mutex, class F>
+void for_each_locked(Mutex& lock, std::span<block const> many, F f) noexcept {
+    while (!many.empty()) {
+        std::scoped_lock const       guard(lock);
+        std::span<block const> const part = many.first(std::min<std::size_t>(many.size(), 128));
+        for (block const b : part) f(b);
+        many = many.subspan(part.size());
+    }
+}
 
 /// Nodes linked through themselves, by `Node* next`, the last one first. Not thread-safe. O(1).
 template <class Node>
