@@ -130,9 +130,9 @@ class Tenure:
         return chunk + index % self.RECORDS_A_CHUNK if int(chunk) else None
 
     def label(self, record):
-        words = record['name']
+        words = record['rest'].referenced_value()['name']
         raw = b''.join(int(self.plain(words[i])).to_bytes(8, 'little') for i in range(8))
-        name = raw.split(bytes(1))[0].decode('utf-8', 'replace')
+        name = raw.split(bytes(1))[0].decode('utf-8', 'replace') if self.plain(record['named']) else ''
         number = '#%d' % int(self.plain(record['id']))
         return repr(name) + ' ' + number if name else number
 
@@ -147,7 +147,7 @@ class Tenure:
 
     def usage(self, record):
         '''Live objects and the bytes that they take up.'''
-        books = record['books']
+        books = record['rest'].referenced_value()['books']
 
         def tally(name, what):
             t = books[name]

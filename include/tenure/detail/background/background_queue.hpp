@@ -64,9 +64,9 @@ public:
         bool wake = bytes_.load(std::memory_order_relaxed) > limit_ / 2;
         {
             std::scoped_lock const guard(mutex_);
-            b.next_waiting                         = nullptr;
-            (last_ ? last_->next_waiting : first_) = &b;
-            last_                                  = &b;
+            b.rest.next_waiting                         = nullptr;
+            (last_ ? last_->rest.next_waiting : first_) = &b;
+            last_                                       = &b;
             count_.fetch_add(1, std::memory_order_relaxed);
             wake = wake || sleeps_;
         }
@@ -156,10 +156,10 @@ public:
         running_.store(false, std::memory_order_relaxed);
         sleeps_                = false;
         std::uint32_t batches  = own ? 1 : 0;
-        std::size_t   in_these = own ? own->waiting_bytes : 0;
-        for (batch_record const* b = first_; b; b = b->next_waiting) {
+        std::size_t   in_these = own ? own->rest.waiting_bytes : 0;
+        for (batch_record const* b = first_; b; b = b->rest.next_waiting) {
             ++batches;
-            in_these += b->waiting_bytes;
+            in_these += b->rest.waiting_bytes;
         }
         count_.store(batches, std::memory_order_relaxed);
         bytes_.store(in_these, std::memory_order_relaxed);
@@ -172,7 +172,7 @@ public:
 
 private:
     batch_record* pop() noexcept {
-        batch_record* const b = std::exchange(first_, first_->next_waiting);
+        batch_record* const b = std::exchange(first_, first_->rest.next_waiting);
         if (!first_) last_ = nullptr;
         return b;
     }

@@ -73,9 +73,9 @@ public:
     bool put_off(batch_record& b, batch_record*& parent) noexcept override {
         bool ends = b.inbox || b.first_buffer;
         for_lanes(b, [&](lane const& l) { ends = ends || l.entries; });
-        std::size_t const bytes = (figures_of(b).units << unit_shift) + sizeof(batch_record);
+        std::size_t const bytes = (figures_of(b).units << unit_shift) + sizeof(batch_record) + sizeof(batch_rest);
         if (!ends || !queue_.admit(bytes)) return false;
-        b.waiting_bytes = bytes;
+        b.rest.waiting_bytes = bytes;
         mark_dead(b);
         if (!must_outlast_background(b)) {
             if (b.holds_parent) parent = b.parent.load(std::memory_order_relaxed);
@@ -113,7 +113,7 @@ private:
         [[maybe_unused]] auto const* touched = &on_thread_exit;
         process.threads.fetch_sub(1, std::memory_order_relaxed);
         while (batch_record* const b = queue_.next()) {
-            std::size_t const bytes = b->waiting_bytes;
+            std::size_t const bytes = b->rest.waiting_bytes;
             finish_end(*b);
             queue_.finished(bytes);
         }
@@ -123,7 +123,7 @@ private:
     /// Frees the batches that wait if the thread is not running, as in a forked child.
     void run_left_over() noexcept {
         while (batch_record* const b = queue_.next_left_over()) {
-            std::size_t const bytes  = b->waiting_bytes;
+            std::size_t const bytes  = b->rest.waiting_bytes;
             former_current    before = suspend_for(nullptr);
             finish_end(*b);
             resume(before);

@@ -69,10 +69,8 @@ private:
     std::atomic<std::uint64_t> other_objects_{0}, other_bytes_{0};
 };
 
-/// What came and went besides what the batch's own lane made. `used` is set by all that makes a batch more than
-/// one lane full of objects. Most batches never are, and end by a shorter way.
+/// What came and went besides what the batch's own lane made.
 struct ledger {
-    std::atomic<bool>          used{false};
     tally                      given;     ///< kept or transferred out
     tally                      received;  ///< kept or transferred in
     tally                      freed;     ///< before the end
@@ -82,17 +80,11 @@ struct ledger {
     std::atomic<std::uint64_t> peak{0};          ///< of bytes in use, at the last look
     std::atomic<std::uint64_t> noted{0};         ///< the cursor at that look; 0: look again before anything leaves
 
-    void                        touch() noexcept { used.store(true, std::memory_order_relaxed); }
-    [[gnu::always_inline]] void add(tally ledger::* to, std::uint64_t n, std::uint64_t b, bool own) noexcept {
-        touch();
-        (this->*to).add(n, b, own);
-    }
     void reset() noexcept {
         for (tally* t : {&given, &received, &freed, &large_made}) t->reset();
         large_units.store(0, std::memory_order_relaxed);
         peak.store(0, std::memory_order_relaxed);
         noted.store(0, std::memory_order_relaxed);
-        used.store(false, std::memory_order_relaxed);
     }
 };
 
@@ -133,10 +125,42 @@ private:
 /// Whether a batch's memory is in the page file. `moving`: a thread moves it, and a thread that enters waits.
 enum class paging_state : int { in, moving, out };
 
-/// All that is known of one batch. Records are never returned to the system, so a pointer to one can always be
-/// read, and is checked by `id`. Fields that other threads read are atomic, even if only one thread writes them.
+/// The rest of what is known of a batch: of one with a name, limits or a timeout, one that keeps, shares, frees
+/// early or is used by others, one that is paged. Opening and ending a plain batch do not touch it.
+struct batch_rest {
+    ledger                     books;
+    std::atomic<std::uint64_t> name[name_words]{};
+
+    // Of a batch that is `limited` by itself, which a timeout makes it, too.
+    batch_limits               limits;
+    std::atomic<std::uint64_t> charged{0};  ///< in use here and below
+    std::atomic<bool>          above_soft{false};
+    std::atomic<std::uint64_t> deadline{0};  ///< its own or that of a batch above, whichever is first; 0: none
+    deadline_node              timer;        ///< armed if the deadline is its own
+
+    use_node uses;
+
+    std::atomic<int>           priority{0};
+    std::atomic<packed_error>  page_error{};  ///< of the last try to go out, if that failed
+    std::atomic<std::size_t>   out_bytes{0};
+    std::atomic<std::uint64_t> entered_at{0};
+
+    std::atomic<bool> rolled_back{false};  ///< which buffers were mapped may be forgotten
+    bool              abandoned = false;   ///< in a forked child: another thread was at it, see forking.hpp
+    bool              needed    = false;   ///< abandoned, and a batch below it goes on
+
+    std::size_t     store_errors = 0;  ///< stores that could not free all at the end
+    std::error_code store_error;       ///< the last of them
+
+    std::size_t   waiting_bytes = 0;  ///< while it waits for its end in the background
+    batch_record* next_waiting  = nullptr;
+};
+
+/// All that is known of one batch, with its batch_rest. Records are never returned to the system, so a pointer to
+/// one can always be read, and is checked by `id`. Fields that other threads read are atomic, even if only one
+/// thread writes them.
 struct batch_record : batch_front {
-    batch_record() noexcept { primary.batch = timer.batch = this; }
+    explicit batch_record(batch_rest& r) noexcept : rest(r) { primary.batch = this; }
 
     // What opening and ending an ordinary batch touches comes first, in as few cache lines as possible.
     std::atomic<registry_core*> registry{nullptr};
@@ -161,73 +185,57 @@ struct batch_record : batch_front {
     std::uint32_t                index    = 0;
     std::atomic<std::uint64_t>   opened_ns{0};
 
+    std::atomic<std::source_location> where{};
+    batch_record*                     next_free = nullptr;
+
     // The end of any other batch also looks at the following.
-    spin_lock lock;  ///< guards what follows up to `next_buffer`, and
-                     ///< lanes' queues; taken inside a unit's lock
-    std::atomic<bool>          has_lanes{false};
-    std::atomic<bool>          uses_others{false};    ///< it has pins
-    bool                       ends_along = false;    ///< ends with a batch above it; guarded as `older` is
-    lane*                      lanes      = nullptr;  ///< besides `primary`
-    share*                     shares     = nullptr;
-    unit*                      large      = nullptr;    ///< runs of one large object each
+    std::atomic<bool> used{false};  ///< it is more than one lane full of objects: most never are, and end shortly
+    std::atomic<bool> evictable{false};  ///< to stay below the registry's memory limit
+    std::atomic<bool> has_lanes{false};
+    std::atomic<bool> uses_others{false};  ///< it has pins
+    bool              ends_along = false;  ///< ends with a batch above it; guarded as `older` is
+    std::atomic<bool> reclaim_pending{
+        false};  ///< over, but its destructors are yet to run in the background; its handles are stale
+    std::atomic<bool> named{false};
+    spin_lock         lock;  ///< guards what follows up to `members`, and lanes' queues; taken inside a unit's lock
+
+    lane*                      lanes  = nullptr;  ///< besides `primary`
+    share*                     shares = nullptr;
+    unit*                      large  = nullptr;        ///< runs of one large object each
     std::atomic<stored*>       stores{nullptr};         ///< where it has buffers
     entry*                     inbox        = nullptr;  ///< ends of objects that another thread gave, newest first
     entry*                     first_buffer = nullptr;  ///< all that it owns, newest first
     entry*                     next_buffer  = nullptr;  ///< for a thread that goes through these: dropping.hpp
-    paged_batch*               paged        = nullptr;  ///< of the thread that made the paging state `moving`
-    kept_log*                  kept_out     = nullptr;  ///< what keep() gave away, newest first, for discard()
-    membership_list*           memberships  = nullptr;  ///< what it shares with other batches; under the lock
+    membership_list*           memberships  = nullptr;  ///< what it shares with other batches
     std::atomic<std::uint64_t> members{no_common};  ///< if this is a common, with its generation: sharing_front.hpp
 
-    std::atomic<std::source_location> where{};
-    batch_record*                     next_free = nullptr;
-    std::atomic<paging_state>         paging{paging_state::in};
-    std::atomic<bool>                 evictable{false};  ///< to stay below the registry's memory limit
-    ledger                            books;
-
-    std::atomic<std::uint64_t> name[name_words]{};
-
+    paged_batch*  paged      = nullptr;  ///< of the thread that made the paging state `moving`
+    kept_log*     kept_out   = nullptr;  ///< what keep() gave away, newest first, for discard()
     supply*       buffers    = nullptr;  ///< if `joined`: where its buffers live, unless they name a store
     batch_record* next_along = nullptr;
 
-    std::atomic<int>           priority{0};
-    std::atomic<packed_error>  page_error{};  ///< of the last try to go out, if that failed
-    std::atomic<std::size_t>   out_bytes{0};
-    std::atomic<std::uint64_t> entered_at{0};
-
-    std::size_t     store_errors = 0;  ///< stores that could not free all at the end
-    std::error_code store_error;       ///< the last of them
-
-    batch_limits               limits;
-    std::atomic<std::uint64_t> charged{0};  ///< with limits: in use here and below
-    std::atomic<bool>          above_soft{false};
-    std::atomic<std::uint64_t> own_charge{0};  ///< what this batch has charged to `limited` and those above
-
-    std::atomic<bool> reclaim_pending{
-        false};  ///< over, but its destructors are yet to run in the background; its handles are stale
-    std::size_t                  waiting_bytes = 0;
-    batch_record*                next_waiting  = nullptr;
-    use_node                     uses;
+    std::atomic<paging_state>    paging{paging_state::in};
+    std::atomic<errc>            cause{};         ///< why it went, or has to go, before its end
+    std::atomic<std::uint64_t>   own_charge{0};   ///< what this batch has charged to `limited` and those above
     checkpoint_front*            undo = nullptr;  ///< the newest checkpoint; of the thread that may set `undoing`
     std::atomic<thread_context*> busy_thread{nullptr};  ///< it set `undoing`, or calls destructors at the end
+    std::atomic<std::uint64_t>   expiry{0};      ///< the last batch here that went before its end: expiry.hpp
+    std::atomic<stop_front*>     stop{nullptr};  ///< made when a token is first asked for
+    int                          unwound = no_unwinding;  ///< with more uncaught exceptions, its guard rolls back
     std::atomic<bool>            checkpoint_calls_out{
-        false};          ///< busy_thread runs the user's code, or waits for other threads that do
-    bool abandoned = false;         ///< in a forked child: another thread was at it, see forking.hpp
-    bool needed    = false;         ///< abandoned, and a batch below it goes on
-    int  unwound   = no_unwinding;  ///< with more uncaught exceptions than this, its guard rolls back
-    // The next two belong to a batch that is `limited` by itself, which a timeout makes it.
-    std::atomic<std::uint64_t> deadline{0};  ///< its own or that of a batch above, whichever is first; 0: none
-    deadline_node              timer;        ///< armed if the deadline is its own
-
-    std::atomic<errc>          cause{};             ///< why it went, or has to go, before its end
-    std::atomic<bool>          rolled_back{false};  ///< which buffers were mapped may be forgotten
-    std::atomic<std::uint64_t> expiry{0};           ///< the last batch here that went before its end: expiry.hpp
-    std::atomic<stop_front*>   stop{nullptr};       ///< made when a token is first asked for
+        false};  ///< busy_thread runs the user's code, or waits for other threads that do
+    batch_rest& rest;
 
     bool ends_as(std::uint8_t how) const noexcept { return ends.load(std::memory_order_relaxed) & how; }
     void end_as(std::uint8_t how) noexcept {
         ends.store(static_cast<std::uint8_t>(ends.load(std::memory_order_relaxed) | how),
                    std::memory_order_relaxed);
+    }
+
+    void                        touch() noexcept { used.store(true, std::memory_order_relaxed); }
+    [[gnu::always_inline]] void add(tally ledger::* to, std::uint64_t n, std::uint64_t b, bool own) noexcept {
+        touch();
+        (rest.books.*to).add(n, b, own);
     }
 
     bool is_here() const noexcept;  ///< whether this thread opened it, or has entered its own lane
@@ -237,6 +245,8 @@ struct batch_record : batch_front {
     }
     bool closed() const noexcept { return state.load(std::memory_order_acquire) & batch_flags::closed; }
 };
+
+static_assert(sizeof(batch_record) <= 512);
 
 /// The batch whose own lane that is, without a load.
 inline batch_record& owner_of_primary(lane& l) noexcept {

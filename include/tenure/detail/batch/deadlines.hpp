@@ -16,13 +16,13 @@ namespace tenure::detail {
 
 inline bool is_overdue(batch_record const& b) noexcept {
     batch_record const* const from = b.limited;
-    std::uint64_t const       due  = from ? from->deadline.load(std::memory_order_relaxed) : 0;
+    std::uint64_t const       due  = from ? from->rest.deadline.load(std::memory_order_relaxed) : 0;
     return due && b.registry.load(std::memory_order_relaxed)->timing->now() >= due;
 }
 
 /// Whether each make in the batch looks at the clock itself: there is a deadline that nobody watches.
 inline bool minds_the_clock(batch_record const& b) noexcept {
-    return b.limited && b.limited->deadline.load(std::memory_order_relaxed) &&
+    return b.limited && b.limited->rest.deadline.load(std::memory_order_relaxed) &&
            !b.registry.load(std::memory_order_relaxed)->timing->watched.load(std::memory_order_relaxed);
 }
 

@@ -19,8 +19,8 @@ inline batch_record* limited_above(batch_record const* b) noexcept {
 
 inline void refund(batch_record* from, batch_record const* stop, std::uint64_t bytes) noexcept {
     for (batch_record* b = from; b != stop; b = limited_above(b)) {
-        std::uint64_t const now = b->charged.fetch_sub(bytes, std::memory_order_relaxed) - bytes;
-        if (now <= b->limits.soft) b->above_soft.store(false, std::memory_order_relaxed);
+        std::uint64_t const now = b->rest.charged.fetch_sub(bytes, std::memory_order_relaxed) - bytes;
+        if (now <= b->rest.limits.soft) b->rest.above_soft.store(false, std::memory_order_relaxed);
     }
 }
 
@@ -33,10 +33,10 @@ inline void refund_batch(batch_record& b, std::uint64_t bytes) noexcept {
 /// Charges `bytes` to every batch with limits from `from` up to but not including `stop`. Charges none on failure.
 inline failure charge(batch_record* from, batch_record const* stop, std::uint64_t bytes) noexcept {
     for (batch_record* b = from; b != stop; b = limited_above(b)) {
-        bool const          hopeless = bytes > b->limits.hard;  // not added: such sums could wrap
-        std::uint64_t const before   = b->charged.fetch_add(hopeless ? 0 : bytes, std::memory_order_relaxed);
-        if (hopeless || before + bytes > b->limits.hard) {
-            if (!hopeless) b->charged.fetch_sub(bytes, std::memory_order_relaxed);
+        bool const          hopeless = bytes > b->rest.limits.hard;  // not added: such sums could wrap
+        std::uint64_t const before   = b->rest.charged.fetch_add(hopeless ? 0 : bytes, std::memory_order_relaxed);
+        if (hopeless || before + bytes > b->rest.limits.hard) {
+            if (!hopeless) b->rest.charged.fetch_sub(bytes, std::memory_order_relaxed);
             refund(from, b, bytes);
             return {errc::limit_exceeded, b, bytes, before};
         }
@@ -48,8 +48,8 @@ inline failure charge(batch_record* from, batch_record const* stop, std::uint64_
 /// So the limit is met to the byte, and yet a make costs a charge only now and then.
 inline std::uint64_t charge_ahead(batch_record* from, std::uint64_t needed, std::uint64_t offered) noexcept {
     for (batch_record* b = from; b; b = limited_above(b)) {
-        std::uint64_t const used = b->charged.load(std::memory_order_relaxed);
-        std::uint64_t const hard = b->limits.hard, soft = b->limits.soft;
+        std::uint64_t const used = b->rest.charged.load(std::memory_order_relaxed);
+        std::uint64_t const hard = b->rest.limits.hard, soft = b->rest.limits.soft;
         offered = std::min(offered, used < hard ? (hard - used) / 16 : 0);
         if (used < soft) offered = std::min(offered, soft - used);
     }
@@ -59,23 +59,25 @@ inline std::uint64_t charge_ahead(batch_record* from, std::uint64_t needed, std:
 /// Returns whether a charge would pass a limit that is not passed yet. If so, it is worth knowing the exact use.
 inline bool would_pass(batch_record const* from, std::uint64_t bytes) noexcept {
     for (batch_record const* b = from; b; b = limited_above(b)) {
-        std::uint64_t const used = b->charged.load(std::memory_order_relaxed);
-        if (used + bytes > b->limits.hard || (used <= b->limits.soft && used + bytes > b->limits.soft)) return true;
+        std::uint64_t const used = b->rest.charged.load(std::memory_order_relaxed);
+        if (used + bytes > b->rest.limits.hard ||
+            (used <= b->rest.limits.soft && used + bytes > b->rest.limits.soft))
+            return true;
     }
     return false;
 }
 
 inline bool is_above_soft(batch_record const* from) noexcept {
-    while (from && !from->above_soft.load(std::memory_order_relaxed)) from = limited_above(from);
+    while (from && !from->rest.above_soft.load(std::memory_order_relaxed)) from = limited_above(from);
     return from != nullptr;
 }
 
 /// Calls on_soft of every batch that has just passed its soft limit. No lock is held; a callback may do anything.
 inline void tell_soft_limits(batch_record* from) {
     for (batch_record* b = from; b; b = limited_above(b)) {
-        std::uint64_t const used = b->charged.load(std::memory_order_relaxed);
-        if (used <= b->limits.soft || b->above_soft.exchange(true, std::memory_order_relaxed)) continue;
-        if (b->limits.on_soft) b->limits.on_soft(batch_id{b->id.load(std::memory_order_relaxed)}, used);
+        std::uint64_t const used = b->rest.charged.load(std::memory_order_relaxed);
+        if (used <= b->rest.limits.soft || b->rest.above_soft.exchange(true, std::memory_order_relaxed)) continue;
+        if (b->rest.limits.on_soft) b->rest.limits.on_soft(batch_id{b->id.load(std::memory_order_relaxed)}, used);
     }
 }
 

@@ -55,7 +55,8 @@ inline void be_in(batch_record& b) noexcept {
 
 inline void note_use(batch_record& b) noexcept {
     if (!b.evictable.load(std::memory_order_relaxed)) return;
-    b.entered_at.store(pages_of(b)->entries.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
+    b.rest.entered_at.store(pages_of(b)->entries.fetch_add(1, std::memory_order_relaxed),
+                            std::memory_order_relaxed);
 }
 
 /// Records that a thread has entered. If memory is limited, other batches go out for what comes in. If they
@@ -64,7 +65,7 @@ inline void note_entry(batch_record& b) noexcept {
     note_use(b);
     if (b.paging.load(std::memory_order_acquire) == paging_state::in) [[likely]]
         return;
-    [[maybe_unused]] bool const enough = has_room(b, b.out_bytes.load(std::memory_order_relaxed));
+    [[maybe_unused]] bool const enough = has_room(b, b.rest.out_bytes.load(std::memory_order_relaxed));
     pages_of(b)->come_back(b, true);
 }
 

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <new>
 
@@ -39,13 +40,18 @@ TENURE_COLD inline batch_record* more_records() {
     if (!process.free_records) {
         std::uint32_t const first = process.record_count;
         if (first >> record_bits) raise(std::bad_alloc());
-        auto* const chunk = new batch_record[records_a_chunk];
-        never_given_back(chunk);
+        auto  rests = std::make_unique<batch_rest[]>(records_a_chunk);
+        auto* chunk = static_cast<batch_record*>(
+            ::operator new(records_a_chunk * sizeof(batch_record), std::align_val_t(alignof(batch_record))));
         for (std::uint32_t i = 0; i < records_a_chunk; ++i) {
-            chunk[i].index       = first + i;
-            chunk[i].next_free   = process.free_records;
-            process.free_records = chunk + i;
+            batch_record* const b = ::new (chunk + i) batch_record(rests[i]);
+            b->rest.timer.batch   = b;
+            b->index              = first + i;
+            b->next_free          = process.free_records;
+            process.free_records  = b;
         }
+        never_given_back(chunk);
+        never_given_back(rests.release());
         process.record_count += records_a_chunk;
         tables.records[first / records_a_chunk].store(chunk, std::memory_order_release);
     }

@@ -151,7 +151,8 @@ private:
 /// Does nothing if a checkpoint could bring contents back, or has.
 TENURE_COLD inline void dropped_blocks::drop(batch_record& b) noexcept {
     constexpr std::uint64_t not_now = batch_flags::undoing | batch_flags::checkpointed;
-    if (b.state.load(std::memory_order_acquire) & not_now || b.rolled_back.load(std::memory_order_acquire)) return;
+    if (b.state.load(std::memory_order_acquire) & not_now || b.rest.rolled_back.load(std::memory_order_acquire))
+        return;
     be_in(b);
     buffers_drop(b, *this).run();
 }

@@ -67,7 +67,7 @@ inline bool promise(batch_record& b, supply& s) noexcept {
         std::unique_ptr<stored> more(list ? new (std::nothrow) stored(s) : nullptr);
         if (!more) return false;
         std::scoped_lock const guard(b.lock);
-        b.books.touch();
+        b.touch();
         if (stored* const in = find_stored(b, s)) {
             in->grow(list);
         } else {
@@ -125,8 +125,8 @@ inline void free_in_stores(batch_record& b) noexcept {
         auto const many    = in->to_free->blocks();
         if (many.empty() && !batched) continue;
         if (auto const done = batched ? s.store.try_deallocate_batch(id, many) : s.store.deallocate(many); !done) {
-            ++b.store_errors;
-            b.store_error = done.error();
+            ++b.rest.store_errors;
+            b.rest.store_error = done.error();
             if (!many.empty()) s.refused.add(std::move(in->to_free), done.error());
         } else if (!s.refused.empty()) {
             s.refused.retry(s.store);

@@ -167,11 +167,12 @@ inline void go_back(batch_record& b, exclusive_claim const& claim) {
     mark_dead_in_shares(b, c);
     give_newer_large(b, c);
     for_lanes(b, [&](lane& l) { take_back(b, l, c); });
-    if (b.first_buffer) b.rolled_back.store(true, std::memory_order_release);  // the buffers' flags are older now
+    if (b.first_buffer)
+        b.rest.rolled_back.store(true, std::memory_order_release);  // the buffers' flags are older now
     restore_bytes(c);
     for (lane_mark const& m : c.lanes) set_first(m.entries);  // the entry may lie in bytes of another batch
-    b.books.add(&ledger::freed, now.objects - c.objects, bytes, own);
-    b.books.noted.store(0, std::memory_order_relaxed);
+    b.add(&ledger::freed, now.objects - c.objects, bytes, own);
+    b.rest.books.noted.store(0, std::memory_order_relaxed);
     unwatch(c);
     if (c.below)
         for_pages_clean_before(c, [](saved_area& older, std::size_t i, std::byte const*) {
@@ -225,8 +226,8 @@ inline void end_checkpoint(batch_record& b, std::uint64_t id, bool back) {
 inline void checkpoint_record::guard_closes(batch_record& b, std::uint64_t id) noexcept {
     if (std::uncaught_exceptions() <= b.unwound) return;
     auto const note = [&](error const& e) {
-        ++b.store_errors;
-        b.store_error = e.code();
+        ++b.rest.store_errors;
+        b.rest.store_error = e.code();
     };
     run_or<error>(
         [&] {

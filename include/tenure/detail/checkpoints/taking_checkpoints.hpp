@@ -120,7 +120,7 @@ inline void take_checkpoint(batch_record& b, std::uint64_t id) {
         fail(errc::memory_full);
     }
     b.undo = c.release();
-    b.books.touch();
+    b.touch();
     b.state.fetch_or(batch_flags::checkpointed, std::memory_order_release);
 }
 

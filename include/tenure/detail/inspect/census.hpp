@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include <tenure/detail/buffers/stored.hpp>
 #include <tenure/detail/life/calls.hpp>
 #include <tenure/detail/life/forking.hpp>
-#include <tenure/detail/buffers/stored.hpp>
 #include <tenure/snapshot.hpp>
 
 namespace tenure::detail {
@@ -59,7 +59,7 @@ inline bool look_at(batch_record& b, registry_core const& r, batch_info& out) {
     out.age        = std::chrono::nanoseconds(coarse_now() - b.opened_ns.load(std::memory_order_acquire));
     out.where      = b.where.load(std::memory_order_acquire);
     out.usage      = usage_of(b);
-    out.page_error = b.page_error.load(std::memory_order_relaxed).code();
+    out.page_error = b.rest.page_error.load(std::memory_order_relaxed).code();
     out.shared_by  = members_of(b);
     return b.id.load(std::memory_order_acquire) == id;
 }

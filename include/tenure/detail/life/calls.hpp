@@ -65,7 +65,7 @@ inline batch_status status_of(batch_record& b, std::uint64_t id) noexcept {
     if (b.id.load(std::memory_order_acquire) != id || !same_batch(s, id)) {
         cause = expiry_of_batch(id);
         if (cause == errc{}) return batch_status::done;
-    } else if (std::uint64_t const due = b.deadline.load(std::memory_order_relaxed); due) {
+    } else if (std::uint64_t const due = b.rest.deadline.load(std::memory_order_relaxed); due) {
         if (!(s & batch_flags::closed) && hold(b, id)) {  // held: so its registry's clock is there
             if (b.registry.load(std::memory_order_relaxed)->timing->now() >= due) cause = errc::expired;
             release_hold_in_place(&b);
@@ -140,9 +140,9 @@ private:
         set(*s, begin, begin + bytes);
     }
     note_peak(from);
-    from.books.add(&ledger::given, 1, bytes, true);
-    to->books.add(&ledger::received, 1, bytes, to->is_here());
-    to->books.noted.store(0, std::memory_order_relaxed);
+    from.add(&ledger::given, 1, bytes, true);
+    to->add(&ledger::received, 1, bytes, to->is_here());
+    to->rest.books.noted.store(0, std::memory_order_relaxed);
     log->add(h);
     return true;
 }

@@ -232,7 +232,7 @@ inline void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept
 TENURE_COLD inline void pass_on_stop(opened_batch const& opened, batch_record const& parent) noexcept {
     errc const why = parent.cause.load(std::memory_order_acquire);
     errc       none{};
-    opened.record->books.touch();
+    opened.record->touch();
     opened.record->cause.compare_exchange_strong(none, why, std::memory_order_acq_rel);
     set_flag(*opened.record, opened.id, batch_flags::stopping, 0);
 }

@@ -52,7 +52,7 @@ inline lane* enter_lane(batch_record& b, bool exclusive) {
         l->next    = b.lanes;
         b.lanes    = l;
         b.has_lanes.store(true, std::memory_order_release);
-        b.books.touch();
+        b.touch();
         take(*l);
     }
     note_entry(b);

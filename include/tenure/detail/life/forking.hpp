@@ -117,7 +117,7 @@ inline void abandon(batch_record& b) noexcept {
     b.state.fetch_or(batch_flags::ended, std::memory_order_relaxed);
     b.state.fetch_add(1, std::memory_order_acq_rel);
     b.state.fetch_and(~batch_flags::undoing, std::memory_order_release);
-    b.abandoned = true;
+    b.rest.abandoned = true;
     if (b.paging.load(std::memory_order_relaxed) == paging_state::moving) {
         b.paged = nullptr;
         b.paging.store(paging_state::in, std::memory_order_relaxed);
@@ -132,16 +132,17 @@ inline void abandon(batch_record& b) noexcept {
 /// freeing it now would run destructors in fork().
 inline void let_parents_go(registry_core& r) noexcept {
     for_records([&](batch_record& b) {
-        if (!is_in_use(b, r) || b.abandoned || b.state.load(std::memory_order_relaxed) & batch_flags::done) return;
+        if (!is_in_use(b, r) || b.rest.abandoned || b.state.load(std::memory_order_relaxed) & batch_flags::done)
+            return;
         batch_record* up = b.parent.load(std::memory_order_relaxed);
-        for (; up && up->abandoned; up = up->parent.load(std::memory_order_relaxed)) up->needed = true;
+        for (; up && up->rest.abandoned; up = up->parent.load(std::memory_order_relaxed)) up->rest.needed = true;
     });
     for_records([&](batch_record& b) {
-        if (!is_in_use(b, r) || !b.abandoned || b.needed) return;
+        if (!is_in_use(b, r) || !b.rest.abandoned || b.rest.needed) return;
         if (b.limited != &b) b.limited = nullptr;
         constexpr std::uint64_t stays = batch_flags::ended | batch_flags::done | batch_flags::retained;
         batch_record* const     up    = b.holds_parent ? b.parent.load(std::memory_order_relaxed) : nullptr;
-        if (!up || up->abandoned || up->state.load(std::memory_order_relaxed) & stays) return;
+        if (!up || up->rest.abandoned || up->state.load(std::memory_order_relaxed) & stays) return;
         up->state.fetch_sub(1, std::memory_order_relaxed);
         b.holds_parent = false;
         b.parent.store(r.root, std::memory_order_relaxed);

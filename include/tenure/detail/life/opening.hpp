@@ -28,14 +28,14 @@ TENURE_SLOW inline void set_deadline(batch_record& b, std::chrono::nanoseconds t
     std::uint64_t const now  = q->now();
     std::uint64_t const due  = now + left < now ? ~std::uint64_t{0} : now + left;
     if (inherited && inherited <= due) return;
-    b.deadline.store(due, std::memory_order_relaxed);
-    q->arm(b.timer, due);
+    b.rest.deadline.store(due, std::memory_order_relaxed);
+    q->arm(b.rest.timer, due);
 }
 
 TENURE_COLD inline void drop_deadline(batch_record& b) noexcept {
     if (b.limited != &b) return;
-    if (b.deadline.exchange(0, std::memory_order_relaxed))
-        b.registry.load(std::memory_order_relaxed)->timing->disarm(b.timer);
+    if (b.rest.deadline.exchange(0, std::memory_order_relaxed))
+        b.registry.load(std::memory_order_relaxed)->timing->disarm(b.rest.timer);
 }
 
 TENURE_SLOW inline void set_options(batch_record& b, batch_options const& o) {
@@ -49,19 +49,19 @@ TENURE_SLOW inline void set_options(batch_record& b, batch_options const& o) {
     if (o.residency != tenure::residency::memory && !pages_of(b))
         refuse_without("tenure/paging.hpp", "open a batch with a residency");
     b.residency = o.residency;
-    b.priority.store(o.priority, std::memory_order_relaxed);
+    b.rest.priority.store(o.priority, std::memory_order_relaxed);
     if (!o.name.empty()) set_name(b, o.name);
     if (o.on_exception == tenure::on_exception::rollback) {
         b.unwound = std::uncaught_exceptions();
-        b.books.touch();
+        b.touch();
     }
     if (o.limits.soft == no_limit && o.limits.hard == no_limit && o.timeout == no_timeout) return;
-    std::uint64_t const due = b.limited ? b.limited->deadline.load(std::memory_order_relaxed) : 0;
-    b.limits                = o.limits;
+    std::uint64_t const due = b.limited ? b.limited->rest.deadline.load(std::memory_order_relaxed) : 0;
+    b.rest.limits           = o.limits;
     b.limited               = &b;
-    b.deadline.store(due, std::memory_order_relaxed);
-    b.charged.store(0, std::memory_order_relaxed);
-    b.above_soft.store(false, std::memory_order_relaxed);
+    b.rest.deadline.store(due, std::memory_order_relaxed);
+    b.rest.charged.store(0, std::memory_order_relaxed);
+    b.rest.above_soft.store(false, std::memory_order_relaxed);
     if (o.timeout != no_timeout) set_deadline(b, o.timeout, due);
 }
 
@@ -106,7 +106,7 @@ TENURE_COLD inline void give_unopened(batch_record& b) noexcept {
     b->residency = tenure::residency::memory;
     b->joined    = false;
     b->limited   = parent ? parent->limited : nullptr;
-    b->name[0].store(0, std::memory_order_relaxed);
+    b->named.store(false, std::memory_order_relaxed);
     if (options) set_options(*b, *options);
     join_supplies(*b, parent, r, options && options->store ? &options->store : nullptr);
     if (b->residency != tenure::residency::memory) [[unlikely]]

@@ -16,7 +16,9 @@ namespace tenure::detail {
 /// Stands in for a batch that a guard has detached, or that has ended while a flow of control goes on in it.
 /// Refuses everything, for the reason in `cause`.
 struct over_record : batch_record {
-    explicit over_record(errc why) noexcept { cause.store(why, std::memory_order_relaxed); }
+    explicit over_record(errc why) noexcept : batch_record(none) { cause.store(why, std::memory_order_relaxed); }
+
+    batch_rest none;
 };
 
 inline constexpr errc over_causes[]{errc::batch_ended, errc::expired, errc::cancelled};

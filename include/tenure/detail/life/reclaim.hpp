@@ -197,7 +197,7 @@ inline void release_runs(supply& s, lane& l) noexcept {
 /// the batch is another one.
 [[gnu::always_inline]] inline bool release_plainly(batch_record& b) noexcept {
     lane& l = b.primary;
-    if (b.books.used.load(std::memory_order_relaxed) || l.entries || b.limited) return false;
+    if (b.used.load(std::memory_order_relaxed) || l.entries || b.limited) return false;
     l.window_end.store(0, std::memory_order_relaxed);
     if (l.run_end) {
         unit* const u = l.runs;
@@ -247,7 +247,7 @@ TENURE_COLD inline void log_expiry(batch_record& b) noexcept {
     if (b.limited && is_overdue(b)) b.cause.store(errc::expired, std::memory_order_release);
     errc const cause = b.cause.load(std::memory_order_acquire);
     if (cause == errc{}) return;
-    b.books.touch();
+    b.touch();
     timing->log(b, cause);
 }
 
@@ -255,7 +255,7 @@ TENURE_COLD inline void log_expiry(batch_record& b) noexcept {
 inline void release_memory(batch_record& b) noexcept {
     bool const reclaim_pending =
         b.reclaim_pending.load(std::memory_order_relaxed);  // then mark_dead() has logged it
-    if (!reclaim_pending && (b.limited || b.books.used.load(std::memory_order_relaxed))) log_expiry(b);
+    if (!reclaim_pending && (b.limited || b.used.load(std::memory_order_relaxed))) log_expiry(b);
     if (has_checkpoint(b)) [[unlikely]]
         b.undo->drop_all(b);
     bool ends = b.inbox || b.first_buffer;

@@ -104,7 +104,7 @@ inline void close_registry(registry_core* r) noexcept {
     // first; then the rest, newest first, and so the root last.
     bool       any_abandoned = false;
     auto const close         = [&](batch_record& b) {
-        if (b.abandoned) {  // nobody owns what is left of it
+        if (b.rest.abandoned) {  // nobody owns what is left of it
             any_abandoned = true;
             return b.id.store(0, std::memory_order_release);
         }

@@ -19,16 +19,17 @@ namespace tenure::detail {
 /// Resets what only some batches have, for the next batch with this record.
 TENURE_SLOW inline void forget(batch_record& b) noexcept {
     if (b.limited == &b) {
-        b.limits.on_soft = nullptr;
+        b.rest.limits.on_soft = nullptr;
         drop_deadline(b);
     }
-    if (!b.books.used.load(std::memory_order_relaxed)) return;
-    b.books.reset();
+    if (!b.used.load(std::memory_order_relaxed)) return;
+    b.used.store(false, std::memory_order_relaxed);
+    b.rest.books.reset();
     b.cause.store({}, std::memory_order_relaxed);
-    b.rolled_back.store(false, std::memory_order_relaxed);
+    b.rest.rolled_back.store(false, std::memory_order_relaxed);
     delete b.stop.exchange(nullptr, std::memory_order_relaxed);
-    b.store_errors = 0;
-    b.page_error.store({}, std::memory_order_relaxed);
+    b.rest.store_errors = 0;
+    b.rest.page_error.store({}, std::memory_order_relaxed);
     b.unwound = no_unwinding;
 }
 
@@ -38,7 +39,7 @@ TENURE_SLOW inline void forget(batch_record& b) noexcept {
     if (b->is_loose) leave_loose(*b);
     b->id.store(0, std::memory_order_release);
     b->primary.serial.store(0, std::memory_order_relaxed);
-    if (b->limited == b || b->books.used.load(std::memory_order_relaxed)) forget(*b);
+    if (b->limited == b || b->used.load(std::memory_order_relaxed)) forget(*b);
     if (b->residency != tenure::residency::memory) b->evictable.store(false, std::memory_order_relaxed);
     give_record(b);
 }

@@ -21,10 +21,10 @@ inline batch_report report_of(batch_record& b) noexcept {
     batch_report        r;
     r.bytes    = bytes_in_use(b, f);
     r.made     = f.made_objects;
-    r.received = b.books.received.objects();
-    r.kept     = b.books.given.objects();
-    r.freed    = b.books.freed.objects();
-    r.peak     = std::max<std::size_t>(r.bytes, b.books.peak.load(std::memory_order_relaxed));
+    r.received = b.rest.books.received.objects();
+    r.kept     = b.rest.books.given.objects();
+    r.freed    = b.rest.books.freed.objects();
+    r.peak     = std::max<std::size_t>(r.bytes, b.rest.books.peak.load(std::memory_order_relaxed));
     r.duration = std::chrono::nanoseconds(coarse_now() - b.opened_ns.load(std::memory_order_relaxed));
     if (b.uses_others.load(std::memory_order_relaxed))
         b.registry.load(std::memory_order_relaxed)->uses->report_pins(b, r);
@@ -55,8 +55,8 @@ inline batch_report end_with_report(batch_record& b, std::uint64_t id) noexcept 
     r.status = status_of(b.state.load(std::memory_order_acquire));
     if (!complete(r, in_stores, late)) return r;
     r.status       = status_of(b, id);
-    r.store_errors = b.store_errors;
-    if (r.store_errors) r.store_error = b.store_error;
+    r.store_errors = b.rest.store_errors;
+    if (r.store_errors) r.store_error = b.rest.store_error;
     return r;
 }
 
@@ -69,7 +69,7 @@ inline batch_report end_by_id(batch_record& b, std::uint64_t id) noexcept {
     batch_report r         = report_of(b);
     bool const   late      = b.limited && is_overdue(b);
     flow const   in_stores = stored_in(b);
-    r.page_error           = b.page_error.load(std::memory_order_relaxed).code();
+    r.page_error           = b.rest.page_error.load(std::memory_order_relaxed).code();
     release_hold_in_place(&b);
     end_record(b, id, false);
     r.status = status();

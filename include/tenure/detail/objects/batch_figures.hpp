@@ -28,10 +28,10 @@ struct batch_figures {
 
 inline batch_figures figures_of(batch_record& b) noexcept {
     lane_figures const own = b.is_here() ? own_figures_of(b.primary) : figures_of(b.primary);
-    batch_figures      sum{own.objects + b.books.large_made.objects(), own.bytes + b.books.large_made.bytes(),
+    batch_figures sum{own.objects + b.rest.books.large_made.objects(), own.bytes + b.rest.books.large_made.bytes(),
                       b.primary.units.load(std::memory_order_relaxed) +
-                          b.books.large_units.load(std::memory_order_relaxed) +
-                          b.books.shared_units.load(std::memory_order_relaxed)};
+                          b.rest.books.large_units.load(std::memory_order_relaxed) +
+                          b.rest.books.shared_units.load(std::memory_order_relaxed)};
     if (b.has_lanes.load(std::memory_order_acquire)) {
         std::scoped_lock const guard(b.lock);
         for (lane const* l = b.lanes; l; l = l->next) {
@@ -45,39 +45,39 @@ inline batch_figures figures_of(batch_record& b) noexcept {
 }
 
 inline std::uint64_t bytes_in_use(batch_record const& b, batch_figures const& f) noexcept {
-    std::uint64_t const in  = f.made_bytes + b.books.received.bytes();
-    std::uint64_t const out = b.books.given.bytes() + b.books.freed.bytes();
+    std::uint64_t const in  = f.made_bytes + b.rest.books.received.bytes();
+    std::uint64_t const out = b.rest.books.given.bytes() + b.rest.books.freed.bytes();
     return in > out ? in - out : 0;  // another thread reads the parts at different moments
 }
 
 TENURE_SLOW inline void note_new_peak(batch_record& b, std::uint64_t cursor) noexcept {
     bool const alone = !b.has_lanes.load(std::memory_order_relaxed);
-    b.books.noted.store(alone ? cursor : 0, std::memory_order_relaxed);
+    b.rest.books.noted.store(alone ? cursor : 0, std::memory_order_relaxed);
     std::uint64_t const now = bytes_in_use(b, figures_of(b));
-    std::uint64_t       old = b.books.peak.load(std::memory_order_relaxed);
-    while (now > old && !b.books.peak.compare_exchange_weak(old, now, std::memory_order_relaxed)) {}
+    std::uint64_t       old = b.rest.books.peak.load(std::memory_order_relaxed);
+    while (now > old && !b.rest.books.peak.compare_exchange_weak(old, now, std::memory_order_relaxed)) {}
 }
 
 /// Raises the peak if more is in use now. Must be called before anything leaves the batch: only then can a maximum
 /// be missed. If objects leave in a row and nothing is made in between, one call computes the use.
 [[gnu::always_inline]] inline void note_peak(batch_record& b) noexcept {
     std::uint64_t const cursor = b.primary.cursor.load(std::memory_order_relaxed);
-    if (cursor == 0 || cursor != b.books.noted.load(std::memory_order_relaxed)) note_new_peak(b, cursor);
+    if (cursor == 0 || cursor != b.rest.books.noted.load(std::memory_order_relaxed)) note_new_peak(b, cursor);
 }
 
 inline batch_usage usage_of(batch_record& b) noexcept {
     flow const          in_stores = stored_in(b);
     batch_figures const f         = figures_of(b);
     std::uint64_t const now       = bytes_in_use(b, f);
-    std::uint64_t const in        = f.made_objects + b.books.received.objects();
-    std::uint64_t const out       = b.books.given.objects() + b.books.freed.objects();
+    std::uint64_t const in        = f.made_objects + b.rest.books.received.objects();
+    std::uint64_t const out       = b.rest.books.given.objects() + b.rest.books.freed.objects();
     return {in > out ? in - out : 0,
             now,
             f.units << unit_shift,
-            std::max(now, b.books.peak.load(std::memory_order_relaxed)),
+            std::max(now, b.rest.books.peak.load(std::memory_order_relaxed)),
             in_stores.buffers,
             in_stores.bytes,
-            b.out_bytes.load(std::memory_order_relaxed)};
+            b.rest.out_bytes.load(std::memory_order_relaxed)};
 }
 
 inline void set_name(batch_record& b, std::string_view name) noexcept {
@@ -85,13 +85,15 @@ inline void set_name(batch_record& b, std::string_view name) noexcept {
     for (std::size_t from = 0; from <= n; from += 8) {
         std::uint64_t word = 0;
         std::memcpy(&word, name.data() + from, std::min<std::size_t>(8, n - from));
-        b.name[from / 8].store(word, std::memory_order_relaxed);
+        b.rest.name[from / 8].store(word, std::memory_order_relaxed);
     }
+    b.named.store(true, std::memory_order_release);
 }
 
 inline std::string name_of(batch_record const& b) {
     std::string out;
-    for (auto const& word : b.name) {
+    if (!b.named.load(std::memory_order_acquire)) return out;
+    for (auto const& word : b.rest.name) {
         auto const part = std::bit_cast<std::array<char, 8>>(word.load(std::memory_order_relaxed));
         for (char c : part) {
             if (c == 0) return out;

@@ -130,7 +130,7 @@ inline errc free_object(batch_record& owner, raw_handle h) noexcept {
     delete way.gone;
     if (way.end) way.end->destroy(x.header);
     if (buffer.from || buffer.made_by) front_of_buffers(owner).free(owner, buffer);
-    owner.books.add(&ledger::freed, 1, x.bytes, owner.is_here());
+    owner.add(&ledger::freed, 1, x.bytes, owner.is_here());
     refund_use(owner, x.bytes + buffer.where.bytes);
     if (x.large && !way.listed) {
         unlink_large(owner, x.large);

@@ -85,9 +85,9 @@ TENURE_COLD inline unit* take_large(batch_record& b, lane& l, std::size_t before
     auto const skip = static_cast<std::uint32_t>(alignment <= 8 ? 0 : (alignment - at % alignment) % alignment);
     u->large_offset.store(skip, std::memory_order_relaxed);
     u->large_bytes.store(bytes, std::memory_order_relaxed);
-    b.books.add(&ledger::large_made, objects, bytes, false);
-    b.books.large_units.fetch_add(n, std::memory_order_relaxed);
-    b.books.noted.store(0, std::memory_order_relaxed);
+    b.add(&ledger::large_made, objects, bytes, false);
+    b.rest.books.large_units.fetch_add(n, std::memory_order_relaxed);
+    b.rest.books.noted.store(0, std::memory_order_relaxed);
     {
         std::scoped_lock const guard(b.lock);
         u->prev = nullptr;
@@ -104,7 +104,7 @@ inline void unlink_large(batch_record& b, unit* u) noexcept {
         if (u->next) u->next->prev = u->prev;
         (u->prev ? u->prev->next : b.large) = u->next;
     }
-    b.books.large_units.fetch_sub(u->length, std::memory_order_relaxed);
+    b.rest.books.large_units.fetch_sub(u->length, std::memory_order_relaxed);
 }
 
 inline void give_large(unit* u) noexcept {

@@ -29,7 +29,7 @@ TENURE_DECL space allocate_large(lane& l, std::size_t before, std::size_t bytes,
     batch_record& b = *l.batch;
     if (s.large) {
         unlink_large(b, s.large);
-        b.books.large_made.add(~std::uint64_t{0}, ~std::uint64_t{s.at.bytes} + 1, false);  // it was never made
+        b.rest.books.large_made.add(~std::uint64_t{0}, ~std::uint64_t{s.at.bytes} + 1, false);  // it was never made
         refund_use(b, s.at.bytes);
         give_large(s.large);
         return;
@@ -48,7 +48,7 @@ TENURE_DECL space allocate_large(lane& l, std::size_t before, std::size_t bytes,
         mark_range_dead(b, x.begin, x.begin + x.bytes, empty);
     }
     empty.give();
-    b.books.add(&ledger::freed, 0, x.bytes, b.is_here());
+    b.add(&ledger::freed, 0, x.bytes, b.is_here());
     refund_use(b, x.bytes);
     moving_guard const moving(l);
     add_relaxed<std::uint64_t>(l.objects_before, ~std::uint64_t{0});  // it was never made

@@ -131,9 +131,9 @@ public:
         }
         if (buffer.in_transit) buffers_->add(h, buffer);
         std::size_t const bytes = x.bytes + buffer.owned;
-        from_.books.add(&ledger::given, 1, x.bytes, from_.is_here());
-        to_.books.add(&ledger::received, 1, x.bytes, to_.is_here());
-        to_.books.noted.store(0, std::memory_order_relaxed);
+        from_.add(&ledger::given, 1, x.bytes, from_.is_here());
+        to_.add(&ledger::received, 1, x.bytes, to_.is_here());
+        to_.rest.books.noted.store(0, std::memory_order_relaxed);
         if (from_.limited) {
             refund(from_.limited, common_, bytes);
             from_.own_charge.fetch_sub(bytes, std::memory_order_relaxed);
@@ -165,7 +165,7 @@ private:
         unlink_large(from_, u);
         u->home.store(&to_, std::memory_order_release);
         u->maker.store(&to_.primary, std::memory_order_release);
-        to_.books.large_units.fetch_add(u->length, std::memory_order_relaxed);
+        to_.rest.books.large_units.fetch_add(u->length, std::memory_order_relaxed);
         std::scoped_lock const guard(to_.lock);
         u->prev = nullptr;
         u->next = to_.large;

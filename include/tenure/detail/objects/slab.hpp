@@ -135,7 +135,7 @@ inline void free_large_piece(batch_record& b, unit* u) noexcept {
     std::size_t const bytes = u->large_bytes.load(std::memory_order_relaxed);
     note_peak(b);
     unlink_large(b, u);
-    b.books.add(&ledger::freed, 0, bytes, b.is_here());
+    b.add(&ledger::freed, 0, bytes, b.is_here());
     refund_use(b, bytes);
     give_large(u);
 }

@@ -19,7 +19,7 @@ namespace tenure::detail {
     else if (call.ends_with(' ')) call.pop_back();
     if (why.code == errc::limit_exceeded)
         call += ": " + std::to_string(why.in_use) + " bytes in use, " + std::to_string(why.wanted) +
-                " more wanted, limit " + std::to_string(why.batch->limits.hard);
+                " more wanted, limit " + std::to_string(why.batch->rest.limits.hard);
     if (why.code == errc::memory_full) {
         call += ": " + std::to_string(why.wanted) + " bytes wanted";
         registry_core* const r = why.batch ? why.batch->registry.load(std::memory_order_relaxed) : nullptr;

@@ -74,8 +74,8 @@ inline void offer_holes(place p) noexcept {
 
 inline void count_for(place p, batch_record* b) noexcept {
     if (p.rest().counted_by == b) return;
-    if (p.rest().counted_by) p.rest().counted_by->books.shared_units.fetch_sub(1, std::memory_order_relaxed);
-    if (b) b->books.shared_units.fetch_add(1, std::memory_order_relaxed);
+    if (p.rest().counted_by) p.rest().counted_by->rest.books.shared_units.fetch_sub(1, std::memory_order_relaxed);
+    if (b) b->rest.books.shared_units.fetch_add(1, std::memory_order_relaxed);
     p.rest().counted_by = b;
 }
 
@@ -98,7 +98,7 @@ inline share* share_for(place p, batch_record* owner) noexcept {
     s->next_here = p.rest().shares.load(std::memory_order_relaxed);
     p.rest().shares.store(s, std::memory_order_release);
     std::scoped_lock const guard(owner->lock);
-    owner->books.touch();
+    owner->touch();
     s->prev_owned = nullptr;
     s->next_owned = owner->shares;
     if (s->next_owned) s->next_owned->prev_owned = s;

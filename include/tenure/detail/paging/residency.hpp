@@ -39,7 +39,7 @@ inline void set_paging(batch_record& b, paging_state now) noexcept {
     registry_core&    r     = *b.registry.load(std::memory_order_relaxed);
     page_space&       space = space_of(r);
     std::size_t const bytes = b.paged && now == paging_state::out ? b.paged->bytes : 0;
-    std::size_t const more  = bytes - b.out_bytes.exchange(bytes, std::memory_order_relaxed);
+    std::size_t const more  = bytes - b.rest.out_bytes.exchange(bytes, std::memory_order_relaxed);
     space.out.fetch_add(more, std::memory_order_relaxed);
     if (b.slabs == &r.own) space.relieved.fetch_add(more, std::memory_order_relaxed);
     end_claim_of_paging(b, now);
@@ -60,7 +60,7 @@ TENURE_COLD inline void registry_paging::come_back(batch_record& b, bool entered
 /// changed. Less than 1 MiB more room on the disk does not count.
 inline bool worth_trying(page_space& pages, batch_record const& b) noexcept {
     constexpr std::uint64_t little = std::uint64_t{1} << 20;
-    return !b.page_error.load(std::memory_order_relaxed) ||
+    return !b.rest.page_error.load(std::memory_order_relaxed) ||
            b.paged->failed_at != pages.changes.load(std::memory_order_relaxed) ||
            b.paged->free_then + little <= pages.bytes_free();
 }
@@ -79,15 +79,15 @@ inline std::error_code page_out_claimed(batch_record& b, bool asked) noexcept {
     }
     if (!b.paged) b.paged = new (std::nothrow) paged_batch;
     if (!b.paged) return make_error_code(errc::memory_full);
-    if (!asked && !worth_trying(pages, b)) return b.page_error.load(std::memory_order_relaxed).code();
+    if (!asked && !worth_trying(pages, b)) return b.rest.page_error.load(std::memory_order_relaxed).code();
     std::error_code const why = page_out_of(pages, b, *b.paged, asked).run();
     if (why) {
         pages.failures.fetch_add(1, std::memory_order_relaxed);
         b.paged->failed_at = pages.changes.load(std::memory_order_relaxed);
         b.paged->free_then = pages.bytes_free();
     }
-    b.page_error.store(why, std::memory_order_relaxed);
-    b.books.touch();
+    b.rest.page_error.store(why, std::memory_order_relaxed);
+    b.touch();
     return why;
 }
 
@@ -161,8 +161,10 @@ inline std::vector<eviction> evictions(registry_core& r) {
             if (!is_empty(b)) return;
         }
         std::size_t const        bytes = static_cast<std::size_t>(figures_of(b).units) << unit_shift;
-        eviction_candidate const what{
-            {id}, bytes, b.entered_at.load(std::memory_order_relaxed), b.priority.load(std::memory_order_relaxed)};
+        eviction_candidate const what{{id},
+                                      bytes,
+                                      b.rest.entered_at.load(std::memory_order_relaxed),
+                                      b.rest.priority.load(std::memory_order_relaxed)};
         if (bytes > 0 && b.id.load(std::memory_order_acquire) == id) out.push_back({&b, what});
     });
     std::sort(out.begin(), out.end(),

@@ -103,7 +103,7 @@ inline joining join_common(batch_record& b, batch_record& c, std::uint64_t id) n
         membership_list::owned more = membership_list::make(room);  // outside the lock, as is the old one's end
         if (!more) return joining::memory_full;
         std::scoped_lock const guard(b.lock);
-        b.books.touch();
+        b.touch();
         if (membership_list const* const l = b.memberships; !l || (l->full() && l->live() < more->room()))
             grow(b, more);
         if (joining const how = join_listed(b, c, id); how != joining::full) return how;
@@ -140,7 +140,7 @@ public:
         std::string const name = name_of(owner);
         batch_options     options{.name = name};
         if (owner.residency != tenure::residency::memory) options.residency = tenure::residency::automatic;
-        options.priority = owner.priority.load(std::memory_order_relaxed);
+        options.priority = owner.rest.priority.load(std::memory_order_relaxed);
         common_          = open_batch(r, r.root, &options, false, owner.where.load(std::memory_order_relaxed));
         leave_loose(*common_.record);  // ends of other batches need not look at it
         common_.record->members.store(generation_tag(common_.id) | 1, std::memory_order_release);

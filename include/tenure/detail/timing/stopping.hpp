@@ -28,7 +28,7 @@ inline deadline_queue& deadlines_of(registry_core& r) noexcept { return static_c
 inline bool give_cause(batch_record& b, errc cause) noexcept {
     if (timing_front* const timing = b.registry.load(std::memory_order_relaxed)->timing.get())
         timing->used.store(true, std::memory_order_relaxed);
-    b.books.touch();
+    b.touch();
     errc none{};
     return b.cause.compare_exchange_strong(none, cause, std::memory_order_acq_rel);
 }
@@ -145,9 +145,9 @@ inline std::chrono::nanoseconds expire_overdue(registry_core& r) noexcept {
         // The batch is over; or this thread is taking or ending a checkpoint of it: then again in 1 ms.
         std::scoped_lock const guard(q.mutex);
         std::uint64_t const    s = b->state.load(std::memory_order_acquire);
-        if (!same_batch(s, id) || !(s & batch_flags::undoing) || b->timer.armed) continue;
-        b->timer.due = q.now() + 1'000'000;
-        q.heap.add(b->timer);
+        if (!same_batch(s, id) || !(s & batch_flags::undoing) || b->rest.timer.armed) continue;
+        b->rest.timer.due = q.now() + 1'000'000;
+        q.heap.add(b->rest.timer);
     }
 }
 
@@ -173,7 +173,7 @@ inline std::stop_token stop_token_of(batch_record& b, std::uint64_t id) {
     stop_front* s = b.stop.load(std::memory_order_acquire);
     if (!s) {
         auto fresh = std::make_unique<stop_of_batch>();
-        b.books.touch();
+        b.touch();
         if (b.stop.compare_exchange_strong(s, fresh.get(), std::memory_order_seq_cst)) s = fresh.release();
         if (b.state.load(std::memory_order_seq_cst) & batch_flags::closed) s->request_stop();
     }

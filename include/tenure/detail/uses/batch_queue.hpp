@@ -10,13 +10,13 @@ namespace tenure::detail {
 class batch_queue {
 public:
     void push(batch_record& b) noexcept {
-        b.uses.next                         = nullptr;
-        (last_ ? last_->uses.next : first_) = &b;
-        last_                               = &b;
+        b.rest.uses.next                         = nullptr;
+        (last_ ? last_->rest.uses.next : first_) = &b;
+        last_                                    = &b;
     }
     batch_record* pop() noexcept {
         batch_record* const b = first_;
-        if (b) first_ = b->uses.next;
+        if (b) first_ = b->rest.uses.next;
         if (!first_) last_ = nullptr;
         return b;
     }

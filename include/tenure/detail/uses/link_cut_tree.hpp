@@ -22,8 +22,8 @@ public:
     /// Returns the batch that stands for the group of `b`.
     static batch_record& group_of(batch_record& b) noexcept {
         batch_record* at = &b;
-        while (batch_record* const above = at->uses.group) {
-            if (above->uses.group) at->uses.group = above->uses.group;
+        while (batch_record* const above = at->rest.uses.group) {
+            if (above->rest.uses.group) at->rest.uses.group = above->rest.uses.group;
             at = above;
         }
         return *at;
@@ -32,7 +32,7 @@ public:
     batch_record& root_of(batch_record& b) noexcept {
         expose(b);
         batch_record* at = &b;
-        for (; at->uses.left; ++steps_) at = at->uses.left;
+        for (; at->rest.uses.left; ++steps_) at = at->rest.uses.left;
         splay(*at);
         return *at;
     }
@@ -40,13 +40,13 @@ public:
     /// Hangs `b`, which is a root, below `above`, which is in another tree.
     void link(batch_record& b, batch_record& above) noexcept {
         splay(b);
-        b.uses.up = &above;
+        b.rest.uses.up = &above;
     }
 
     /// Makes `b` a root.
     void cut(batch_record& b) noexcept {
         expose(b);
-        if (batch_record* const above = std::exchange(b.uses.left, nullptr)) above->uses.up = nullptr;
+        if (batch_record* const above = std::exchange(b.rest.uses.left, nullptr)) above->rest.uses.up = nullptr;
     }
 
     /// Calls f(batch) for each batch on the path from `root`, exclusive, down to `b`, and makes them one group
@@ -56,16 +56,16 @@ public:
         expose(b);
         for (batch_record* at = &b; at;) {
             ++steps_;
-            if (batch_record* const less = at->uses.left) {
-                at->uses.left    = less->uses.right;
-                less->uses.right = at;
-                at               = less;
+            if (batch_record* const less = at->rest.uses.left) {
+                at->rest.uses.left    = less->rest.uses.right;
+                less->rest.uses.right = at;
+                at                    = less;
                 continue;
             }
-            batch_record* const next = std::exchange(at->uses.right, nullptr);
-            at->uses.up              = nullptr;
+            batch_record* const next = std::exchange(at->rest.uses.right, nullptr);
+            at->rest.uses.up         = nullptr;
             if (at != &root) {
-                at->uses.group = &root;
+                at->rest.uses.group = &root;
                 f(*at);
             }
             at = next;
@@ -77,32 +77,33 @@ public:
 private:
     /// Returns the parent of `b` in its splay tree or, at the top of that, the batch that its path hangs below.
     static batch_record* above(batch_record& b) noexcept {
-        if (b.uses.up) b.uses.up = &group_of(*b.uses.up);
-        return b.uses.up;
+        if (b.rest.uses.up) b.rest.uses.up = &group_of(*b.rest.uses.up);
+        return b.rest.uses.up;
     }
     static batch_record* inside(batch_record& b) noexcept {
         batch_record* const p = above(b);
-        return p && (p->uses.left == &b || p->uses.right == &b) ? p : nullptr;
+        return p && (p->rest.uses.left == &b || p->rest.uses.right == &b) ? p : nullptr;
     }
 
     static void rotate(batch_record& b, batch_record& p) noexcept {
-        bool const left = p.uses.left == &b;
-        if (batch_record* const q = inside(p)) (q->uses.left == &p ? q->uses.left : q->uses.right) = &b;
-        b.uses.up                           = p.uses.up;
-        batch_record*& from                 = left ? b.uses.right : b.uses.left;
-        (left ? p.uses.left : p.uses.right) = from;
-        if (from) from->uses.up = &p;
-        from      = &p;
-        p.uses.up = &b;
+        bool const left = p.rest.uses.left == &b;
+        if (batch_record* const q = inside(p))
+            (q->rest.uses.left == &p ? q->rest.uses.left : q->rest.uses.right) = &b;
+        b.rest.uses.up                                = p.rest.uses.up;
+        batch_record*& from                           = left ? b.rest.uses.right : b.rest.uses.left;
+        (left ? p.rest.uses.left : p.rest.uses.right) = from;
+        if (from) from->rest.uses.up = &p;
+        from           = &p;
+        p.rest.uses.up = &b;
     }
 
     void splay(batch_record& b) noexcept {
         while (batch_record* const p = inside(b)) {
             ++steps_;
             if (batch_record* const q = inside(*p))
-                rotate((q->uses.left == p) == (p->uses.left == &b) ? *p : b,
-                       (q->uses.left == p) == (p->uses.left == &b) ? *q : *p);
-            rotate(b, *b.uses.up);
+                rotate((q->rest.uses.left == p) == (p->rest.uses.left == &b) ? *p : b,
+                       (q->rest.uses.left == p) == (p->rest.uses.left == &b) ? *q : *p);
+            rotate(b, *b.rest.uses.up);
         }
     }
 
@@ -111,8 +112,8 @@ private:
         batch_record* last = nullptr;
         for (batch_record* at = &b; at; at = above(*at)) {
             splay(*at);
-            at->uses.right = last;
-            last           = at;
+            at->rest.uses.right = last;
+            last                = at;
         }
         splay(b);
     }

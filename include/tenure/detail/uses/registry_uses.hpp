@@ -33,13 +33,13 @@ public:
         p->where        = where;
         p->borrowed     = borrowed;
         p->prev_of_user = nullptr;
-        p->next_of_user = user.uses.pins;
+        p->next_of_user = user.rest.uses.pins;
         if (p->next_of_user) p->next_of_user->prev_of_user = p;
-        user.uses.pins = p;
-        user.books.touch();
+        user.rest.uses.pins = p;
+        user.touch();
         user.uses_others.store(true, std::memory_order_relaxed);
         if (borrowed) borrows_.insert(key_of(user, o), *p);
-        else ++user.uses.taken;
+        else ++user.rest.uses.taken;
         insert(*p, o);
         return p;
     }
@@ -55,10 +55,10 @@ public:
         batch_record& user = *p.user;
         p.serial.store(p.serial.load(std::memory_order_relaxed) + 1, std::memory_order_release);
         if (p.next_of_user) p.next_of_user->prev_of_user = p.prev_of_user;
-        (p.prev_of_user ? p.prev_of_user->next_of_user : user.uses.pins) = p.next_of_user;
+        (p.prev_of_user ? p.prev_of_user->next_of_user : user.rest.uses.pins) = p.next_of_user;
         if (p.borrowed) borrows_.erase(p);
-        else --user.uses.taken;
-        if (!user.uses.pins) user.uses_others.store(false, std::memory_order_relaxed);
+        else --user.rest.uses.taken;
+        if (!user.rest.uses.pins) user.uses_others.store(false, std::memory_order_relaxed);
         spare_pins_.give(p);
     }
 
@@ -72,12 +72,12 @@ public:
 
     /// Forgets all uses of a batch whose registry closes: no hold counts any more.
     void forget(batch_record& b) noexcept {
-        while (pin_record* const p = b.uses.pins) {
+        while (pin_record* const p = b.rest.uses.pins) {
             p->object = nullptr;
             release(*p);
         }
-        b.uses.~use_node();
-        new (&b.uses) use_node;
+        b.rest.uses.~use_node();
+        new (&b.rest.uses) use_node;
     }
 
 private:
@@ -137,12 +137,12 @@ public:
     }
     bool has_waiting_children(batch_record const& b) noexcept override {
         std::scoped_lock const held(graph.mutex);
-        return b.uses.as_parent.uses;
+        return b.rest.uses.as_parent.uses;
     }
     void release_pins(batch_record& b) noexcept override {
         std::unique_lock held(graph.mutex);
-        if (b.uses.over) return;
-        while (pin_record* const p = b.uses.pins) graph.release(*p);
+        if (b.rest.uses.over) return;
+        while (pin_record* const p = b.rest.uses.pins) graph.release(*p);
         leave(std::move(held));
     }
 
@@ -167,9 +167,9 @@ public:
 
     void report_pins(batch_record const& b, batch_report& r) noexcept override {
         std::scoped_lock const held(graph.mutex);
-        r.pins_held         = b.uses.taken;
+        r.pins_held         = b.rest.uses.taken;
         std::size_t const n = std::min(r.pins_held, r.pins.size());
-        pin_record const* p = b.uses.pins;
+        pin_record const* p = b.rest.uses.pins;
         for (std::size_t i = 0; i < n; p = p->next_of_user)
             if (!p->borrowed) r.pins[i++] = p->where;
     }

@@ -44,11 +44,11 @@ public:
         do {
             bool const idle = s & batch_flags::ended && !(s & batch_flags::holds);
             if (!same_batch(s, id) || s & (batch_flags::done | batch_flags::undoing) || idle ||
-                b.uses.going.load(std::memory_order_relaxed) == id)
+                b.rest.uses.going.load(std::memory_order_relaxed) == id)
                 return false;
             if (s & batch_flags::used) return true;
         } while (!b.state.compare_exchange_weak(s, s + batch_flags::used + 1, std::memory_order_acq_rel));
-        b.books.touch();
+        b.touch();
         return true;
     }
 
@@ -79,16 +79,16 @@ public:
     /// Makes `to` the owner of a used object. Neither `to` nor the owner before may be over.
     void give(pinned_object& o, batch_record& to) noexcept {
         batch_record& from = *o.owner;
-        unlink(from.uses.objects, o);
+        unlink(from.rest.uses.objects, o);
         o.owner = &to;
         insert(o);
-        if (!from.uses.objects) stop_using(from);
+        if (!from.rest.uses.objects) stop_using(from);
     }
 
     /// Notes that only uses keep the batch, and then those above it; stops at the first that something else keeps.
     void note_over(batch_record& b) noexcept {
         for (batch_record* at = &b; at && is_over(*at);) {
-            at->uses.over = true;
+            at->rest.uses.over = true;
             pending_.push(*at);
             at = at->holds_parent ? wait_as_child(*at) : nullptr;
         }
@@ -100,8 +100,8 @@ public:
         settle();
         more = false;
         while (batch_record* const b = unused_.pop()) {
-            b->uses.listed = false;
-            if (!b->uses.objects || is_going(*b)) {
+            b->rest.uses.listed = false;
+            if (!b->rest.uses.objects || is_going(*b)) {
                 b->state.fetch_sub(batch_flags::used, std::memory_order_acq_rel);
                 more = !unused_.empty();
                 return b;
@@ -116,7 +116,7 @@ public:
     template <class F>
     void for_users(batch_record& b, F f) const {
         batch_record const&      group = link_cut_tree::group_of(b);
-        used_object const* const first = group.uses.objects;
+        used_object const* const first = group.rest.uses.objects;
         for (used_object const* o = first; o; o = o->next == first ? nullptr : o->next)
             for (use_edge const* e = o->uses; e; e = e->next)
                 if (&link_cut_tree::group_of(*e->user) != &group) f(*e->user);
@@ -135,7 +135,7 @@ protected:
     void insert(used_object& o) noexcept {
         batch_record& owner = link_cut_tree::group_of(*o.owner);
         start_using(*o.owner);
-        used_object*& ring = owner.uses.objects;
+        used_object*& ring = owner.rest.uses.objects;
         o.next             = ring ? ring : &o;
         o.prev             = ring ? ring->prev : &o;
         o.next->prev = o.prev->next = &o;
@@ -155,7 +155,7 @@ protected:
     }
 
     void erase(pinned_object& o) noexcept {
-        unlink(link_cut_tree::group_of(*o.owner).uses.objects, o);
+        unlink(link_cut_tree::group_of(*o.owner).rest.uses.objects, o);
         objects_.erase(o);
         if (objects_.size() == 0) any_.store(false, std::memory_order_release);
         spare_objects_.give(o);
@@ -167,7 +167,7 @@ protected:
         if (e.next) e.next->prev = e.prev;
         (e.prev ? e.prev->next : o.uses) = e.next;
         if (o.uses) return;
-        if (&o == &o.owner->uses.as_parent) unlink(link_cut_tree::group_of(*o.owner).uses.objects, o);
+        if (&o == &o.owner->rest.uses.as_parent) unlink(link_cut_tree::group_of(*o.owner).rest.uses.objects, o);
         else erase(static_cast<pinned_object&>(o));
     }
 
@@ -181,21 +181,21 @@ protected:
     /// Takes the owner's witness away if it is this edge: the owner has to look for another.
     void lose_witness(use_edge const& e) noexcept {
         batch_record& owner = link_cut_tree::group_of(*e.object->owner);
-        if (owner.uses.witness != &e) return;
-        owner.uses.witness = nullptr;
+        if (owner.rest.uses.witness != &e) return;
+        owner.rest.uses.witness = nullptr;
         forest_.cut(owner);
         pending_.push(owner);
     }
 
     /// Releases the hold for uses if nothing is used any more. A batch that is over waits until it is settled.
     void drop(batch_record& b) noexcept {
-        if (!b.uses.over && !b.uses.objects) stop_using(b);
+        if (!b.rest.uses.over && !b.rest.uses.objects) stop_using(b);
     }
 
 private:
     static void start_using(batch_record& b) noexcept {
         if (b.state.load(std::memory_order_relaxed) & batch_flags::used) return;
-        b.books.touch();
+        b.touch();
         b.state.fetch_add(batch_flags::used + 1, std::memory_order_acq_rel);
     }
 
@@ -203,40 +203,40 @@ private:
     void stop_using(batch_record& b) noexcept {
         constexpr std::uint64_t special = batch_flags::ended | batch_flags::retained;
         std::uint64_t           s       = b.state.load(std::memory_order_relaxed);
-        while (!(s & special) && b.residency == tenure::residency::memory && !b.uses.listed)
+        while (!(s & special) && b.residency == tenure::residency::memory && !b.rest.uses.listed)
             if (b.state.compare_exchange_weak(s, s - batch_flags::used - 1, std::memory_order_acq_rel)) return;
-        if (std::exchange(b.uses.listed, true)) return;
+        if (std::exchange(b.rest.uses.listed, true)) return;
         unused_.push(b);
     }
 
     static bool is_over(batch_record const& b) noexcept {
         constexpr std::uint64_t both = batch_flags::ended | batch_flags::used;
         std::uint64_t const     s    = b.state.load(std::memory_order_acquire);
-        use_node const&         n    = b.uses;
+        use_node const&         n    = b.rest.uses;
         return (s & both) == both && (s & batch_flags::holds) == 1 && !n.over && !n.listed && !is_going(b);
     }
     static bool is_going(batch_record const& b) noexcept {
-        return b.uses.going.load(std::memory_order_relaxed) == b.id.load(std::memory_order_relaxed);
+        return b.rest.uses.going.load(std::memory_order_relaxed) == b.id.load(std::memory_order_relaxed);
     }
 
     /// Turns the batch's hold on its parent into an edge. Returns the parent.
     batch_record* wait_as_child(batch_record& b) noexcept {
-        batch_record* const up = b.parent.load(std::memory_order_relaxed);
-        b.holds_parent         = false;
-        b.uses.to_parent.user  = &b;
-        used_object& o         = up->uses.as_parent;
-        o.owner                = up;
+        batch_record* const up     = b.parent.load(std::memory_order_relaxed);
+        b.holds_parent             = false;
+        b.rest.uses.to_parent.user = &b;
+        used_object& o             = up->rest.uses.as_parent;
+        o.owner                    = up;
         if (!o.uses) insert(o);
-        insert(b.uses.to_parent, o);
+        insert(b.rest.uses.to_parent, o);
         up->state.fetch_sub(1, std::memory_order_acq_rel);
         return up;
     }
     /// Turns the edge to the parent back into a hold.
     void rejoin_parent(batch_record& b) noexcept {
-        if (!std::exchange(b.uses.to_parent.user, nullptr)) return;
+        if (!std::exchange(b.rest.uses.to_parent.user, nullptr)) return;
         b.parent.load(std::memory_order_relaxed)->state.fetch_add(1, std::memory_order_acq_rel);
         b.holds_parent = true;
-        if (b.uses.to_parent.object) remove(b.uses.to_parent);
+        if (b.rest.uses.to_parent.object) remove(b.rest.uses.to_parent);
     }
 
     void settle() noexcept {
@@ -247,14 +247,14 @@ private:
     /// Makes a user outside the batch's own tree its witness; users found below it become one group with it.
     /// Returns false if there is none.
     bool find_witness(batch_record& b) noexcept {
-        while (used_object* const o = b.uses.objects) {
+        while (used_object* const o = b.rest.uses.objects) {
             use_edge& e = *o->uses;
             ++steps_;
             batch_record& user = link_cut_tree::group_of(*e.user);
             if (&user != &b) {
                 if (&forest_.root_of(user) != &b) {
                     forest_.link(b, user);
-                    b.uses.witness = &e;
+                    b.rest.uses.witness = &e;
                     return true;
                 }
                 forest_.contract(b, user, [&](batch_record& m) { merge(b, m); });
@@ -265,25 +265,25 @@ private:
     }
 
     static void merge(batch_record& b, batch_record& m) noexcept {
-        m.uses.witness = nullptr;
-        if (used_object* const more = std::exchange(m.uses.objects, nullptr)) {
-            if (used_object* const ring = b.uses.objects) {
+        m.rest.uses.witness = nullptr;
+        if (used_object* const more = std::exchange(m.rest.uses.objects, nullptr)) {
+            if (used_object* const ring = b.rest.uses.objects) {
                 std::swap(ring->prev->next, more->prev->next);
                 std::swap(ring->prev, more->prev);
             } else {
-                b.uses.objects = more;
+                b.rest.uses.objects = more;
             }
         }
         for (batch_record* const x : {&b, &m})
-            if (!x->uses.members) x->uses.members = x;
-        std::swap(b.uses.members, m.uses.members);
+            if (!x->rest.uses.members) x->rest.uses.members = x;
+        std::swap(b.rest.uses.members, m.rest.uses.members);
     }
 
     template <class F>
     static void for_members(batch_record& b, F f) {
         batch_record* m = &b;
         do {
-            batch_record* const next = m->uses.members;
+            batch_record* const next = m->rest.uses.members;
             f(*m);
             m = next;
         } while (m && m != &b);
@@ -292,10 +292,10 @@ private:
     /// Calls f(batch) for each batch that has a pin of `b` as its witness.
     template <class F>
     static void for_kept(batch_record& b, F f) {
-        for (pin_record* p = b.uses.pins; p; p = p->next_of_user) {
+        for (pin_record* p = b.rest.uses.pins; p; p = p->next_of_user) {
             if (!p->object) continue;
             batch_record& owner = link_cut_tree::group_of(*p->object->owner);
-            if (owner.uses.witness == p) f(owner);
+            if (owner.rest.uses.witness == p) f(owner);
         }
     }
 
@@ -303,17 +303,17 @@ private:
     /// parents. What it uses stays until its memory is gone; batches that hung below the group are roots for the
     /// moment.
     void dissolve(batch_record& b) noexcept {
-        bool const many = b.uses.members;
+        bool const many = b.rest.uses.members;
         for_members(b, [&](batch_record& m) {
             rejoin_parent(m);
             if (many) for_kept(m, [&](batch_record& owner) { forest_.cut(owner); });
         });
         for_members(b, [&](batch_record& m) {
-            m.uses.group   = nullptr;
-            m.uses.members = nullptr;
-            m.uses.over    = false;
-            m.uses.going.store(m.id.load(std::memory_order_relaxed), std::memory_order_relaxed);
-            m.uses.listed = true;
+            m.rest.uses.group   = nullptr;
+            m.rest.uses.members = nullptr;
+            m.rest.uses.over    = false;
+            m.rest.uses.going.store(m.id.load(std::memory_order_relaxed), std::memory_order_relaxed);
+            m.rest.uses.listed = true;
             unused_.push(m);
         });
     }
