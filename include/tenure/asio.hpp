@@ -6,5 +6,4 @@
 
 #include <tenure/asio/batch_executor.hpp>
 #include <tenure/asio/supervisor.hpp>
-#include <tenure/asio/this_coro.hpp>
 #include <tenure/asio/with_batch.hpp>

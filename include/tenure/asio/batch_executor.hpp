@@ -126,13 +126,9 @@ auto bind_batch(Executor const& executor, batch_id id) {
     return batch_executor<std::decay_t<decltype(inner)>>(inner, batch_id{detail::bindable(id.value)});
 }
 /// As bind_batch(executor, batch.id()).
-template <detail::executor Executor>
-auto bind_batch(Executor const& executor, batch_scope const& batch) {
-    return bind_batch(executor, batch.id());
-}
-/// As bind_batch(executor, batch.id()).
-template <detail::executor Executor>
-auto bind_batch(Executor const& executor, batch_owner const& batch) {
+template <detail::executor Executor, class Batch>
+    requires std::derived_from<Batch, batch_scope> || std::derived_from<Batch, batch_owner>
+auto bind_batch(Executor const& executor, Batch const& batch) {
     return bind_batch(executor, batch.id());
 }
 

@@ -7,7 +7,6 @@
 #include <memory>
 #include <mutex>
 #include <thread>
-#include <utility>
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/executor_work_guard.hpp>
@@ -116,13 +115,10 @@ private:
         boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work{io.get_executor()};
         std::thread                                                              thread{[this] { io.run(); }};
 
-        own_thread() = default;
         ~own_thread() {
             io.stop();
             thread.join();
         }
-        own_thread(own_thread const&)            = delete;
-        own_thread& operator=(own_thread const&) = delete;
     };
 
     registry&                               registry_;
