@@ -32,9 +32,9 @@
 #include <boost/asio/ssl/stream.hpp>
 
 #include <tenure/error.hpp>
-#include <tenure/remote/named_file.hpp>
 #include <tenure/remote/security.hpp>
 #include <tenure/remote/transport.hpp>
+#include <tenure/remote/trust.hpp>
 
 namespace tenure {
 
