@@ -12,13 +12,17 @@
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
+#include <new>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include <tenure/remote/client.hpp>
 #include <tenure/remote/protocol.hpp>
 #include <tenure/remote/server.hpp>
 
@@ -162,4 +166,25 @@ TEST_CASE("each larger allocation of a server's fails in turn") {
     }
     failing::now.least = 0;
     failing::spared    = false;
+}
+
+TEST_CASE("a client's asynchronous operation that finds no memory for a name leaves none behind") {
+    temporary_directory dir;
+    house<>             server(dir.path() / "socket");
+    auto const          s = tenure::remote_store::connect(server.where);
+    std::string const   name(100'000, 'n');
+    int                 failures = 0;
+    failing::now.least           = name.size();
+    for (;; ++failures) {
+        long const before = failing::now.blocks;
+        failing::arm(failing::allocation, failures + 1);
+        try {
+            s->async_unshare(name, [](std::error_code) {});
+        } catch (std::bad_alloc const&) {}
+        failing::disarm();
+        if (!failing::now.failed) break;
+        CHECK(failing::now.blocks == before);
+    }
+    CHECK((failures >= 2 || !FAILING_ALLOCATIONS));
+    failing::now.least = 0;
 }

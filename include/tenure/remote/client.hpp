@@ -18,13 +18,10 @@
 
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/compose.hpp>
-#include <boost/system/error_code.hpp>
 
-#include <tenure/remote/client/asking.hpp>
 #include <tenure/remote/client/async_call.hpp>
 #include <tenure/remote/client/driver.hpp>
 #include <tenure/remote/client/options.hpp>
-#include <tenure/remote/client/sending.hpp>
 #include <tenure/remote/client/stash.hpp>
 #include <tenure/remote/endpoint.hpp>
 #include <tenure/store/concept.hpp>
@@ -49,7 +46,6 @@ namespace tenure {
 /// the parent's.
 class remote_store {
     struct core;
-    struct key;
 
 public:
     static constexpr store_traits traits{.copyable = true, .asynchronous = true, .batched = true};
@@ -61,7 +57,7 @@ public:
     /// newer_format, limit_exceeded, store_closed (the server is stopping), timed_out; std::errc::invalid_argument
     /// for TLS without client_options::tls.
     static std::shared_ptr<remote_store> connect(endpoint const& to, client_options options = {}) {
-        return std::make_shared<remote_store>(key(), to, std::move(options));
+        return std::shared_ptr<remote_store>(new remote_store(to, std::move(options)));
     }
 
     /// Closes the store as close() does. May run in a handler.
@@ -88,7 +84,7 @@ public:
     result<block> allocate_in(std::uint64_t batch, std::size_t bytes, std::size_t alignment) {
         if (core_->driver.is_parents()) return make_error_code(errc::forked);
         waiting c;
-        detail::remote::ask_blocks(c, batch, bytes, alignment);
+        ask_blocks(c, batch, bytes, alignment);
         if (auto const b = core_->take(c)) return *b;
         if (auto const why = run(c)) return why;
         return c.made;
@@ -97,51 +93,51 @@ public:
     /// Frees the blocks. One request for a million blocks that were made one after the other, else one for forty
     /// thousand runs of such blocks. Errors: no_such_block if one was not live; the others are freed.
     result<void> deallocate(std::span<block const> many) noexcept {
-        return done([&](call& c) { detail::remote::ask_many(c, operation::deallocate, many); });
+        return done([&](call& c) { ask_many(c, operation::deallocate, many); });
     }
 
     /// Frees the batch, which has the blocks in `many`. One request, however many.
     result<void> deallocate_batch(std::uint64_t batch, std::span<block const> many) noexcept {
-        return done([&](call& c) { detail::remote::ask_many(c, operation::end_batch, many, batch); });
+        return done([&](call& c) { ask_many(c, operation::end_batch, many, batch); });
     }
 
     /// Moves the blocks into a batch, or out of any if it is 0: all, or none on error. Errors: no_such_block,
     /// limit_exceeded for more runs than fit into one request.
     result<void> transfer(std::span<block const> many, std::uint64_t batch) {
-        return done([&](call& c) { detail::remote::ask_many(c, operation::transfer, many, batch); });
+        return done([&](call& c) { ask_many(c, operation::transfer, many, batch); });
     }
 
     /// Reads bytes from `offset` on, as many as `out` has; more than client_options::piece in several requests,
     /// side by side. Errors: no_such_block, out_of_range.
     result<void> read(block b, std::size_t offset, std::span<std::byte> out) {
-        return done([&](call& c) { detail::remote::ask_read(c, b, offset, out); });
+        return done([&](call& c) { ask_read(c, b, offset, out); });
     }
     /// Writes `in` from `offset` on; more than client_options::piece bytes in several requests, side by side.
     /// Errors: no_such_block, out_of_range.
     result<void> write(block b, std::size_t offset, std::span<std::byte const> in) {
-        return done([&](call& c) { detail::remote::ask_write(c, b, offset, in); });
+        return done([&](call& c) { ask_write(c, b, offset, in); });
     }
 
     /// Copies at the server. Errors: no_such_block; out_of_range, also for overlapping ranges of one block.
     result<void> copy(block from, std::size_t from_offset, block to, std::size_t to_offset, std::size_t bytes) {
-        return done([&](call& c) { detail::remote::ask_copy(c, from, from_offset, to, to_offset, bytes); });
+        return done([&](call& c) { ask_copy(c, from, from_offset, to, to_offset, bytes); });
     }
 
     /// Shares the block under a name: until it is freed, other clients of the server can open() it to read, write
     /// and copy. Errors: std::errc::invalid_argument for a name that is empty or has more than 255 bytes,
     /// access_denied if another block has the name, limit_exceeded if this block has 64.
     result<void> share(block b, std::string_view name) {
-        return done([&](call& c) { detail::remote::ask_name(c, operation::share, name, b); });
+        return done([&](call& c) { ask_name(c, operation::share, name, b); });
     }
     /// Takes the name away. Errors: no_such_name; access_denied if it is another client's block.
     result<void> unshare(std::string_view name) {
-        return done([&](call& c) { detail::remote::ask_name(c, operation::unshare, name); });
+        return done([&](call& c) { ask_name(c, operation::unshare, name); });
     }
     /// Returns the block that is shared under that name. It stays its maker's, and does not count in usage().
     /// Errors: no_such_name.
     result<block> open(std::string_view name) {
         waiting c;
-        detail::remote::ask_name(c, operation::open, name);
+        ask_name(c, operation::open, name);
         if (auto const why = run(c)) return why;
         return c.made;
     }
@@ -151,11 +147,10 @@ public:
     result<void> send_to(block from, std::size_t offset, std::size_t bytes, remote_store& other, block to,
                          std::size_t to_offset) {
         waiting grant;
-        detail::remote::ask_range(grant, operation::grant, to, to_offset, nullptr, bytes);
+        ask_range(grant, operation::grant, to, to_offset, nullptr, bytes);
         if (auto const why = other.run(grant)) return why;
-        return done([&](call& c) {
-            detail::remote::ask_send(c, from, offset, bytes, other.describe(), to, to_offset, grant.ticket);
-        });
+        return done(
+            [&](call& c) { ask_send(c, from, offset, bytes, other.describe(), to, to_offset, grant.ticket); });
     }
 
     /// Returns the server's clients, bytes and batches as JSON. Errors: access_denied unless the client is the
@@ -210,69 +205,64 @@ public:
     }
     template <class Token>
     auto async_allocate_in(std::uint64_t batch, std::size_t bytes, std::size_t alignment, Token&& token) {
-        return initiate<block>([=](call& c) { detail::remote::ask_blocks(c, batch, bytes, alignment); }, token);
+        return initiate<&call::made>([=](call& c) { ask_blocks(c, batch, bytes, alignment); }, token);
     }
     /// Frees as deallocate() does. The memory of `many` must stay valid until the handler is called.
     template <class Token>
     auto async_deallocate(std::span<block const> many, Token&& token) {
-        return initiate<void>([=](call& c) { detail::remote::ask_many(c, operation::deallocate, many); }, token);
+        return initiate<>([=](call& c) { ask_many(c, operation::deallocate, many); }, token);
     }
     template <class Token>
     auto async_deallocate_batch(std::uint64_t batch, std::span<block const> many, Token&& token) {
-        return initiate<void>([=](call& c) { detail::remote::ask_many(c, operation::end_batch, many, batch); },
-                              token);
+        return initiate<>([=](call& c) { ask_many(c, operation::end_batch, many, batch); }, token);
     }
     template <class Token>
     auto async_transfer(std::span<block const> many, std::uint64_t batch, Token&& token) {
-        return initiate<void>([=](call& c) { detail::remote::ask_many(c, operation::transfer, many, batch); },
-                              token);
+        return initiate<>([=](call& c) { ask_many(c, operation::transfer, many, batch); }, token);
     }
     template <class Token>
     auto async_read(block b, std::size_t offset, std::span<std::byte> out, Token&& token) {
-        return initiate<void>([=](call& c) { detail::remote::ask_read(c, b, offset, out); }, token);
+        return initiate<>([=](call& c) { ask_read(c, b, offset, out); }, token);
     }
     template <class Token>
     auto async_write(block b, std::size_t offset, std::span<std::byte const> in, Token&& token) {
-        return initiate<void>([=](call& c) { detail::remote::ask_write(c, b, offset, in); }, token);
+        return initiate<>([=](call& c) { ask_write(c, b, offset, in); }, token);
     }
     template <class Token>
     auto async_copy(block from, std::size_t from_offset, block to, std::size_t to_offset, std::size_t bytes,
                     Token&& token) {
-        return initiate<void>(
-            [=](call& c) { detail::remote::ask_copy(c, from, from_offset, to, to_offset, bytes); }, token);
+        return initiate<>([=](call& c) { ask_copy(c, from, from_offset, to, to_offset, bytes); }, token);
     }
     template <class Token>
     auto async_share(block b, std::string const& name, Token&& token) {
-        return initiate<void>([=](call& c) { detail::remote::ask_name(c, operation::share, name, b); }, token);
+        return initiate<>([=](call& c) { ask_name(c, operation::share, name, b); }, token);
     }
     template <class Token>
     auto async_unshare(std::string const& name, Token&& token) {
-        return initiate<void>([=](call& c) { detail::remote::ask_name(c, operation::unshare, name); }, token);
+        return initiate<>([=](call& c) { ask_name(c, operation::unshare, name); }, token);
     }
     template <class Token>
     auto async_open(std::string const& name, Token&& token) {
-        return initiate<block>([=](call& c) { detail::remote::ask_name(c, operation::open, name); }, token);
+        return initiate<&call::made>([=](call& c) { ask_name(c, operation::open, name); }, token);
     }
     /// Sends as send_to() does. Both stores must stay until the handler is called.
     template <class Token>
     auto async_send_to(block from, std::size_t offset, std::size_t bytes, remote_store& other, block to,
                        std::size_t to_offset, Token&& token) {
         auto const grant = [=, there = &other](auto& self) {
-            there->template initiate<protocol::key>(
-                [=](call& c) { detail::remote::ask_range(c, operation::grant, to, to_offset, nullptr, bytes); },
-                self);
+            there->template initiate<&call::ticket>(
+                [=](call& c) { ask_range(c, operation::grant, to, to_offset, nullptr, bytes); }, self);
         };
         auto const send = [=, here = this, where = other.describe()](auto& self, protocol::key const& ticket) {
-            here->template initiate<void>(
-                [=](call& c) { detail::remote::ask_send(c, from, offset, bytes, where, to, to_offset, ticket); },
-                self);
+            here->template initiate<>(
+                [=](call& c) { ask_send(c, from, offset, bytes, where, to, to_offset, ticket); }, self);
         };
         return boost::asio::async_compose<Token, void(boost::system::error_code)>(
             detail::remote::sending{grant, send}, token, get_executor());
     }
     template <class Token>
     auto async_server_status(Token&& token) {
-        return initiate<std::string>([](call& c) { c.what = operation::status; }, token);
+        return initiate<&call::text>([](call& c) { c.what = operation::status; }, token);
     }
 
 private:
@@ -300,12 +290,8 @@ private:
         detail::remote::stash  spare;
         detail::remote::driver driver;
     };
-    struct key {
-        explicit key() = default;
-    };
 
-public:
-    remote_store(key, endpoint const& to, client_options&& options)
+    remote_store(endpoint const& to, client_options&& options)
         : core_(std::make_shared<core>(to, std::move(options))) {
         if (to.how == endpoint::kind::tls && !core_->options.tls)
             throw error(make_error_code(std::errc::invalid_argument),
@@ -322,7 +308,6 @@ public:
         thread_ = std::thread([core = core_] { core->driver.serve(); });
     }
 
-private:
     static clock::time_point now() noexcept { return clock::now(); }
     static result<void>      outcome(std::error_code why) noexcept {
         if (why) return why;
@@ -341,13 +326,12 @@ private:
         return outcome(run(c));
     }
 
-    /// Starts an operation that calls the token's handler. `Given` is what the handler gets besides the error.
-    template <class Given, class Set, class Token>
+    /// Starts an operation that calls the token's handler. `Given`: what it gets besides the error.
+    template <auto... Given, class Set, class Token>
     auto initiate(Set set, Token& token) {
-        using made = detail::remote::given<Given>;
-        return boost::asio::async_initiate<Token, typename made::signature>(
+        return boost::asio::async_initiate<Token, detail::remote::signature<Given...>>(
             [core = core_.get()](auto handler, Set const& fill) {
-                using asked    = detail::remote::async_call<decltype(handler), Given>;
+                using asked    = detail::remote::async_call<decltype(handler), Given...>;
                 asked* const c = asked::make(core->driver, std::move(handler), fill);
                 c->deadline    = now() + core->options.timeout;
                 if (c->what == operation::allocate && !core->driver.is_parents()) {  // whose blocks are its own

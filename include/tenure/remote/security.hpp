@@ -8,9 +8,6 @@
 #include <memory>
 #include <string>
 
-#include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/generic/stream_protocol.hpp>
-
 #include <tenure/remote/transport.hpp>
 
 namespace tenure {

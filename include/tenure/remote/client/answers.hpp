@@ -2,18 +2,94 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <new>
 #include <span>
+#include <string>
 
-#include <tenure/remote/client/accounts.hpp>
-#include <tenure/remote/client/call.hpp>
 #include <tenure/remote/client/epochs.hpp>
 #include <tenure/remote/client/stash.hpp>
 #include <tenure/remote/client/window.hpp>
 
 namespace tenure::detail::remote {
+
+/// What the server holds for this client, computed from its answers: no word is kept per block. If a request does
+/// not say how much it frees (the end of a batch, a list with dead blocks in it), the server reports what is left.
+/// It takes requests in the order of their numbers, so the report counts all requests before that one and none
+/// after.
+///
+/// Changed by the thread that drives the connection; read by all threads.
+class accounts {
+public:
+    /// Adds what the answer to this request changed: more, or less if negative.
+    void changed(std::uint64_t request, std::int64_t bytes, std::int64_t blocks) noexcept {
+        if (request < since_) return;  // the server's report counts it already
+        add(bytes_, bytes);
+        add(blocks_, blocks);
+    }
+
+    /// Sets what is held to the report in the answer to this request, to which the caller has added what answers
+    /// to later ones changed.
+    void told(std::uint64_t request, std::uint64_t bytes, std::uint64_t blocks) noexcept {
+        if (request < since_) return;
+        since_ = request;
+        bytes_.store(bytes, std::memory_order_relaxed);
+        blocks_.store(blocks, std::memory_order_relaxed);
+    }
+
+    /// Begins a new session, with nothing held. Its first request has this number.
+    void begin(std::uint64_t request) noexcept {
+        since_ = request;
+        bytes_.store(0, std::memory_order_relaxed);
+        blocks_.store(0, std::memory_order_relaxed);
+    }
+
+    std::int64_t bytes() const noexcept { return at_least_none(bytes_); }
+    std::int64_t blocks() const noexcept { return at_least_none(blocks_); }
+
+private:
+    // Unsigned, because a server may say any number.
+    using number = std::atomic<std::uint64_t>;
+
+    static void add(number& to, std::int64_t n) noexcept {
+        to.store(to.load(std::memory_order_relaxed) + static_cast<std::uint64_t>(n), std::memory_order_relaxed);
+    }
+    static std::int64_t at_least_none(number const& n) noexcept {
+        return std::max<std::int64_t>(static_cast<std::int64_t>(n.load(std::memory_order_relaxed)), 0);
+    }
+
+    number        bytes_{0}, blocks_{0};
+    std::uint64_t since_ = 0;
+};
+
+/// Which of the server's limits was met last, in the server's words. Thread-safe.
+class reason {
+public:
+    void say(std::span<std::byte const> text) noexcept {
+        std::scoped_lock const guard(lock_);
+        size_ = std::min(text.size(), text_.size());
+        for (std::size_t i = 0; i < size_; ++i) {
+            char const c = static_cast<char>(text[i]);
+            text_[i]     = c >= ' ' && c <= '~' ? c : '?';
+        }
+    }
+
+    /// Returns the text, in which ? stands for what is not printable. Throws std::bad_alloc.
+    std::string text() const {
+        std::scoped_lock const guard(lock_);
+        return {text_.data(), size_};
+    }
+
+private:
+    mutable std::mutex                      lock_;
+    std::array<char, protocol::most_reason> text_{};
+    std::size_t                             size_ = 0;
+};
 
 /// Returns whether an error may have a body of that size. Only limit_exceeded has a body: a text that says which
 /// limit.

@@ -3,75 +3,72 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include <boost/asio/associated_allocator.hpp>
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/associated_executor.hpp>
-#include <boost/asio/cancellation_type.hpp>
+#include <boost/asio/cancellation_state.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/execution.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/system/error_code.hpp>
 
 #include <tenure/remote/client/driver.hpp>
-#include <tenure/remote/client/executor.hpp>
 
 namespace tenure::detail::remote {
 
-/// What a handler gets from a finished call, besides the error.
-template <class T>
-struct given;
-template <>
-struct given<void> {
-    using signature = void(boost::system::error_code);
-    static std::tuple<> of(call&) noexcept { return {}; }
+/// A store's own executor. What is posted to it runs on the store's thread, in order, and never inside execute().
+/// Valid as long as the store.
+class store_executor {
+public:
+    explicit store_executor(driver& d) noexcept : driver_(&d) {}
+
+    boost::asio::execution_context& query(boost::asio::execution::context_t) const noexcept {
+        return driver_->handlers();
+    }
+    static constexpr boost::asio::execution::blocking_t query(boost::asio::execution::blocking_t) noexcept {
+        return boost::asio::execution::blocking.never;
+    }
+
+    template <class F>
+    void execute(F&& f) const {
+        boost::asio::require(driver_->handlers().get_executor(), boost::asio::execution::blocking.never)
+            .execute(std::forward<F>(f));
+        driver_->handlers_wait();
+    }
+
+    friend bool operator==(store_executor const&, store_executor const&) noexcept = default;
+
+private:
+    driver* driver_;
 };
-template <>
-struct given<block> {
-    using signature = void(boost::system::error_code, block);
-    static std::tuple<block> of(call& c) noexcept { return c.made; }
-};
-template <>
-struct given<protocol::key> {
-    using signature = void(boost::system::error_code, protocol::key);
-    static std::tuple<protocol::key> of(call& c) noexcept { return c.ticket; }
-};
-template <>
-struct given<std::string> {
-    using signature = void(boost::system::error_code, std::string);
-    static std::tuple<std::string> of(call& c) noexcept { return std::move(c.text); }
-};
+
+/// The signature of a handler that gets these members of a finished call, besides the error.
+template <auto... Given>
+using signature = void(boost::system::error_code, std::remove_cvref_t<decltype(std::declval<call&>().*Given)>...);
 
 /// A call for which no thread blocks, with its handler: one allocation, by the handler's allocator. It lives until
 /// it runs on the handler's executor; until then the handler's cancellation slot may be used.
-template <class Handler, class Given>
+template <class Handler, auto... Given>
 class async_call final : public call {
 public:
     using allocator_type = boost::asio::associated_allocator_t<Handler>;
 
     /// Makes a call and fills it in by `set(call&)`.
     template <class Set>
-    static async_call* make(driver& d, Handler&& h, Set set) {
+    static async_call* make(driver& d, Handler&& h, Set const& set) {
         rebound     a(boost::asio::get_associated_allocator(h));
         auto* const place = traits::allocate(a, 1);
-        async_call* c     = nullptr;
         try {
-            c = ::new (static_cast<void*>(place)) async_call(d, std::move(h));
+            return ::new (static_cast<void*>(place)) async_call(d, std::move(h), set);
         } catch (...) {
             traits::deallocate(a, place, 1);
             throw;
         }
-        set(static_cast<call&>(*c));
-        c->finish = &finished;
-        c->slot_  = boost::asio::get_associated_cancellation_slot(c->handler_);
-        if (c->slot_.is_connected()) {
-            c->slot_.assign([c](boost::asio::cancellation_type type) {
-                if (type != boost::asio::cancellation_type::none) c->driver_.cancel(*c);
-            });
-        }
-        return c;
     }
 
     /// Posts the finished call to the handler's executor. Holds work there until it returns, else the context
@@ -87,29 +84,35 @@ private:
     using executor = boost::asio::associated_executor_t<Handler, store_executor>;
     using slot     = boost::asio::associated_cancellation_slot_t<Handler>;
 
-    async_call(driver& d, Handler&& h)
+    template <class Set>
+    async_call(driver& d, Handler&& h, Set const& set)
         : driver_(d),
           handler_(std::move(h)),
-          work_(boost::asio::get_associated_executor(handler_, store_executor(d))) {}
+          work_(boost::asio::get_associated_executor(handler_, store_executor(d))),
+          slot_(boost::asio::get_associated_cancellation_slot(handler_)) {
+        set(*this);
+        if (!slot_.is_connected()) return;
+        slot_.assign([this](boost::asio::cancellation_type type) {
+            if (type != boost::asio::cancellation_type::none) driver_.cancel(*this);
+        });
+    }
     ~async_call() = default;
 
-    static void destroy(async_call* c) noexcept {
-        rebound a(boost::asio::get_associated_allocator(c->handler_));
+    static void destroy(async_call* c, rebound a) noexcept {
+        if (c->slot_.is_connected()) c->slot_.clear();
         c->~async_call();
         traits::deallocate(a, c, 1);
     }
     struct deleter {
         void operator()(async_call* c) const noexcept {
-            if (c->slot_.is_connected()) c->slot_.clear();
-            destroy(c);
+            destroy(c, rebound(boost::asio::get_associated_allocator(c->handler_)));
         }
     };
 
     // NOLINTNEXTLINE(bugprone-exception-escape): Asio may throw where memory is out, and then this ends the program
-    static void finished(call& x) noexcept {
-        auto& c = static_cast<async_call&>(x);
-        if (c.slot_.is_connected()) c.driver_.is_past(c);
-        c.deliver();
+    void finish() noexcept override {
+        if (slot_.is_connected()) driver_.is_past(*this);
+        deliver();
     }
 
     /// Runs the handler, on its executor.
@@ -124,15 +127,11 @@ private:
         void operator()() {
             Handler                         handler(std::move(what->handler_));
             boost::system::error_code const why  = what->error;
-            auto                            made = given<Given>::of(*what);
+            auto                            made = std::tuple(std::move((*what).*Given)...);
             auto const                      work = std::move(what->work_);
             // Frees the memory first, for which it needs the handler's allocator: the handler may ask for as much
             // again.
-            rebound     a(boost::asio::get_associated_allocator(handler));
-            auto* const c = what.release();
-            if (c->slot_.is_connected()) c->slot_.clear();
-            c->~async_call();
-            traits::deallocate(a, c, 1);
+            destroy(what.release(), rebound(boost::asio::get_associated_allocator(handler)));
             std::apply([&](auto&... result) { std::move(handler)(why, std::move(result)...); }, made);
         }
     };
@@ -142,5 +141,33 @@ private:
     boost::asio::executor_work_guard<executor> work_;
     slot                                       slot_;
 };
+
+/// Sends from server to server in two steps: one server grants a ticket, the other shows it. `grant(self)` begins
+/// the first step, `send(self, ticket)` the second.
+template <class Grant, class Send>
+struct sending {
+    Grant grant;
+    Send  send;
+
+    template <class Self>
+    void operator()(Self& self) {
+        self.reset_cancellation_state(boost::asio::enable_total_cancellation());
+        grant(self);
+    }
+    template <class Self>
+    void operator()(Self& self, boost::system::error_code why, protocol::key const& ticket) {
+        bool const cancelled = self.cancelled() != boost::asio::cancellation_type::none;
+        if (cancelled && !why) why = boost::asio::error::operation_aborted;
+        if (why) return self.complete(why);
+        auto next = send;  // `self` is moved, and this object with it
+        next(self, ticket);
+    }
+    template <class Self>
+    void operator()(Self& self, boost::system::error_code why) {
+        self.complete(why);
+    }
+};
+template <class Grant, class Send>
+sending(Grant, Send) -> sending<Grant, Send>;
 
 }  // namespace tenure::detail::remote

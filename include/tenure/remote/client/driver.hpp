@@ -14,9 +14,7 @@
 
 #include <tenure/detail/base/fork_list.hpp>
 #include <tenure/remote/client/call.hpp>
-#include <tenure/remote/client/io_memory.hpp>
 #include <tenure/remote/client/session.hpp>
-#include <tenure/remote/client/wake_up.hpp>
 
 namespace tenure::detail::remote {
 
@@ -39,8 +37,6 @@ public:
         session_.abandon();
         wire_.poll();  // the handlers that Asio still has refer to the session
     }
-    driver(driver const&)            = delete;
-    driver& operator=(driver const&) = delete;
 
     session const& state() const noexcept { return session_; }
 
@@ -52,21 +48,21 @@ public:
         std::condition_variable wake;
         bool                    done  = false;  ///< changed under the driver's lock; the leader reads it without
         bool                    leads = false;
-        blocking_call*          next  = nullptr;
-        driver*                 by    = nullptr;
+        hook                    sleeps;
+        driver*                 by = nullptr;
         std::thread::id         who;
+
+        void finish() noexcept override {
+            std::scoped_lock const guard(by->mutex_);
+            done = true;
+            wake.notify_one();  // with the lock: the call may be gone once it is free
+        }
     };
 
     /// Runs a call until it is finished.
     void run(blocking_call& c) noexcept {
-        c.by     = this;
-        c.who    = std::this_thread::get_id();
-        c.finish = [](call& x) noexcept {
-            auto&                  b = static_cast<blocking_call&>(x);
-            std::scoped_lock const guard(b.by->mutex_);
-            b.done = true;
-            b.wake.notify_one();  // with the lock: the call may be gone once it is free
-        };
+        c.by  = this;
+        c.who = std::this_thread::get_id();
         if (mark_.in_child()) {
             c.error = make_error_code(errc::forked);
             c.done  = true;
@@ -83,9 +79,9 @@ public:
             leader_ = c.who;
         } else {
             rouse();
-            follow(c);
+            sleepers_.push_back(c);
             c.wake.wait(lock, [&] { return c.done || c.leads; });
-            if (!c.leads) return unfollow(c);
+            if (!c.leads) return c.sleeps.unlink();
         }
         lock.unlock();
         while (!c.done) step();
@@ -97,7 +93,7 @@ public:
     void submit(call& c) noexcept {
         if (mark_.in_child()) {
             c.error = make_error_code(errc::forked);
-            return c.finish(c);
+            return c.finish();
         }
         std::scoped_lock const guard(mutex_);
         submitted_.push_back(c);
@@ -116,13 +112,11 @@ public:
     void is_past(call& c) noexcept {
         std::scoped_lock const guard(mutex_);
         c.past = true;
-        unlink<&call::cancelled>(cancelled_, c);
+        c.cancelled.unlink();
     }
 
-    /// Returns the context where handlers run that have no executor.
     boost::asio::io_context& handlers() noexcept { return handlers_; }
 
-    /// Notes that something was posted to handlers().
     void handlers_wait() noexcept {
         std::scoped_lock const guard(mutex_);
         handlers_wait_ = true;
@@ -246,7 +240,7 @@ private:
         bool any = false;
         while (call* const c = session_.next_finished()) {
             any = true;
-            c->finish(*c);
+            c->finish();
         }
         return any;
     }
@@ -264,10 +258,10 @@ private:
             if (!std::exchange(woken_, true)) wake_up_.set();
         } else if (!roused_) {
             roused_ = true;
-            boost::asio::post(wire_, with_memory{&rouse_memory_, [this] {  // rouse_memory_ is free by now
-                                                     std::scoped_lock const guard(mutex_);
-                                                     roused_ = false;
-                                                 }});
+            boost::asio::post(wire_, with_memory(rouse_memory_, [this] {  // rouse_memory_ is free by now
+                                  std::scoped_lock const guard(mutex_);
+                                  roused_ = false;
+                              }));
         }
     }
 
@@ -275,40 +269,28 @@ private:
     void hand_over() noexcept {
         wanted_ = session_.busy() || !submitted_.empty() || !cancelled_.empty();
         due_    = session_.due();
-        if (blocking_call* const c = first_) {
-            unfollow(*c);
-            c->leads = true;
-            leader_  = c->who;
-            c->wake.notify_one();
+        if (!sleepers_.empty()) {
+            blocking_call& c = sleepers_.front();
+            sleepers_.pop_front();
+            c.leads = true;
+            leader_ = c.who;
+            c.wake.notify_one();
             return;
         }
         leader_ = nobody;
         if (own_ != std::this_thread::get_id() && (wanted_ || due_ < waits_until_)) idle_.notify_one();
     }
 
-    void follow(blocking_call& c) noexcept {
-        blocking_call** at = &first_;
-        while (*at) at = &(*at)->next;
-        *at = &c;
-    }
-    void unfollow(blocking_call& c) noexcept {
-        for (blocking_call** at = &first_; *at; at = &(*at)->next) {
-            if (*at != &c) continue;
-            *at = c.next;
-            return;
-        }
-    }
-
-    fork_mark const             mark_;
-    std::mutex                  mutex_;
-    std::condition_variable     idle_;  ///< where the store's own thread waits
-    std::thread::id             leader_, own_;
-    blocking_call*              first_ = nullptr;  ///< the callers that sleep, in order of arrival
-    call_list<&call::submitted> submitted_;
-    call_list<&call::cancelled> cancelled_;
-    bool                        waits_ = false, woken_ = false;  ///< the leader waits for its socket; it was woken
-    bool                        roused_ = false, handlers_wait_ = false, wanted_ = false, stopping_ = false;
-    clock::time_point           due_ = clock::time_point::max(), waits_until_ = due_;
+    fork_mark const                                  mark_;
+    std::mutex                                       mutex_;
+    std::condition_variable                          idle_;  ///< where the store's own thread waits
+    std::thread::id                                  leader_, own_;
+    call_list<&call::submitted>                      submitted_;
+    call_list<&call::cancelled>                      cancelled_;
+    call_list<&blocking_call::sleeps, blocking_call> sleepers_;  ///< in order of arrival
+    bool              waits_ = false, woken_ = false;            ///< the leader waits for its socket; it was woken
+    bool              roused_ = false, handlers_wait_ = false, wanted_ = false, stopping_ = false;
+    clock::time_point due_ = clock::time_point::max(), waits_until_ = due_;
 
     boost::asio::io_context wire_{1}, handlers_{1};
     io_memory               rouse_memory_;

@@ -16,6 +16,8 @@ namespace tenure::detail::remote {
 /// of blocks from earlier ones the server says that there are none.
 class epochs {
 public:
+    epochs() noexcept { lost_.fill(none); }
+
     /// Notes that blocks with these ids came. Returns false if they cannot be of the instance that gave the
     /// others.
     bool came(std::uint64_t first, std::uint64_t count) noexcept {
@@ -65,18 +67,49 @@ private:
 
     static std::uint32_t of(std::uint64_t id) noexcept { return static_cast<std::uint32_t>(id >> 40); }
 
-    static constexpr std::array<std::uint64_t, 64> nothing() noexcept {
-        std::array<std::uint64_t, 64> a{};
-        a.fill(none);
-        return a;
-    }
-
-    std::array<std::uint64_t, 64> lost_    = nothing();
+    std::array<std::uint64_t, 64> lost_;
     std::size_t                   next_    = 0;
     std::uint64_t                 former_  = none;
     std::uint64_t                 highest_ = 0, floor_ = 0;
     std::uint32_t                 current_ = 0;
     bool                          known_   = false;
+};
+
+/// Reads a list of blocks as runs, in its order: consecutive numbers, up or down, with equal bytes. Leaves out
+/// blocks that went with an earlier session. Each run is made when it is read, so a list of any length needs no
+/// memory.
+class run_reader {
+public:
+    run_reader() = default;
+    run_reader(std::span<block const> many, std::size_t from, epochs const& gone) noexcept
+        : many_(many), at_(from), gone_(&gone) {}
+
+    bool next(protocol::block_run& run) noexcept {
+        while (at_ < many_.size() && gone_->lost(many_[at_].id)) ++at_;
+        if (at_ == many_.size()) return false;
+        // No run may end beyond the last number there is. No block has that number, nor 0.
+        std::uint64_t const first = many_[at_].id == ~std::uint64_t{0} ? 0 : many_[at_].id;
+        std::uint64_t const bytes = many_[at_].bytes;
+        std::uint64_t       n     = 1;
+        auto const          goes  = [&](std::uint64_t id) {
+            return at_ + n < many_.size() && many_[at_ + n].id == id && many_[at_ + n].bytes == bytes;
+        };
+        bool const down = first > 1 && goes(first - 1);
+        if (down)
+            while (first > n && goes(first - n)) ++n;
+        else
+            while (first + n != ~std::uint64_t{0} && goes(first + n)) ++n;
+        at_ += n;
+        run = {down ? first - n + 1 : first, bytes, n};
+        return true;
+    }
+
+    std::size_t at() const noexcept { return at_; }
+
+private:
+    std::span<block const> many_;
+    std::size_t            at_   = 0;
+    epochs const*          gone_ = nullptr;
 };
 
 }  // namespace tenure::detail::remote

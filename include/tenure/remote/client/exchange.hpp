@@ -11,11 +11,9 @@
 #include <utility>
 
 #include <tenure/remote/client/answers.hpp>
-#include <tenure/remote/client/call_queue.hpp>
 #include <tenure/remote/client/inbox.hpp>
 #include <tenure/remote/client/outbox.hpp>
 #include <tenure/remote/client/pieces.hpp>
-#include <tenure/remote/client/reason.hpp>
 
 namespace tenure::detail::remote {
 
@@ -26,8 +24,6 @@ namespace tenure::detail::remote {
 class exchange {
 public:
     exchange(stash& spare, std::uint32_t in_flight) : spare_(spare), window_(in_flight) {}
-    exchange(exchange const&)            = delete;
-    exchange& operator=(exchange const&) = delete;
 
     /// Accepts a call. Returns false if it is finished already.
     bool accept(call& c) noexcept {
@@ -141,7 +137,6 @@ public:
         out_.restart();
     }
 
-    /// Sets whether the server knows how to trim blocks.
     void trims(bool knows) noexcept { spare_.round(knows); }
 
     void renew() noexcept {
@@ -149,7 +144,6 @@ public:
         spare_.sweep(false);
     }
 
-    /// Returns what is to be sent next; it may be empty.
     std::span<boost::asio::const_buffer const> gather() noexcept {
         issue();
         return out_.gather();
@@ -206,7 +200,7 @@ private:
     inline static std::error_code const unheard = make_error_code(errc::disconnected);
 
     void ask_no_more(call& c) noexcept {
-        queue_.rests(c);
+        c.ready.unlink();
         c.all_asked = true;
         if (std::exchange(c.ask_usage, false)) ask_usage_ = true;
     }
@@ -255,7 +249,7 @@ private:
             call* const next = queue_.first();
             if (!next || next == waits) return;
             call& c = *next;
-            queue_.rests(c);
+            c.ready.unlink();
             if (c.what == read && c.length - c.done >= large && asked_ >= most_asked) {
                 queue_.wants(c);
                 if (!waits) waits = &c;
@@ -288,9 +282,9 @@ private:
         if (std::size_t const n = spare_.leaving(runs)) {
             pieces::give_back(r, std::span(runs).first(n));
         } else if (std::exchange(ask_usage_, false)) {
-            r.header.operation = static_cast<std::uint16_t>(usage);
+            r.set(usage);
         } else if (std::exchange(renew_, false)) {
-            r.header.operation = static_cast<std::uint16_t>(protocol::operation::renew);
+            r.set(protocol::operation::renew);
         } else {
             return false;
         }
@@ -340,10 +334,9 @@ private:
         }
         c.failed(why);
         c.all_asked = true;
-        if (!c.ask_usage) queue_.rests(c);
+        if (!c.ask_usage) c.ready.unlink();
     }
 
-    /// Returns whether the call's blocks went with a session that is over.
     bool went_before(call const& c) const noexcept {
         auto const gone = [&](block const& b) { return ids_.was_before(b.id) || ids_.lost(b.id); };
         return c.many.empty() ? gone(c.b) || gone(c.to) : std::ranges::all_of(c.many, gone);

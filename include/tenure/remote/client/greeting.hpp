@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -50,12 +48,9 @@ public:
         out_ = 0;
     }
 
-    bool                                       is_out() const noexcept { return out_ == bytes_.size(); }
-    std::span<boost::asio::const_buffer const> left() noexcept {
-        buffer_[0] = boost::asio::buffer(bytes_.data() + out_, bytes_.size() - out_);
-        return std::span(buffer_).first(is_out() ? 0 : 1);
-    }
-    void wrote(std::size_t n) noexcept { out_ += n; }
+    bool                      is_out() const noexcept { return out_ == bytes_.size(); }
+    boost::asio::const_buffer left() const noexcept { return boost::asio::buffer(bytes_) + out_; }
+    void                      wrote(std::size_t n) noexcept { out_ += n; }
 
     struct answer {
         bool                       sound = true, whole = false;
@@ -111,12 +106,11 @@ private:
                r.most_body >= protocol::most_hello && r.most_payload != 0 && r.in_flight != 0;
     }
 
-    std::string const                        name_, token_;
-    std::string                              bytes_;
-    std::size_t                              out_ = 0;
-    std::array<boost::asio::const_buffer, 1> buffer_;
-    std::uint64_t                            instance_ = 0, session_ = 0;
-    protocol::key                            secret_{};
+    std::string const name_, token_;
+    std::string       bytes_;
+    std::size_t       out_      = 0;
+    std::uint64_t     instance_ = 0, session_ = 0;
+    protocol::key     secret_{};
 };
 
 }  // namespace tenure::detail::remote

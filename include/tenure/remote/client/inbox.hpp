@@ -19,7 +19,6 @@ class inbox {
 public:
     inbox() : buffer_(std::make_unique_for_overwrite<std::byte[]>(room)) {}
 
-    /// Empties the inbox for a new connection.
     void clear() noexcept {
         begin_ = end_ = 0;
         left_         = 0;
@@ -43,7 +42,6 @@ public:
         return std::span(parts_).first(1);
     }
 
-    /// Notes that so many bytes came there.
     void came(std::size_t n) noexcept {
         if (direct_) {
             std::size_t const part = std::min(n, left_);

@@ -10,7 +10,7 @@
 
 #include <boost/asio/buffer.hpp>
 
-#include <tenure/remote/client/run_reader.hpp>
+#include <tenure/remote/client/epochs.hpp>
 #include <tenure/remote/client/window.hpp>
 
 namespace tenure::detail::remote {
@@ -20,8 +20,6 @@ namespace tenure::detail::remote {
 class outbox {
 public:
     outbox(request_window& window, epochs const& gone) noexcept : window_(window), gone_(gone) {}
-
-    bool empty() const noexcept { return next_ >= window_.next(); }
 
     /// Returns the bytes of frames that have not wholly left, including what has left of the first.
     std::size_t waiting() const noexcept { return waiting_; }

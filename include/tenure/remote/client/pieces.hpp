@@ -14,7 +14,6 @@
 
 #include <tenure/remote/client/call.hpp>
 #include <tenure/remote/client/epochs.hpp>
-#include <tenure/remote/client/run_reader.hpp>
 #include <tenure/remote/client/stash.hpp>
 #include <tenure/remote/client/window.hpp>
 
@@ -35,31 +34,18 @@ public:
     /// Decides what can be decided without the server. Returns whether the call is done, with an error or without.
     bool settles(call& c) const noexcept {
         using enum protocol::operation;
+        auto const gone = [&](block const& b) { return gone_.lost(b.id); };
         switch (c.what) {
-        case deallocate: {
-            // Blocks of an earlier session are gone already.
-            bool const any = std::ranges::any_of(c.many, [&](block const& b) { return !gone_.lost(b.id); });
-            return !any;
-        }
-        case end_batch:
-            return !c.many.empty() && std::ranges::all_of(c.many, [&](block const& b) { return gone_.lost(b.id); });
+        case deallocate: return std::ranges::all_of(c.many, gone);  // as was asked
+        case end_batch: return !c.many.empty() && std::ranges::all_of(c.many, gone);
         case transfer:
-            if (std::ranges::any_of(c.many, [&](block const& b) { return gone_.lost(b.id); }))
-                c.failed(make_error_code(errc::stale_handle));
+            if (std::ranges::any_of(c.many, gone)) c.failed(make_error_code(errc::stale_handle));
             return c.error || c.many.empty();
-        case read:
-        case write:
-        case grant:
-        case share:
-        case send:
-            if (gone_.lost(c.b.id)) c.failed(make_error_code(errc::stale_handle));
-            break;
-        case copy:
-            if (gone_.lost(c.b.id) || gone_.lost(c.to.id)) c.failed(make_error_code(errc::stale_handle));
-            break;
-        default: break;
+        default:
+            if (c.names_blocks() && (gone(c.b) || (c.what == copy && gone(c.to))))
+                c.failed(make_error_code(errc::stale_handle));
+            return static_cast<bool>(c.error);
         }
-        return static_cast<bool>(c.error);
     }
 
     /// Makes the next request of `c`, which has not asked for everything. Returns false if it fails instead, with
@@ -71,34 +57,18 @@ public:
             what        = usage;
             c.ask_usage = false;
         }
-        r.of               = &c;
-        r.header.operation = static_cast<std::uint16_t>(what);
-        c.all_asked        = true;
+        r.of        = &c;
+        c.all_asked = true;
+        r.set(what);
         switch (what) {
-        case allocate: {
-            protocol::allocate_request a;
-            a.batch     = c.batch;
-            a.bytes     = c.room;
-            a.alignment = c.alignment;
-            a.count     = c.count;
-            r.put(a);
-            break;
-        }
-        case deallocate: return make_runs(c, r);
-        case transfer: {
-            protocol::batch_request b;
-            b.batch = c.batch;
-            r.put(b);
-            if (!make_runs(c, r)) return false;
+        case allocate: r.put(protocol::allocate_request{c.batch, c.room, c.alignment, c.count}); break;
+        case deallocate: make_runs(c, r); break;
+        case transfer:
+            r.put(protocol::batch_request{c.batch});
+            make_runs(c, r);
             if (!c.all_asked) c.failed(make_error_code(errc::limit_exceeded));  // all of them or none
             return c.all_asked;
-        }
-        case end_batch: {
-            protocol::batch_request b;
-            b.batch = c.batch;
-            r.put(b);
-            break;
-        }
+        case end_batch: r.put(protocol::batch_request{c.batch}); break;
         case read:
         case write: {
             std::size_t const part = std::min<std::size_t>(c.length - c.done, most.payload);
@@ -111,45 +81,28 @@ public:
             break;
         }
         case grant: r.put(range(c, 0, c.length)); break;
-        case copy: {
-            protocol::copy_request k;
-            k.from        = protocol::name_of(c.b);
-            k.to          = protocol::name_of(c.to);
-            k.from_offset = c.offset;
-            k.to_offset   = c.to_offset;
-            k.length      = c.length;
-            r.put(k);
+        case copy:
+            r.put(protocol::copy_request{protocol::name_of(c.b), protocol::name_of(c.to), c.offset, c.to_offset,
+                                         c.length});
             break;
-        }
-        case send: {
-            protocol::send_request s;
-            s.from      = range(c, 0, c.length);
-            s.to        = protocol::name_of(c.to);
-            s.to_offset = c.to_offset;
-            s.ticket    = c.ticket;
-            r.put(s);
+        case send:
+            r.put(protocol::send_request{range(c, 0, c.length), protocol::name_of(c.to), c.to_offset, c.ticket});
             put_text(c, r);
             break;
-        }
         case share:
             r.put(protocol::name_of(c.b));
             put_text(c, r);
             break;
         case open:
         case unshare: put_text(c, r); break;
-        case hello:
-        case renew:
-        case goodbye:
-        case usage:
-        case status:
-        case trim: break;
+        default: break;
         }
         return true;
     }
 
     /// Makes the request that tells of smaller blocks. Returns false if there are none.
     static bool tell_trims(request& r, stash& spare) noexcept {
-        r.header.operation = static_cast<std::uint16_t>(protocol::operation::trim);
+        r.set(protocol::operation::trim);
         std::array<protocol::block_run, request::body_room / sizeof(protocol::block_run)> few;
         std::span<protocol::block_run>                                                    runs = few;
         try {
@@ -169,9 +122,8 @@ public:
         return told.runs != 0;
     }
 
-    /// Makes the request that frees spare blocks: three runs at most.
     static void give_back(request& r, std::span<protocol::block_run const> runs) noexcept {
-        r.header.operation = static_cast<std::uint16_t>(protocol::operation::deallocate);
+        r.set(protocol::operation::deallocate);
         for (protocol::block_run const& run : runs) {
             r.put(run);
             r.bytes -= static_cast<std::int64_t>(run.bytes * run.count);
@@ -206,25 +158,13 @@ public:
 
     /// Turns a request of which the server knows nothing yet into one that does nothing.
     static void nothing(request& r) noexcept {
-        std::uint64_t const number = r.number();
-        r.header                   = {};
-        r.header.request           = number;
-        r.header.operation         = static_cast<std::uint16_t>(protocol::operation::renew);
-        r.tail.clear();
-        r.of       = nullptr;
-        r.runs     = 0;
-        r.memory   = nullptr;
-        r.expected = 0;
-        r.bytes = r.blocks = 0;
+        r.reset(r.number());
+        r.set(protocol::operation::renew);
     }
 
 private:
     static protocol::range_request range(call const& c, std::size_t from, std::size_t n) noexcept {
-        protocol::range_request r;
-        r.block  = protocol::name_of(c.b);
-        r.offset = c.offset + from;
-        r.length = n;
-        return r;
+        return {protocol::name_of(c.b), c.offset + from, n};
     }
 
     static void put_text(call& c, request& r) noexcept {
@@ -234,7 +174,7 @@ private:
     }
 
     /// Adds as many runs as go into one body: now if there is room in the request, else while they go out.
-    bool make_runs(call& c, request& r) const noexcept {
+    void make_runs(call& c, request& r) const noexcept {
         std::size_t const   room = (most.body - r.header.body) / sizeof(protocol::block_run);
         std::size_t const   here = (request::body_room - r.header.body) / sizeof(protocol::block_run);
         run_reader          runs(c.many, c.done, gone_);
@@ -257,7 +197,6 @@ private:
             r.bytes  = -static_cast<std::int64_t>(bytes);
             r.blocks = -static_cast<std::int64_t>(blocks);
         }
-        return true;
     }
 
     epochs const& gone_;

@@ -18,8 +18,8 @@
 #include <tenure/remote/client/carrier.hpp>
 #include <tenure/remote/client/exchange.hpp>
 #include <tenure/remote/client/greeting.hpp>
-#include <tenure/remote/client/link.hpp>
 #include <tenure/remote/client/options.hpp>
+#include <tenure/remote/link.hpp>
 
 namespace tenure::detail::remote {
 
@@ -38,8 +38,6 @@ public:
           options_(options),
           calls_(spare, std::max(options.in_flight, 1u)),
           greeting_(options) {}
-    session(session const&)            = delete;
-    session& operator=(session const&) = delete;
 
     /// Sets the time that counts as now.
     void              at(clock::time_point t) noexcept { now_ = t; }
@@ -52,7 +50,6 @@ public:
         else if (calls_.accept(c) && stage_ == stage::down) reach();
     }
 
-    /// Ends a call early: see exchange::end_early().
     void  end_early(call& c, std::error_code why) noexcept { calls_.end_early(c, why); }
     call* next_finished() noexcept {
         call* const c = calls_.next_finished();
@@ -152,8 +149,8 @@ private:
         stage_    = stage::linking;
         reach_by_ = now_ + options_.connect_timeout;
         try {
-            link_ = link::start(context_, to_, options_.tls,
-                                [this](boost::system::error_code why, std::shared_ptr<transport> t) {
+            link_ = link::start(context_.get_executor(), to_, options_.tls,
+                                [this](std::error_code why, std::shared_ptr<transport> t) {
                                     link_.reset();
                                     if (why) return not_reached(why);
                                     wire_.begin(std::move(t));
@@ -177,7 +174,6 @@ private:
         over(why.category() == error_category() ? why : make_error_code(errc::device_unavailable));
     }
 
-    /// Waits for the next attempt to connect.
     void wait() noexcept {
         stage_    = stage::waiting;
         retry_at_ = now_ + patience_;
@@ -194,8 +190,13 @@ private:
         stage_ = stage::greeting;
         greeting_.begin(hello_, std::min(calls_.settled(), hello_ - 1));
         in_.clear();
-        write(greeting_.left());
+        say_hello();
         read();
+    }
+
+    void say_hello() noexcept {
+        auto const left = greeting_.left();
+        write(std::span(&left, 1));
     }
 
     // What comes over it ----------------------------------------------------------------------------------------
@@ -219,7 +220,7 @@ private:
         sent_ = now_;
         if (greeting_.is_out()) return calls_.wrote(n);
         greeting_.wrote(n);  // even if the server has answered already
-        if (!greeting_.is_out()) write(greeting_.left());
+        if (!greeting_.is_out()) say_hello();
     }
 
     /// Begins a read, when something is to come and the question is out. A read that is too early costs only time

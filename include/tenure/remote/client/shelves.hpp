@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -47,79 +48,48 @@ struct shelf {
         run[runs++] = r;
         return true;
     }
-
-    bool is_of(block_kind const& k) const noexcept { return used != 0 && kind == k; }
 };
 
-/// Returns a shelf for the kind: the one used longest ago, once `empty(shelf&)` has cleared it. Null if it cannot.
-template <class F>
-shelf* make_shelf(std::span<shelf> among, block_kind const& kind, F empty) noexcept {
-    shelf& s = *std::ranges::min_element(among, {}, &shelf::used);
-    if (!empty(s)) return nullptr;
-    s.kind = kind;
-    return &s;
+/// Returns the kind's shelf among these, or null.
+inline shelf* find_shelf(std::span<shelf> among, block_kind const& kind) noexcept {
+    for (shelf& s : among)
+        if (s.used != 0 && s.kind == kind) return &s;
+    return nullptr;
 }
 
-/// Shelves of the kinds that come often. Not thread-safe.
-class exact_shelves {
-public:
-    static constexpr std::uint64_t patience = 1024;  ///< uses of other kinds, before a shelf gives way
+/// A size that others are rounded up to: 16, 32, ... 128, then four for each doubling. Beyond 64 bytes at most a
+/// fifth of a block is more than was asked for.
+struct size_class {
+    std::size_t bytes = 0;
+    std::size_t index = 0;  ///< the size's place in their order, from 0 on
 
-    shelf* find(block_kind const& kind) noexcept {
-        for (shelf& s : all_)
-            if (s.is_of(kind)) return &s;
-        return nullptr;
+    /// Returns the smallest size of at least `n` bytes.
+    static constexpr size_class of(std::size_t n) noexcept {
+        if (n <= 128) {
+            std::size_t const steps = std::max<std::size_t>((n + 15) / 16, 1);
+            return {steps * 16, steps - 1};
+        }
+        auto const        doublings = static_cast<std::size_t>(std::bit_width(n - 1)) - 1;  // 7 for 129 to 256
+        std::size_t const step      = std::size_t{1} << (doublings - 2);
+        std::size_t const steps     = (n - 1) / step + 1;  // 5 to 8
+        return {steps * step, 8 + (doublings - 7) * 4 + steps - 5};
     }
-
-    /// Returns a shelf for the kind, or null if all are in use.
-    template <class F>
-    shelf* try_make(block_kind const& kind, std::uint64_t now, F empty) noexcept {
-        std::uint64_t const oldest = std::ranges::min_element(all_, {}, &shelf::used)->used;
-        return oldest == 0 || now - oldest >= patience ? make_shelf(all_, kind, empty) : nullptr;
-    }
-
-    template <class F>
-    void for_each(F f) noexcept {
-        for (shelf& s : all_) f(s);
-    }
-
-private:
-    std::array<shelf, 8> all_{};
 };
 
-/// A shelf for each size class, for a few batches and alignments. The shelves of one batch and alignment never
-/// take each other's places. Not thread-safe.
-class class_shelves {
-public:
-    shelf* find(block_kind const& kind, std::size_t index) noexcept {
-        for (shelf& s : bucket(kind, index))
-            if (s.is_of(kind)) return &s;
-        return nullptr;
-    }
+static_assert(size_class::of(0).bytes == 16 && size_class::of(128).index == 7);
+static_assert(size_class::of(129).bytes == 160 && size_class::of(129).index == 8);
+static_assert(size_class::of(256).bytes == 256 && size_class::of(256).index == 11);
+static_assert(size_class::of(257).bytes == 320 && size_class::of(257).index == 12);
+static_assert(size_class::of(65536).bytes == 65536);
 
-    /// Returns the kind's shelf, and makes it if there is none. Null if there is no room for what the oldest one
-    /// has.
-    template <class F>
-    shelf* find_or_make(block_kind const& kind, std::size_t index, F empty) noexcept {
-        shelf* const s = find(kind, index);
-        return s ? s : make_shelf(bucket(kind, index), kind, empty);
-    }
+/// Shelves for each size class, for a few batches and alignments. The shelves of one batch and alignment never take
+/// each other's places.
+using class_shelves = std::array<std::array<shelf, 4>, 64>;
 
-    template <class F>
-    void for_each(F f) noexcept {
-        for (auto& b : buckets_)
-            for (shelf& s : b) f(s);
-    }
-
-private:
-    static constexpr std::size_t ways = 4;
-
-    std::span<shelf> bucket(block_kind const& kind, std::size_t index) noexcept {
-        std::uint64_t const h = (kind.batch ^ kind.alignment << 48) * 0x9e3779b97f4a7c15u;
-        return buckets_[(index + (h >> 32)) % buckets_.size()];
-    }
-
-    std::array<std::array<shelf, ways>, 64> buckets_{};
-};
+/// Returns the shelves among which that of the kind is.
+inline std::span<shelf> shelves_for(class_shelves& all, block_kind const& kind) noexcept {
+    std::uint64_t const h = (kind.batch ^ kind.alignment << 48) * 0x9e3779b97f4a7c15u;
+    return all[(size_class::of(kind.bytes).index + (h >> 32)) % all.size()];
+}
 
 }  // namespace tenure::detail::remote

@@ -14,7 +14,6 @@
 
 #include <tenure/detail/base/spin_lock.hpp>
 #include <tenure/remote/client/shelves.hpp>
-#include <tenure/remote/client/size_class.hpp>
 #include <tenure/remote/protocol.hpp>
 
 namespace tenure::detail::remote {
@@ -30,9 +29,10 @@ namespace tenure::detail::remote {
 /// Thread-safe, by a lock that is held for a few loads and stores.
 class stash {
 public:
-    static constexpr std::size_t largest    = 64 << 10;  ///< bytes of a block
-    static constexpr std::size_t most       = 512;       ///< blocks in one request
-    static constexpr std::size_t most_trims = 512;       ///< trims that wait to be told
+    static constexpr std::size_t   largest    = 64 << 10;  ///< bytes of a block
+    static constexpr std::size_t   most       = 512;       ///< blocks in one request
+    static constexpr std::size_t   most_trims = 512;       ///< trims that wait to be told
+    static constexpr std::uint64_t patience = 1024;  ///< uses of other kinds, before a shelf of `exact_` gives way
 
     /// `ahead`: the most bytes of a kind to fetch; `in_flight`: the most requests without an answer. Throws
     /// std::bad_alloc.
@@ -54,14 +54,16 @@ public:
         ask = {1, kind.bytes};
         if (kind.bytes > largest || ahead_ == 0) return {};
         std::scoped_lock const guard(lock_);
-        shelf*                 s = exact_.find(kind);
-        if (!s) s = exact_.try_make(kind, now_, [this](shelf& old) { return empty(old); });
-        bool const rounds = !s && rounds_;
-        if (rounds) s = shelf_of_class(kind);
+        shelf*                 s      = find_or_make(exact_, kind, patience);
+        bool const             rounds = !s && rounds_;
+        if (rounds) {
+            block_kind const rounded{kind.batch, size_class::of(kind.bytes).bytes, kind.alignment};
+            s = find_or_make(shelves_for(*by_class_, rounded), rounded, 0);
+        }
         if (!s) return {};
         s->used = ++now_;
         if (s->runs != 0) {
-            if (rounds && !may_trim()) return {};
+            if (rounds && trims_.size() >= most_trims) return {};
             block const b{s->take(), kind.bytes};
             count(s->kind.bytes, -1);
             trim(b, s->kind.bytes, kind.batch);
@@ -166,7 +168,6 @@ public:
     /// Returns whether there may be trims. The server must hear of them before anything that names their blocks.
     /// True also while blocks are to go back.
     bool has_trims() const noexcept { return waiting_.load(std::memory_order_acquire); }
-    /// Returns whether half of the room for trims is used.
     bool has_many_trims() noexcept {
         if (!has_trims()) return false;
         std::scoped_lock const guard(lock_);
@@ -186,22 +187,15 @@ public:
         for (; done < trims_.size(); ++done) {
             auto const& [b, less, batch]    = trims_[done];
             protocol::block_run* const last = t.runs == 0 ? nullptr : &out[t.runs - 1];
-            if (last && last->bytes == b.bytes && last->first + last->count == b.id) {
-                last->count += 1;
-            } else {
-                if (t.runs == out.size()) break;
-                protocol::block_run& next = out[t.runs++];
-                next.first                = b.id;
-                next.bytes                = b.bytes;
-                next.count                = 1;
-            }
+            if (last && last->bytes == b.bytes && last->first + last->count == b.id) last->count += 1;
+            else if (t.runs == out.size()) break;
+            else out[t.runs++] = {b.id, b.bytes, 1};
             t.bytes += less;
         }
         trims_.erase(trims_.begin(), trims_.begin() + static_cast<std::ptrdiff_t>(done));
         note_waiting();
         return t;
     }
-    /// Notes that the server has answered trims of so many bytes.
     void trimmed(std::int64_t bytes) noexcept {
         std::scoped_lock const guard(lock_);
         add(bytes_, -bytes);
@@ -210,7 +204,6 @@ public:
     /// Returns the bytes that the server counts and nobody was given: whole blocks, and the surplus of trimmed
     /// ones until the server has answered.
     std::int64_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
-    /// Returns the blocks that the server counts and nobody was given.
     std::int64_t blocks() const noexcept { return blocks_.load(std::memory_order_relaxed); }
 
 private:
@@ -220,8 +213,6 @@ private:
         std::uint64_t batch = 0;
     };
 
-    bool may_trim() const noexcept { return trims_.size() < most_trims; }
-
     void trim(block b, std::size_t from, std::uint64_t batch) noexcept {
         if (b.bytes == from) return;
         auto const less = static_cast<std::int64_t>(from - b.bytes);
@@ -230,27 +221,29 @@ private:
         waiting_.store(true, std::memory_order_release);
     }
 
-    shelf* shelf_of_class(block_kind const& kind) noexcept {
-        if (!by_class_) return nullptr;
-        auto const       c = size_class::of(kind.bytes);
-        block_kind const rounded{kind.batch, c.bytes, kind.alignment};
-        return by_class_->find_or_make(rounded, c.index, [this](shelf& old) { return empty(old); });
+    /// Returns the kind's shelf. If it has none, the shelf used longest ago becomes the kind's. Null if that was
+    /// one of the last `recent` uses, or there is no room for what it has.
+    shelf* find_or_make(std::span<shelf> among, block_kind const& kind, std::uint64_t recent) noexcept {
+        if (shelf* const s = find_shelf(among, kind)) return s;
+        shelf& s = *std::ranges::min_element(among, {}, &shelf::used);
+        if ((s.used != 0 && now_ - s.used < recent) || !empty(s)) return nullptr;
+        s.kind = kind;
+        return &s;
     }
 
     /// Returns a shelf that has asked for such blocks, or null. If two have, it does not matter which gets the
     /// blocks.
     shelf* fetching(block_kind const& kind) noexcept {
-        shelf* const s = exact_.find(kind);
-        if (s && s->fetching) return s;
-        if (!by_class_) return nullptr;
-        shelf* const c = by_class_->find(kind, size_class::of(kind.bytes).index);
-        return c && c->fetching ? c : nullptr;
+        shelf* s = find_shelf(exact_, kind);
+        if (by_class_ && !(s && s->fetching)) s = find_shelf(shelves_for(*by_class_, kind), kind);
+        return s && s->fetching ? s : nullptr;
     }
 
     template <class F>
     void for_each(F f) noexcept {
-        exact_.for_each(f);
-        if (by_class_) by_class_->for_each(f);
+        std::ranges::for_each(exact_, f);
+        if (!by_class_) return;
+        for (auto& row : *by_class_) std::ranges::for_each(row, f);
     }
 
     /// Marks all blocks of the shelf to go back, and clears it. Returns false if there is no room for them.
@@ -265,10 +258,7 @@ private:
     /// before.
     void leave(std::size_t bytes, spare_run const& r) noexcept {
         if (leaving_ == leave_.size()) return;
-        leave_[leaving_].first = r.first;
-        leave_[leaving_].bytes = bytes;
-        leave_[leaving_].count = r.count;
-        ++leaving_;
+        leave_[leaving_++] = {r.first, bytes, r.count};
         waiting_.store(true, std::memory_order_release);
     }
 
@@ -284,7 +274,7 @@ private:
 
     std::size_t const                    ahead_;
     spin_lock                            lock_;
-    exact_shelves                        exact_;
+    std::array<shelf, 8>                 exact_{};   ///< of the kinds that come often
     std::optional<class_shelves>         by_class_;  ///< empty: nothing is fetched ahead
     bool                                 rounds_ = false;
     std::array<protocol::block_run, 128> leave_;  ///< the first `leaving_` are to go back

@@ -43,6 +43,20 @@ struct request {
     protocol::operation operation() const noexcept {
         return static_cast<protocol::operation>(std::uint16_t{header.operation});
     }
+    void set(protocol::operation what) noexcept { header.operation = static_cast<std::uint16_t>(what); }
+    /// Empties the request, and gives it a number.
+    void reset(std::uint64_t number) noexcept {
+        header         = {};
+        header.request = number;
+        tail.clear();
+        of    = nullptr;
+        begun = early = no_surplus = false;
+        outcome.clear();
+        begin = runs = 0;
+        memory       = nullptr;
+        expected     = 0;
+        bytes = blocks = 0;
+    }
     /// Returns how many bytes of the body lie here.
     std::size_t inline_body() const noexcept {
         return header.body - tail.size() - runs * sizeof(protocol::block_run);
@@ -94,18 +108,9 @@ public:
 
     /// Returns a new, empty request, which is not sent before commit(). Needs !full(), except for a hello.
     request& fresh() noexcept {
-        request& r       = (*this)[next_];
-        r.header         = {};
-        r.header.request = next_;
-        r.tail.clear();
-        r.of    = nullptr;
-        r.begun = r.early = r.no_surplus = false;
-        r.outcome.clear();
-        r.begin = r.runs = 0;
-        r.memory         = nullptr;
-        r.expected       = 0;
-        r.bytes = r.blocks = 0;
-        r.is               = request::state::written;
+        request& r = (*this)[next_];
+        r.reset(next_);
+        r.is = request::state::written;
         return r;
     }
     void commit() noexcept { ++next_; }

@@ -17,7 +17,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include <tenure/remote/direct_io.hpp>
+#include <tenure/remote/transport.hpp>
 #include <tenure/remote/protocol.hpp>
 #include <tenure/remote/server/greeting.hpp>
 #include <tenure/remote/server/hub.hpp>
@@ -25,7 +25,6 @@
 #include <tenure/remote/server/outbox.hpp>
 #include <tenure/remote/server/session.hpp>
 #include <tenure/remote/server/tenant.hpp>
-#include <tenure/remote/transport.hpp>
 
 namespace tenure::detail {
 

@@ -12,19 +12,17 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/buffer.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 
 #include <tenure/remote/endpoint.hpp>
+#include <tenure/remote/link.hpp>
 #include <tenure/remote/protocol.hpp>
 #include <tenure/remote/security.hpp>
 #include <tenure/remote/server/held_block.hpp>
@@ -49,9 +47,7 @@ public:
           from_(from),
           what_(what),
           done_(std::move(done)),
-          timer_(strand_),
-          resolver_(strand_),
-          socket_(strand_) {}
+          timer_(strand_) {}
 
     void start(std::chrono::milliseconds patience) {
         boost::asio::post(strand_, [self = shared_from_this(), patience] {
@@ -66,16 +62,11 @@ public:
     }
 
 private:
-    using socket       = plain_transport::socket;
-    using any_endpoint = socket::protocol_type::endpoint;
-
     void finish(std::error_code why) {
         if (!done_) return;
         std::exchange(done_, nullptr)(why);
         timer_.cancel();
-        resolver_.cancel();
-        boost::system::error_code ignored;
-        socket_.close(ignored);
+        if (link_) link_->cancel();
         if (transport_) transport_->close();
     }
     /// Runs a handler. If it throws, because memory is full, this sender ends and the server does not.
@@ -87,54 +78,18 @@ private:
             finish(make_error_code(errc::memory_full));
         }
     }
-    void unreachable() { finish(make_error_code(errc::device_unavailable)); }
-
     void dial() {
-        if (to_.how == endpoint::kind::unix_socket) {
-            addresses_.emplace_back(boost::asio::local::stream_protocol::endpoint(to_.where));
-            return connect();
-        }
-        resolver_.async_resolve(
-            to_.where, std::to_string(to_.port),
-            [self = shared_from_this()](boost::system::error_code                           ec,
-                                        boost::asio::ip::tcp::resolver::results_type const& found) {
-                if (ec) return self->unreachable();
-                self->handle([&](sender& s) {
-                    for (auto const& e : found) s.addresses_.emplace_back(e.endpoint());
-                    s.connect();
-                });
+        if (to_.how == endpoint::kind::tls && !tls_) return finish(make_error_code(errc::insecure));
+        link_ = remote::link::start(
+            strand_, to_, tls_, [self = shared_from_this()](std::error_code why, std::shared_ptr<transport> t) {
+                if (!why) {
+                    self->transport_ = std::move(t);
+                    return self->handle([](sender& s) { s.hello(); });
+                }
+                if (why != errc::memory_full)
+                    why = make_error_code(self->link_->reached() ? errc::access_denied : errc::device_unavailable);
+                self->finish(why);
             });
-    }
-
-    /// Tries one address after the other.
-    void connect() {
-        if (addresses_.empty() || !done_) return unreachable();
-        auto const                at = addresses_.front();
-        boost::system::error_code ec;
-        addresses_.erase(addresses_.begin());
-        socket_.close(ec);
-        socket_.async_connect(at, [self = shared_from_this()](boost::system::error_code failed) {
-            self->handle([&](sender& s) { failed ? s.connect() : s.secure(); });
-        });
-    }
-
-    void secure() {
-        if (!done_) return;
-        boost::system::error_code ec;
-        if (to_.how != endpoint::kind::unix_socket) socket_.set_option(boost::asio::ip::tcp::no_delay(true), ec);
-        if (to_.how != endpoint::kind::tls) {
-            transport_ = std::make_shared<plain_transport>(std::move(socket_));
-            return hello();
-        }
-        if (!tls_) return finish(make_error_code(errc::insecure));
-        tls_->async_secure(std::move(socket_), to_.where,
-                           [self = shared_from_this()](boost::system::error_code  failed,
-                                                       std::shared_ptr<transport> t, std::string const&) {
-                               if (failed) return self->finish(make_error_code(errc::access_denied));
-                               self->transport_ = std::move(t);
-                               if (!self->done_) return self->transport_->close();
-                               self->handle([](sender& s) { s.hello(); });
-                           });
     }
 
     void hello() {
@@ -144,10 +99,9 @@ private:
         ask(protocol::operation::hello, protocol::bytes_of(h), {}, sizeof(protocol::hello_reply), [this] {
             protocol::hello_reply r;
             std::memcpy(&r, answer_.data() + sizeof(protocol::frame_header), sizeof r);
-            std::uint32_t const least =
-                std::min(std::uint32_t{r.most_payload}, store_->addressable() ? protocol::most_payload : 1u << 20);
-            if (least == 0) return finish(make_error_code(errc::protocol_error));
-            piece_ = least;
+            piece_ =
+                std::min<std::uint32_t>(r.most_payload, store_->addressable() ? protocol::most_payload : 1 << 20);
+            if (piece_ == 0) return finish(make_error_code(errc::protocol_error));
             write();
         });
     }
@@ -166,10 +120,7 @@ private:
                 return finish(r.error());
             payload = memory_;
         }
-        protocol::range_request r;
-        r.block  = what_.to;
-        r.offset = what_.to_offset + sent_;
-        r.length = n;
+        protocol::range_request const r{what_.to, what_.to_offset + sent_, n};
         ask(protocol::operation::write, protocol::bytes_of(r), payload, 0, [this, n] {
             sent_ += n;
             write();
@@ -242,10 +193,8 @@ private:
     protocol::send_request const                      what_;
     std::function<void(std::error_code)>              done_;
     boost::asio::steady_timer                         timer_;
-    boost::asio::ip::tcp::resolver                    resolver_;
-    socket                                            socket_;
+    std::shared_ptr<remote::link>                     link_;
     std::shared_ptr<transport>                        transport_;
-    std::vector<any_endpoint>                         addresses_;
     std::vector<std::byte>                            question_, answer_, memory_;
     std::array<boost::asio::const_buffer, 2>          outward_;
     std::function<void()>                             then_;
