@@ -10,7 +10,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,7 +21,6 @@
 #include <tenure/remote/server/hub.hpp>
 #include <tenure/remote/server/listener.hpp>
 #include <tenure/remote/server/options.hpp>
-#include <tenure/remote/server/status.hpp>
 #include <tenure/store/any_store.hpp>
 
 namespace tenure {
@@ -80,23 +78,12 @@ public:
     /// lease, or after `grace`, closes the server and calls `done`, on the executor.
     void drain(std::chrono::milliseconds grace, std::function<void()> done = {}) {
         stop_listening();
-        struct state {
-            explicit state(boost::asio::any_io_executor const& e) : timer(e) {}
-            std::mutex                lock;
-            boost::asio::steady_timer timer;
-        };
-        auto const s = std::make_shared<state>(hub_->executor);
-        s->timer.expires_after(grace);
-        s->timer.async_wait([s, h = hub_, done = std::move(done)](boost::system::error_code) {
+        auto const timer = std::make_shared<boost::asio::steady_timer>(hub_->executor, grace);
+        timer->async_wait([timer, h = hub_, done = std::move(done)](boost::system::error_code) {
             h->close();
             if (done) done();
         });
-        hub_->drain([s, e = hub_->executor] {
-            boost::asio::post(e, [s] {
-                std::scoped_lock const guard(s->lock);
-                s->timer.cancel();
-            });
-        });
+        hub_->drain([timer] { boost::asio::post(timer->get_executor(), [timer] { timer->cancel(); }); });
     }
 
     /// Frees what all clients have, and cuts them off. The executor closes the sockets soon after.

@@ -12,19 +12,54 @@
 
 namespace tenure::detail {
 
-class chunk;
-
 /// Pools memory for payloads to and from a store without addresses. Idle chunks are reused, and freed when the
 /// last taken one comes back. Thread-safe.
 class chunk_pool : public std::enable_shared_from_this<chunk_pool> {
+    struct giver {
+        std::shared_ptr<chunk_pool> pool;  ///< null: the memory is the chunk's own
+
+        void operator()(std::byte* p) const noexcept {
+            std::unique_ptr<std::byte[]> memory(p);
+            if (pool) pool->put(std::move(memory));
+        }
+    };
+
 public:
     static constexpr std::uint32_t chunk_bytes = std::uint32_t{1} << 20;
 
+    /// Memory from a pool, returned to it by the destructor. Small memory is the chunk's own.
+    class chunk {
+    public:
+        explicit             operator bool() const noexcept { return memory_ != nullptr; }
+        std::span<std::byte> span() const noexcept { return {memory_.get(), bytes_}; }
+        std::size_t          memory() const noexcept {
+            return !memory_ ? 0 : memory_.get_deleter().pool ? chunk_bytes : bytes_;
+        }
+
+    private:
+        friend class chunk_pool;
+        std::unique_ptr<std::byte[], giver> memory_;
+        std::size_t                         bytes_ = 0;
+    };
+
     /// Returns `n` bytes, at most chunk_bytes. Throws bad_alloc.
-    chunk take(std::size_t n);
+    chunk take(std::size_t n) {
+        chunk out;
+        out.bytes_ = n;
+        if (n <= small) {
+            out.memory_.reset(new std::byte[n]);
+            return out;
+        }
+        std::scoped_lock const guard(lock_);
+        idle_.reserve(most_idle);
+        if (idle_.empty()) idle_.push_back(std::make_unique_for_overwrite<std::byte[]>(chunk_bytes));
+        out.memory_ = {idle_.back().release(), {shared_from_this()}};
+        idle_.pop_back();
+        ++out_;
+        return out;
+    }
 
 private:
-    friend class chunk;
     static constexpr std::size_t most_idle = 8;
     static constexpr std::size_t small     = std::size_t{64} << 10;  ///< up to this, memory is not the pool's
 
@@ -39,47 +74,6 @@ private:
     std::size_t                               out_ = 0;
 };
 
-/// Memory from a pool, returned to it by the destructor. Small memory is the chunk's own.
-class chunk {
-public:
-    chunk() noexcept = default;
-    chunk(std::shared_ptr<chunk_pool> pool, std::unique_ptr<std::byte[]> memory, std::size_t n) noexcept
-        : pool_(std::move(pool)), memory_(std::move(memory)), bytes_(n) {}
-    chunk(chunk&&) noexcept = default;
-    chunk& operator=(chunk&& other) noexcept {
-        chunk old(std::move(*this));
-        pool_   = std::move(other.pool_);
-        memory_ = std::move(other.memory_);
-        bytes_  = other.bytes_;
-        return *this;
-    }
-    ~chunk() {
-        if (memory_ && pool_) pool_->put(std::move(memory_));
-    }
-
-    explicit             operator bool() const noexcept { return memory_ != nullptr; }
-    std::span<std::byte> span() const noexcept { return {memory_.get(), bytes_}; }
-    std::size_t          memory() const noexcept { return !memory_ ? 0 : pool_ ? chunk_pool::chunk_bytes : bytes_; }
-
-private:
-    std::shared_ptr<chunk_pool>  pool_;
-    std::unique_ptr<std::byte[]> memory_;
-    std::size_t                  bytes_ = 0;
-};
-
-inline chunk chunk_pool::take(std::size_t n) {
-    if (n <= small) return chunk(nullptr, std::make_unique_for_overwrite<std::byte[]>(n), n);
-    std::scoped_lock const       guard(lock_);
-    std::unique_ptr<std::byte[]> memory;
-    idle_.reserve(most_idle);
-    if (idle_.empty()) {
-        memory = std::make_unique_for_overwrite<std::byte[]>(chunk_bytes);
-    } else {
-        memory = std::move(idle_.back());
-        idle_.pop_back();
-    }
-    ++out_;
-    return chunk(shared_from_this(), std::move(memory), n);
-}
+using chunk = chunk_pool::chunk;
 
 }  // namespace tenure::detail

@@ -9,6 +9,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <system_error>
@@ -17,14 +18,13 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include <tenure/remote/transport.hpp>
 #include <tenure/remote/protocol.hpp>
-#include <tenure/remote/server/greeting.hpp>
 #include <tenure/remote/server/hub.hpp>
 #include <tenure/remote/server/intake.hpp>
 #include <tenure/remote/server/outbox.hpp>
 #include <tenure/remote/server/session.hpp>
 #include <tenure/remote/server/tenant.hpp>
+#include <tenure/remote/transport.hpp>
 
 namespace tenure::detail {
 
@@ -43,14 +43,14 @@ public:
           entrance_(std::move(e)),
           timer_(transport_->get_executor()),
           pause_(transport_->get_executor()) {}
-    ~connection() override {
-        end_turn();
-        account(0);
-    }
+    ~connection() override { end_turn(); }
 
     void start() {
         entrance_.visit.when_evicted([w = std::weak_ptr(me())] {
-            if (auto const self = w.lock()) self->soon([](connection& c) { c.make_room(); });
+            if (auto const self = w.lock())
+                self->soon([](connection& c) {
+                    if (!c.session_ && !c.ticket_) c.close();  // it has said no hello since
+                });
         });
         soon([](connection& c) {
             c.hub_->add(c.me());
@@ -118,19 +118,13 @@ private:
 
     /// Counts the queues for the tenant. Returns how many bytes may wait to be sent before requests must wait.
     std::size_t allowed() {
-        if (!session_ && !ticket_) return most_queued;
-        account((in_.memory() + out_.memory()) / queue_unit * queue_unit);
+        if (!queued_) return most_queued;
+        queued_->settle(resource::queued, (in_.memory() + out_.memory()) / queue_unit * queue_unit);
         bool const full = whose().full(resource::queued);
         in_.limit(full && !has_turn_ ? inbox::usual : most_long);
         return full ? 1 : most_queued;
     }
-    void account(std::size_t now) noexcept {
-        if (now == queued_) return;
-        if (now > queued_) whose().add(resource::queued, now - queued_);
-        else whose().give_back(resource::queued, queued_ - now);
-        queued_ = now;
-    }
-    tenant& whose() noexcept { return *(session_ ? session_->logic : *ticket_).whose(); }
+    tenant& whose() noexcept { return *queued_->of(); }
 
     /// Takes the tenant's turn for long requests. Returns false if this or another connection has it.
     bool take_turn() noexcept {
@@ -148,14 +142,12 @@ private:
         auto const into = in_.room();
         if (!in_.wide()) end_turn();
         transport_->async_read_some(into, [self = me()](boost::system::error_code ec, std::size_t bytes) {
-            self->handle([=](connection& c) {
-                c.reading_ = false;
-                c.received(ec, bytes);
-            });
+            self->handle([=](connection& c) { c.received(ec, bytes); });
         });
     }
 
     void received(boost::system::error_code ec, std::size_t bytes) {
+        reading_ = false;
         if (closed_ || ec) return close();
         if (finished_) return pump();
         if (ticket_) expire(hub_->options.lease);
@@ -167,14 +159,12 @@ private:
     void write() {
         writing_ = true;
         transport_->async_write_some(out_.next(), [self = me()](boost::system::error_code ec, std::size_t bytes) {
-            self->handle([=](connection& c) {
-                c.writing_ = false;
-                c.written(ec, bytes);
-            });
+            self->handle([=](connection& c) { c.written(ec, bytes); });
         });
     }
 
     void written(boost::system::error_code ec, std::size_t bytes) {
+        writing_ = false;
         if (closed_ || ec) return close();
         out_.consume(bytes);
         if (out_.empty()) paused_ = false;
@@ -214,25 +204,25 @@ private:
 
     void parse() {
         full_ = false;
-        if (!session_ && !ticket_ && !parse_hello()) return;
+        if (!session_ && !ticket_) return parse_hello();
         if (waiting_ || ending_) return;
         std::unique_lock<std::mutex> guard;
         if (session_) {
             guard = std::unique_lock(session_->lock);
             if (session_->logic.over() || session_->current() != this) return shut();
         }
-        session::counting const counted(session_.get());  // counts before the lock is released
-        auto&                   logic = session_ ? session_->logic : *ticket_;
+        auto& logic = session_ ? session_->logic : *ticket_;
         for (full_ = true; out_.size() < allowed();) {
             auto const done = in_.step(logic, out_);
             if (in_.crowded() && take_turn()) continue;
             full_ = done && take(*done);
             if (!full_) break;
         }
-        if (auto const why = logic.last_limit(); why && session_) note(server_event::kind::limited, why);
+        if (!session_) return;
+        session_->count();
+        if (auto const why = logic.last_limit()) note(server_event::kind::limited, why);
     }
 
-    /// Acts on the result of a step. Returns false if nothing more may be parsed, now or ever.
     bool take(session_logic::next n) {
         if (n == session_logic::next::done) return true;
         if (n == session_logic::next::later) {
@@ -248,7 +238,6 @@ private:
         return false;
     }
 
-    /// Goes on after `wait` with what has arrived.
     void later(std::chrono::nanoseconds wait) {
         pause_.expires_after(wait);
         pause_.async_wait([self = me()](boost::system::error_code ec) {
@@ -262,19 +251,16 @@ private:
 
     // ---- hello
 
-    /// Handles the hello, if all of it has arrived. Always returns false: say_hello() goes on with the frames
-    /// after it.
-    bool parse_hello() {
-        if (waiting_ || ending_) return false;
+    /// Handles the hello, if all of it has arrived. say_hello() goes on with the frames after it.
+    void parse_hello() {
+        if (waiting_ || ending_) return;
         auto const head = in_.head();
         if (!head) {
             in_.answer_nonsense(out_, head.error());
-            last_words();
+            return last_words();
         }
-        if (!head) return false;
-        auto const& arrived = *head;
-        if (!arrived) return false;
-        protocol::frame_header const& h            = *arrived;
+        if (!*head) return;
+        protocol::frame_header const& h            = **head;
         bool                          knows_limits = false;
         auto const                    refuse       = [&](std::error_code why) {
             auto const reason = is_limit(why) && knows_limits ? why.message() : std::string();
@@ -282,12 +268,11 @@ private:
                                                           std::as_bytes(std::span(reason)));
             hub_->log_refusal(peer_, why);
             last_words();
-            return false;
         };
         auto const violated = make_error_code(errc::protocol_error);
         if (!may_greet(h)) return refuse(violated);
         auto const body = in_.body(h);
-        if (!body) return false;
+        if (!body) return;
         auto const said = read_greeting(*body);
         if (!said) return refuse(said.error());
         knows_limits = said->hello.newest >= 2;
@@ -296,8 +281,7 @@ private:
             if (!w) return refuse(w.error());
             if (w->wait.count() != 0) {
                 waiting_ = true;
-                later(w->wait);
-                return false;
+                return later(w->wait);
             }
             entrance_.visit = {};
             version_        = std::min<std::uint16_t>(said->hello.newest, protocol::version);
@@ -307,8 +291,8 @@ private:
                 in_.take_head(h);
                 in_.widen();
                 ticket_ = std::move(w->ticket);
-                say_hello();
-                return false;
+                queued_.emplace(ticket_->whose());
+                return say_hello();
             }
             auto const                   s = std::move(w->session);
             std::unique_lock<std::mutex> guard(s->lock);
@@ -324,8 +308,8 @@ private:
             if (!resumed_) hub_->equip(s, peer_);
             waiting_ = true;
             session_ = s;
-            s->attach(shared_from_this());
-            return false;
+            queued_.emplace(s->logic.whose());
+            return s->attach(shared_from_this());
         }
     }
 
@@ -360,11 +344,6 @@ private:
         });
     }
 
-    /// Closes the connection to make room for another visitor, unless it has said hello.
-    void make_room() {
-        if (!session_ && !ticket_) close();
-    }
-
     void close() {
         if (!std::exchange(closed_, true)) {
             transport_->close();
@@ -375,10 +354,8 @@ private:
         // No read or write is under way, so the system no longer refers to a block.
         out_.clear();
         in_.clear();
-        if (session_ || ticket_) {
-            end_turn();
-            account(0);
-        }
+        end_turn();
+        queued_.reset();
         ticket_ = nullptr;
         if (session_) {
             std::scoped_lock const guard(session_->lock);
@@ -389,9 +366,9 @@ private:
     }
 
     void note(server_event::kind what, std::error_code why = {}) {
-        auto e = session_->event(what, peer_.text);
-        e.why  = why;
-        hub_->log(e);
+        session const& s = *session_;
+        hub_->log(
+            {what, peer_.text, s.client, s.token, s.number, s.logic.own().bytes(), s.logic.own().blocks(), why, 0});
     }
 
     std::mutex                     lock_;  ///< one handler at a time; a strand costs each a turn of the executor
@@ -406,7 +383,7 @@ private:
     std::unique_ptr<session_logic> ticket_;
     std::uint64_t                  hello_   = 0;
     std::uint16_t                  version_ = protocol::version;
-    std::size_t                    queued_  = 0;  ///< bytes, as counted for the tenant
+    std::optional<account>         queued_;  ///< bytes of the queues, since the client is admitted
     bool                           reading_ = false, writing_ = false;
     bool                           resumed_ = false, has_turn_ = false;
     bool                           waiting_ = false;  ///< for the session, or to show a token

@@ -23,8 +23,6 @@ public:
     held_block(std::shared_ptr<served_store> store, std::shared_ptr<tenant> owner, block b, std::size_t n,
                std::uint64_t number) noexcept
         : id(number), where(b), bytes(n), of(std::move(owner)), store_(std::move(store)) {}
-    held_block(held_block const&)            = delete;
-    held_block& operator=(held_block const&) = delete;
 
     /// Begins a use. Returns false if the owner has given the block up.
     bool enter() noexcept {
@@ -66,24 +64,17 @@ class stay {
 public:
     stay() noexcept = default;
     /// Takes over a use that enter() has begun.
-    explicit stay(std::shared_ptr<held_block> h) noexcept : held_(std::move(h)) {}
-    stay(stay&& other) noexcept : held_(std::move(other.held_)) {}
-    stay& operator=(stay&& other) noexcept {
-        if (this != &other) {
-            if (held_) held_->leave();
-            held_ = std::move(other.held_);
-        }
-        return *this;
-    }
-    ~stay() {
-        if (held_) held_->leave();
-    }
+    explicit stay(std::shared_ptr<held_block> h) noexcept : held_(h.get(), {h}) {}
 
     explicit    operator bool() const noexcept { return held_ != nullptr; }
     held_block* get() const noexcept { return held_.get(); }
 
 private:
-    std::shared_ptr<held_block> held_;
+    struct leaver {
+        std::shared_ptr<held_block> held;
+        void                        operator()(held_block* h) const noexcept { h->leave(); }
+    };
+    std::unique_ptr<held_block, leaver> held_;
 };
 
 }  // namespace tenure::detail

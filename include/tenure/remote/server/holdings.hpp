@@ -15,8 +15,7 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 
 #include <tenure/remote/protocol.hpp>
-#include <tenure/remote/server/account.hpp>
-#include <tenure/remote/server/batch_list.hpp>
+#include <tenure/remote/server/common.hpp>
 #include <tenure/remote/server/held_block.hpp>
 #include <tenure/remote/server/places.hpp>
 #include <tenure/remote/server/served_store.hpp>
@@ -35,13 +34,9 @@ public:
     /// The largest alignment that is passed to a store.
     static constexpr std::size_t most_alignment = std::size_t{1} << 30;
 
-    holdings(std::shared_ptr<served_store> store, id_source& ids, std::shared_ptr<tenant> of)
-        : store_(std::move(store)), account_(std::move(of)), places_(ids), lists_(1) {}
-    ~holdings() {
-        clear([](held_block&) {});
-    }
-    holdings(holdings const&)            = delete;
-    holdings& operator=(holdings const&) = delete;
+    holdings(common& c, std::shared_ptr<tenant> of)
+        : store_(c.store), names_(c.names), account_(std::move(of)), places_(c.ids), lists_(1) {}
+    ~holdings() { clear(); }
 
     std::uint64_t bytes() const noexcept { return bytes_; }
     std::uint64_t blocks() const noexcept { return blocks_; }
@@ -119,17 +114,15 @@ public:
         }
     }
 
-    /// Returns the held_block of `id`, or null if nobody else can use the block.
     held_block* held(std::uint64_t id) const noexcept {
         if (held_.empty()) return nullptr;
         auto const at = held_.find(id);
         return at == held_.end() ? nullptr : at->second.get();
     }
 
-    /// Frees all that it can. Calls `gone(held_block&)` for each block that others may use. Errors: no_such_block
-    /// if one is not live, those of the store; a limit if runs name too many blocks, and then nothing is freed.
-    template <class F>
-    result<void> deallocate(std::span<protocol::block_run const> runs, F gone) noexcept {
+    /// Frees all that it can. Errors: no_such_block if one is not live, those of the store; a limit if runs name
+    /// too many blocks, and then nothing is freed.
+    std::error_code deallocate(std::span<protocol::block_run const> runs) noexcept {
         if (too_many(runs)) return limit_error(resource::buffers, false);
         settling const          at_end(*this);
         std::array<block, 1024> many;
@@ -156,19 +149,18 @@ public:
                 bytes_ -= r.bytes;
                 room_ -= b.bytes;
                 --blocks_;
-                if (is_ours_alone(id, gone)) many[n++] = b;
+                if (is_ours_alone(id)) many[n++] = b;
                 else account_.pass_on(resource::bytes, b.bytes);  // its last user gives that back
                 if (n == many.size()) flush();
                 ++id;
             }
         }
         flush();
-        if (why) return why;
-        return {};
+        return why;
     }
 
     /// Moves blocks to `batch`: all or none. Errors: no_such_block, memory_full, a limit.
-    result<void> transfer(std::span<protocol::block_run const> runs, std::uint64_t batch) noexcept {
+    std::error_code transfer(std::span<protocol::block_run const> runs, std::uint64_t batch) noexcept {
         if (too_many(runs)) return limit_error(resource::buffers, false);
         std::uint64_t count   = 0;
         bool          smaller = false;  // some are smaller for the client than for the store
@@ -211,7 +203,7 @@ public:
     /// Shortens blocks to the `bytes` of their runs: as many as it can. The store's blocks stay as they are.
     /// Errors: no_such_block if one is not live, is smaller, would be 4 GiB or more below the store's block, or
     /// may be in use by others; memory_full; a limit if runs name too many blocks.
-    result<void> trim(std::span<protocol::block_run const> runs) noexcept {
+    std::error_code trim(std::span<protocol::block_run const> runs) noexcept {
         if (too_many(runs)) return limit_error(resource::buffers, false);
         settling const  at_end(*this);
         std::error_code why;
@@ -232,28 +224,24 @@ public:
                 ++id;
             }
         }
-        if (why) return why;
-        return {};
+        return why;
     }
 
-    /// Frees the blocks of `batch`, if there is such a batch. Calls `gone(held_block&)` for each that others may
-    /// use. Errors: those of the store.
-    template <class F>
-    result<void> end_batch(std::uint64_t batch, F gone) noexcept {
+    /// Frees the blocks of `batch`, if there is such a batch. Errors: those of the store.
+    std::error_code end_batch(std::uint64_t batch) noexcept {
         auto const at = numbers_.find(batch);
         if (at == numbers_.end()) return {};
         settling const      at_end(*this);
         std::uint32_t const list = at->second;
-        auto const          done = free_all(list, gone);
+        auto const          why  = free_all(list);
         close_if_empty(list);
-        return done;
+        return why;
     }
 
     /// Frees everything, and gives back all that was taken of the tenant's limits.
-    template <class F>
-    void clear(F gone) noexcept {
+    void clear() noexcept {
         for (std::uint32_t i = 0; i < lists_.size(); ++i) {
-            static_cast<void>(free_all(i, gone));
+            static_cast<void>(free_all(i));
             memory_.drop(lists_[i]);
         }
         numbers_ = {};
@@ -360,20 +348,19 @@ private:
         l.take_out(was.index);
     }
 
-    template <class F>
-    bool is_ours_alone(std::uint64_t id, F& gone) noexcept {
+    /// Gives the block up, and takes its names away. Returns whether nobody else uses it: the caller then frees it.
+    bool is_ours_alone(std::uint64_t id) noexcept {
         if (held_.empty()) return true;
         auto const at = held_.find(id);
         if (at == held_.end()) return true;
         auto const h = std::move(at->second);
         held_.erase(at);
         bool const alone = h->give_up();
-        gone(*h);
+        names_.remove(*h);
         return alone;
     }
 
-    template <class F>
-    result<void> free_all(std::uint32_t list, F& gone) noexcept {
+    std::error_code free_all(std::uint32_t list) noexcept {
         batch_list& l    = lists_[list];
         std::size_t ours = 0;
         for (std::size_t i = 0; i < l.ids.size(); ++i) {
@@ -381,16 +368,17 @@ private:
             bytes_ -= l.bytes(i);
             room_ -= room;
             places_.erase(l.ids[i]);
-            if (is_ours_alone(l.ids[i], gone)) l.blocks[ours++] = l.blocks[i];
+            if (is_ours_alone(l.ids[i])) l.blocks[ours++] = l.blocks[i];
             else account_.pass_on(resource::bytes, room);  // its last user gives that back
         }
         blocks_ -= l.ids.size();
         auto const done = store_->free(std::span(l.blocks).first(ours));
         l.shrink(0);
-        return done;
+        return done.error();
     }
 
     std::shared_ptr<served_store>                                         store_;
+    shared_names&                                                         names_;
     account                                                               account_;
     place_map                                                             places_;
     std::vector<batch_list>                                               lists_;   ///< the first is of no batch

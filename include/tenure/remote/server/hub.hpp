@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -18,21 +17,15 @@
 #include <utility>
 #include <vector>
 
-#include <sys/types.h>
-
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/post.hpp>
 
 #include <tenure/remote/protocol.hpp>
-#include <tenure/remote/server/attempts.hpp>
-#include <tenure/remote/server/defaults.hpp>
-#include <tenure/remote/server/event_log.hpp>
-#include <tenure/remote/server/greeting.hpp>
 #include <tenure/remote/server/options.hpp>
 #include <tenure/remote/server/sender.hpp>
 #include <tenure/remote/server/session.hpp>
+#include <tenure/remote/server/strangers.hpp>
 #include <tenure/remote/server/tenant.hpp>
-#include <tenure/remote/server/visitors.hpp>
 
 namespace tenure::detail {
 
@@ -76,8 +69,8 @@ public:
 
     /// The answer to a hello: a new or a resumed session, the right to use a ticket, or a wait.
     struct welcome {
-        std::shared_ptr<detail::session> session;
-        std::unique_ptr<session_logic>   ticket;
+        std::shared_ptr<detail::session> session{};
+        std::unique_ptr<session_logic>   ticket{};
         bool                             resumed = false;
         attempts::clock::duration        wait{};  ///< too many tokens were guessed: call hello() again after it
     };
@@ -92,7 +85,7 @@ public:
         bool const shown = !g.token.empty() || h.purpose != 0 || (!options.tokens.empty() && !who.certified);
         if (!known && shown) {
             if (auto const wait = attempts_.begin(who.place, attempts::clock::now()); wait.count() != 0)
-                return welcome{nullptr, nullptr, false, wait};
+                return welcome{.wait = wait};
         }
         auto const right = [&] {
             if (!known && shown) attempts_.right(who.place);
@@ -103,10 +96,8 @@ public:
             right();
             auto a = admission::to(t->of, shared_->in_flight);
             if (!a) return a.error();
-            return welcome{nullptr,
-                           std::make_unique<session_logic>(*shared_, std::move(*a), request, std::move(*t)),
-                           false,
-                           {}};
+            return welcome{.ticket =
+                               std::make_unique<session_logic>(*shared_, std::move(*a), request, std::move(*t))};
         }
         auto const token = options.tokens.index_of(g.token);
         if (!token && !who.certified && (!options.tokens.empty() || !who.local))
@@ -118,7 +109,7 @@ public:
                                                   : "token " + std::to_string(*token + 1);
         if (known) {  // the secret alone is not enough: the tenant must be the same
             if (known->logic.whose()->name != whose) return make_error_code(errc::access_denied);
-            return welcome{known, nullptr, true, {}};
+            return welcome{.session = known, .resumed = true};
         }
 
         std::scoped_lock const guard(lock_);
@@ -135,7 +126,7 @@ public:
         };
         s->watch();  // its lease runs whatever happens to the connection
         sessions_.emplace(number, s);
-        return welcome{std::move(s), nullptr, false, {}};
+        return welcome{.session = std::move(s)};
     }
 
     /// A connection's entrance. It counts as a connection while `present` lives, and as a visitor until hello.
@@ -159,7 +150,6 @@ public:
         return out;
     }
 
-    /// Returns the reply to a hello. `s` is null if a ticket was shown.
     protocol::hello_reply answer_to_hello(session const* s, bool resumed, std::uint16_t version) const noexcept {
         protocol::hello_reply r;
         r.version      = version;
@@ -214,7 +204,6 @@ public:
         if (empty) empty();
     }
 
-    /// Ends all sessions and shuts all lines.
     void close() {
         std::set<std::shared_ptr<line>> lines;
         {

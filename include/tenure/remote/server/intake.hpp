@@ -9,15 +9,65 @@
 #include <cstring>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include <boost/asio/buffer.hpp>
 
 #include <tenure/remote/protocol.hpp>
-#include <tenure/remote/server/inbox.hpp>
 #include <tenure/remote/server/outbox.hpp>
 #include <tenure/remote/server/session_logic.hpp>
 
 namespace tenure::detail {
+
+/// Bytes that have arrived and are not taken yet: many small frames, or the beginning of a large one. It grows to
+/// what expect() asks for, and shrinks once all is taken. Not thread-safe.
+class inbox {
+public:
+    static constexpr std::size_t usual = std::size_t{64} << 10;
+    static constexpr std::size_t least = std::size_t{8} << 10;  ///< enough for a hello
+
+    inbox() : memory_(least) {}
+
+    /// Grows to the usual size, for a client that is admitted.
+    void widen() {
+        if (memory_.size() < usual) memory_.resize(usual);
+    }
+
+    std::span<std::byte const> bytes() const noexcept { return std::span(memory_).subspan(begin_, size()); }
+    std::size_t                size() const noexcept { return end_ - begin_; }
+    void                       take(std::size_t n) noexcept { begin_ += n; }
+
+    std::size_t memory() const noexcept { return memory_.size(); }
+
+    /// Makes room for `n` bytes, which the caller needs in one piece.
+    void expect(std::size_t n) {
+        if (memory_.size() - begin_ >= n) return;
+        to_front();
+        if (memory_.size() < n) memory_.resize(n);
+    }
+
+    /// Returns the place for more bytes. It is empty only if what was expected is there already.
+    boost::asio::mutable_buffer room() {
+        if (begin_ == end_) {
+            begin_ = end_ = 0;
+            if (memory_.size() > usual) memory_ = std::vector<std::byte>(usual);
+        } else if (begin_ > 0 && end_ == memory_.size()) {
+            to_front();
+        }
+        return boost::asio::buffer(memory_.data() + end_, memory_.size() - end_);
+    }
+    void put(std::size_t n) noexcept { end_ += n; }
+
+private:
+    void to_front() noexcept {
+        std::memmove(memory_.data(), memory_.data() + begin_, size());
+        end_ -= begin_;
+        begin_ = 0;
+    }
+
+    std::vector<std::byte> memory_;
+    std::size_t            begin_ = 0, end_ = 0;
+};
 
 /// Cuts what arrives into frames and hands them to a session. A long payload arrives in the memory of its block.
 /// Uses no sockets. Not thread-safe.
@@ -34,37 +84,31 @@ public:
         return std::span(room_).first(n);
     }
 
-    /// Notes that `n` bytes have come into room().
     void put(std::size_t n) noexcept {
         std::size_t const part = std::min(landing_bytes(), n);
         missing_ -= part;
         in_.put(n - part);
     }
 
-    /// Returns whether there is no byte to look at.
     bool empty() const noexcept { return in_.size() == 0; }
 
     /// Returns the header of the next frame, or null if it is not there yet. Errors: protocol_error if it makes no
     /// sense.
     result<std::optional<protocol::frame_header>> head() {
-        std::optional<protocol::frame_header> out;
         if (in_.size() < sizeof(protocol::frame_header)) {
             in_.expect(sizeof(protocol::frame_header));
-            return out;
+            return std::optional<protocol::frame_header>();
         }
         auto const h = protocol::header(in_.bytes().first<sizeof(protocol::frame_header)>());
         if (!h) return h.error();
-        out = *h;
-        return out;
+        return std::optional(*h);
     }
 
     void widen() { in_.widen(); }
 
-    /// Limits the memory that a frame may take, for now.
     void limit(std::size_t most) noexcept { most_ = most; }
     /// Returns whether step() stopped because of limit().
-    bool crowded() const noexcept { return crowded_; }
-    /// Returns whether there is room for more than is usual.
+    bool        crowded() const noexcept { return crowded_; }
     bool        wide() const noexcept { return in_.memory() > inbox::usual; }
     std::size_t memory() const noexcept { return in_.memory() + landing_.target.memory.memory(); }
 
@@ -90,9 +134,8 @@ public:
         }
         auto const next = head();
         if (!next) return answer_nonsense(out, next.error());
-        auto const& arrived = *next;
-        if (!arrived) return std::nullopt;
-        protocol::frame_header const& h = *arrived;
+        if (!*next) return std::nullopt;
+        protocol::frame_header const& h = **next;
         crowded_                        = sizeof h + h.body > std::max(most_, in_.memory());
         if (crowded_) return session_logic::next::later;
         auto const said = body(h);

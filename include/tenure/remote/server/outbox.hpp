@@ -7,19 +7,70 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <span>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include <boost/asio/buffer.hpp>
 
 #include <tenure/remote/protocol.hpp>
-#include <tenure/remote/server/byte_row.hpp>
 #include <tenure/remote/server/chunk_pool.hpp>
 #include <tenure/remote/server/held_block.hpp>
 
 namespace tenure::detail {
+
+/// The answer to a request, kept while the client may ask again.
+struct answer {
+    std::uint64_t             request   = 0;
+    std::uint16_t             operation = 0;
+    std::uint16_t             status    = 0;
+    std::uint8_t              size      = 0;
+    bool                      pending   = false;  ///< there is no answer yet
+    bool                      again     = false;  ///< if repeated, the request is done again (read, status)
+    std::array<std::byte, 24> body{};
+    std::error_code           limit;  ///< the limit that refused the request, if one did
+
+    std::span<std::byte const> bytes() const noexcept { return std::span(body).first(size); }
+    void                       say(std::span<std::byte const> what) noexcept {
+        size = static_cast<std::uint8_t>(what.size());
+        std::memcpy(body.data(), what.data(), what.size());
+    }
+};
+
+/// The answers that are not settled, in the order of their requests: a ring, allocated once. Not thread-safe.
+class answers {
+public:
+    explicit answers(std::size_t most) : ring_(most) {}
+
+    bool full() const noexcept { return count_ == ring_.size(); }
+
+    void settle(std::uint64_t up_to) noexcept {
+        while (count_ && at(0).request <= up_to) {
+            first_ = (first_ + 1) % ring_.size();
+            --count_;
+        }
+    }
+
+    /// Appends an answer whose request is above all others. The ring must not be full.
+    void add(answer const& a) noexcept { at(count_++) = a; }
+
+    answer* find(std::uint64_t request) noexcept {
+        std::size_t low = 0, high = count_;
+        while (low < high) {
+            std::size_t const middle = low + (high - low) / 2;
+            if (at(middle).request < request) low = middle + 1;
+            else high = middle;
+        }
+        return low < count_ && at(low).request == request ? &at(low) : nullptr;
+    }
+
+private:
+    answer& at(std::size_t i) noexcept { return ring_[(first_ + i) % ring_.size()]; }
+
+    std::vector<answer> ring_;
+    std::size_t         first_ = 0, count_ = 0;
+};
 
 /// Frames to be sent, one after the other in a row of bytes. Long payloads between them are sent from where they
 /// lie. Two outboxes take turns, so that one is filled while the other is sent. Its memory is reused.
@@ -33,7 +84,7 @@ public:
     std::size_t size() const noexcept { return bytes_.size() + outside_; }
 
     /// Returns the bytes that it takes up, except those in blocks.
-    std::size_t memory() const noexcept { return bytes_.room() + chunks_; }
+    std::size_t memory() const noexcept { return bytes_.capacity() + chunks_; }
 
     /// Appends a reply with its body. The caller appends the payload.
     void reply(std::uint64_t request, std::uint16_t operation, std::uint16_t status,
@@ -48,13 +99,16 @@ public:
         append(body);
     }
 
-    void append(std::span<std::byte const> bytes) { bytes_.append(bytes); }
+    void append(std::span<std::byte const> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
 
     /// Appends `n` bytes for a payload, which the caller fills at once.
-    std::span<std::byte> room(std::size_t n) { return bytes_.grow(n); }
+    std::span<std::byte> room(std::size_t n) {
+        bytes_.resize(bytes_.size() + n);
+        return std::span(bytes_).last(n);
+    }
 
     /// Goes back to what it was when size() was `size`. No long payload may have been added since.
-    void shrink(std::size_t size) noexcept { bytes_.shrink(size - outside_); }
+    void shrink(std::size_t size) noexcept { bytes_.resize(size - outside_); }
 
     /// Appends a payload that is sent from where it lies. `s` keeps its block.
     void outside(std::span<std::byte const> payload, stay s) {
@@ -69,11 +123,8 @@ public:
         chunks_ += parts_.back().memory.memory();
     }
 
-    /// Returns whether bytes of that block are still to be sent.
     bool refers_to(held_block const* h) const noexcept {
-        for (part const& p : parts_)
-            if (p.from.get() == h) return true;
-        return false;
+        return std::ranges::any_of(parts_, [&](part const& p) { return p.from.get() == h; });
     }
 
     /// Fills `into` with buffers of the bytes from `sent` on, as many as fit, and returns their number.
@@ -94,8 +145,10 @@ public:
         return n;
     }
 
+    /// Removes everything. Keeps the memory, up to most_kept bytes.
     void clear() noexcept {
         bytes_.clear();
+        if (bytes_.capacity() > most_kept) bytes_.shrink_to_fit();
         parts_.clear();
         outside_ = chunks_ = 0;
     }
@@ -108,9 +161,11 @@ private:
         chunk                      memory;
     };
 
-    byte_row          bytes_;
-    std::vector<part> parts_;
-    std::size_t       outside_ = 0, chunks_ = 0;
+    static constexpr std::size_t most_kept = std::size_t{256} << 10;
+
+    std::vector<std::byte> bytes_;
+    std::vector<part>      parts_;
+    std::size_t            outside_ = 0, chunks_ = 0;
 };
 
 /// The bytes that a connection has to send. Not thread-safe.

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -19,7 +18,6 @@
 #include <tenure/remote/server/common.hpp>
 #include <tenure/remote/server/holdings.hpp>
 #include <tenure/remote/server/outbox.hpp>
-#include <tenure/remote/server/sharing.hpp>
 
 namespace tenure::detail {
 
@@ -27,33 +25,17 @@ namespace tenure::detail {
 /// Checks offsets and lengths before anything is touched. Not thread-safe.
 class reach {
 public:
-    reach(common& c, std::shared_ptr<tenant> of, std::uint64_t session)
-        : common_(c), tenant_(std::move(of)), session_(session), own_(c.store, c.ids, tenant_) {}
-    ~reach() {
-        opened_.clear();
-        settle_opened();
-    }
-    reach(reach const&)            = delete;
-    reach& operator=(reach const&) = delete;
-
-    reach(common& c, std::shared_ptr<tenant> of, ticket t) : reach(c, std::move(of), 0) {
-        opened_.emplace(t.what->id, t.what);
-        only_ = std::move(t);
+    reach(common& c, std::shared_ptr<tenant> const& of, std::uint64_t session, std::optional<ticket> only)
+        : common_(c), session_(session), own_(c, of), only_(std::move(only)), account_(of) {
+        if (only_) opened_.emplace(only_->what->id, only_->what);
     }
 
     holdings&       own() noexcept { return own_; }
     holdings const& own() const noexcept { return own_; }
     bool            by_ticket() const noexcept { return only_.has_value(); }
 
-    /// Removes the names of a block that is freed and that others may know.
-    struct leaver {
-        shared_names& names;
-        void          operator()(held_block& h) const noexcept { names.remove(h); }
-    };
-    leaver gone() noexcept { return {common_.names}; }
-
     void clear() noexcept {
-        own_.clear(gone());
+        own_.clear();
         opened_.clear();
         settle_opened();
         if (session_) common_.tickets.remove(session_);
@@ -113,8 +95,7 @@ public:
         if (length <= outbox::copied) {
             out.reply(request, op, 0, {}, length);
             auto const done = store.read(at->where, offset, out.room(length));
-            if (done) return {};
-            out.shrink(before);
+            if (!done) out.shrink(before);
             return done.error();
         }
         if (!common_.store->addressable()) {
@@ -135,8 +116,7 @@ public:
 
     std::error_code write(located const& at, protocol::range_request const& r, std::span<std::byte const> payload) {
         if (auto const why = check_write(at, r)) return why;
-        auto const done = common_.store->get().write(at.where, r.offset, payload);
-        return done ? std::error_code() : done.error();
+        return common_.store->get().write(at.where, r.offset, payload).error();
     }
 
     /// The target of a long payload that arrives.
@@ -169,15 +149,13 @@ public:
     /// Writes a payload that has wholly arrived to its block, unless it arrived there.
     std::error_code landed(landing& l) {
         if (!l.memory) return {};
-        auto const done = common_.store->get().write(l.target, l.offset, l.where);
-        return done ? std::error_code() : done.error();
+        return common_.store->get().write(l.target, l.offset, l.where).error();
     }
 
     std::error_code copy(located const& from, located const& to, protocol::copy_request const& r) {
         for (auto const& [at, offset] : {std::pair(&from, r.from_offset), std::pair(&to, r.to_offset)})
             if (r.length > at->bytes || offset > at->bytes - r.length) return make_error_code(errc::out_of_range);
-        auto const done = common_.store->copy(from.where, r.from_offset, to.where, r.to_offset, r.length);
-        return done ? std::error_code() : done.error();
+        return common_.store->copy(from.where, r.from_offset, to.where, r.to_offset, r.length).error();
     }
 
     std::error_code share(protocol::block_name const& b, std::string_view name) {
@@ -185,16 +163,13 @@ public:
         if (!mine) return mine.error();
         auto const h = own_.hold(b.id, *mine);
         if (!h) return make_error_code(errc::memory_full);
-        auto const done = common_.names.add(name, h);
-        return done ? std::error_code() : done.error();
+        return common_.names.add(name, h).error();
     }
 
     result<protocol::block_name> open(std::string_view name) {
         auto const h = common_.names.find(name);
         if (!h) return make_error_code(errc::no_such_name);
-        protocol::block_name b;
-        b.id    = h->id;
-        b.bytes = h->bytes;
+        protocol::block_name const b{h->id, h->bytes};
         if (own_.find(b)) return b;
         if (!opened_.contains(h->id)) {
             if (auto why = make_room_for_opened()) return why;
@@ -217,8 +192,8 @@ public:
         if (auto const why = check(*at, r)) return why;
         auto const h = at->own ? own_.hold(r.block.id, {at->where, at->bytes}) : opened_.at(r.block.id);
         if (!h) return make_error_code(errc::memory_full);
-        return common_.tickets.add(
-            {h, r.offset, r.length, session_, ticket::clock::now() + common_.ticket_life, tenant_, tenant_claim()});
+        return common_.tickets.add({h, r.offset, r.length, session_, ticket::clock::now() + common_.ticket_life,
+                                    account_.of(), tenant_claim()});
     }
 
 private:
@@ -227,13 +202,9 @@ private:
 
     std::error_code make_room_for_opened() noexcept {
         if (opened_.size() >= most_opened_) forget_what_is_gone();
-        auto why = tenant_->take(resource::memory, opened_cost);
-        if (why) {
-            forget_what_is_gone();
-            why = tenant_->take(resource::memory, opened_cost);
-        }
-        if (!why) opened_charged_ += opened_cost;
-        return why;
+        if (!account_.take(resource::memory, opened_cost)) return {};
+        forget_what_is_gone();
+        return account_.take(resource::memory, opened_cost);
     }
     /// Forgets freed blocks. Done when there are twice as many blocks as were left the last time, so that the cost
     /// of each does not grow with their number; and when a limit is reached.
@@ -242,20 +213,15 @@ private:
         most_opened_ = std::max(least_opened, 2 * opened_.size());
         settle_opened();
     }
-    void settle_opened() noexcept {
-        std::uint64_t const now = std::min<std::uint64_t>(opened_.size() * opened_cost, opened_charged_);
-        tenant_->give_back(resource::memory, opened_charged_ - now);
-        opened_charged_ = now;
-    }
+    void settle_opened() noexcept { account_.settle(resource::memory, opened_.size() * opened_cost); }
 
     common&                                                               common_;
-    std::shared_ptr<tenant>                                               tenant_;
-    std::uint64_t                                                         opened_charged_ = 0;
-    std::size_t                                                           most_opened_    = least_opened;
     std::uint64_t const                                                   session_;
     holdings                                                              own_;
     std::optional<ticket>                                                 only_;
+    account                                                               account_;  ///< of what was opened
     boost::unordered_flat_map<std::uint64_t, std::shared_ptr<held_block>> opened_;
+    std::size_t                                                           most_opened_ = least_opened;
 };
 
 }  // namespace tenure::detail

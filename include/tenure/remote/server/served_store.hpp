@@ -71,12 +71,10 @@ public:
 
     unfreed::figures unfreed_blocks() const noexcept { return refused_.usage(); }
 
-    /// Copies between two blocks of the store; through this process, in pieces, if the store cannot copy. Errors:
-    /// out_of_range if a range is not in its block, or both are in one block and overlap; those of the store.
+    /// Copies between two blocks of the store; through this process, in pieces, if the store cannot copy. The
+    /// caller has checked that the ranges are in their blocks. Errors: out_of_range if they overlap; those of the
+    /// store.
     result<void> copy(block from, std::size_t from_offset, block to, std::size_t to_offset, std::size_t bytes) {
-        if (from_offset > from.bytes || bytes > from.bytes - from_offset || to_offset > to.bytes ||
-            bytes > to.bytes - to_offset)
-            return make_error_code(errc::out_of_range);
         if (from.id == to.id && std::max(from_offset, to_offset) - std::min(from_offset, to_offset) < bytes)
             return make_error_code(errc::out_of_range);  // they overlap
         if (store_.capabilities().copyable) return store_.try_copy(from, from_offset, to, to_offset, bytes);

@@ -4,31 +4,56 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <tenure/error.hpp>
 #include <tenure/remote/protocol.hpp>
 #include <tenure/remote/server/options.hpp>
 #include <tenure/remote/server/session_logic.hpp>
 #include <tenure/remote/trust.hpp>
+#include <tenure/result.hpp>
 
 namespace tenure::detail {
+
+/// A client's first message. It refers to the bytes of the frame.
+struct greeting {
+    protocol::hello_request    hello;
+    std::string_view           name;
+    std::span<std::byte const> token;
+};
+
+/// Returns whether a stranger's first frame may have this header. Checked before the body is received.
+inline bool may_greet(protocol::frame_header const& h) noexcept {
+    return h.operation == static_cast<std::uint16_t>(protocol::operation::hello) && h.status == 0 &&
+           h.body <= protocol::most_hello && h.payload == 0;
+}
+
+/// Reads the body of a hello. Errors: protocol_error if it makes no sense.
+inline result<greeting> read_greeting(std::span<std::byte const> body) noexcept {
+    auto const h = protocol::take<protocol::hello_request>(body);
+    if (!h || h->magic != protocol::magic || h->zero != 0 || h->zero_too != 0 ||
+        h->purpose > static_cast<std::uint16_t>(protocol::purpose::ticket) || h->name_bytes > protocol::most_name ||
+        h->token_bytes > protocol::most_token || body.size() != std::size_t{h->name_bytes} + h->token_bytes)
+        return make_error_code(errc::protocol_error);
+    return greeting{*h, {reinterpret_cast<char const*>(body.data()), h->name_bytes}, body.subspan(h->name_bytes)};
+}
 
 class session;
 
 /// A connection, as its session sees it.
 class line : public std::enable_shared_from_this<line> {
 public:
-    line()                       = default;
-    virtual ~line()              = default;
-    line(line const&)            = delete;
-    line& operator=(line const&) = delete;
+    virtual ~line() = default;
 
     virtual void shut()                                             = 0;  ///< closes it soon; from any thread
     virtual void attached()                                         = 0;  ///< has the session now: goes on soon
@@ -63,24 +88,6 @@ public:
         figures.buffers.store(logic.own().blocks(), std::memory_order_relaxed);
         figures.batches.store(logic.own().batches(), std::memory_order_relaxed);
         figures.connected.store(line_ != nullptr, std::memory_order_relaxed);
-    }
-
-    /// Calls count() at its end, unless the session is null.
-    class counting {
-    public:
-        explicit counting(session* s) noexcept : session_(s) {}
-        ~counting() {
-            if (session_) session_->count();
-        }
-        counting(counting const&)            = delete;
-        counting& operator=(counting const&) = delete;
-
-    private:
-        session* session_;
-    };
-
-    server_event event(server_event::kind what, std::string where) const {
-        return {what, std::move(where), client, token, number, logic.own().bytes(), logic.own().blocks(), {}, 0};
     }
 
     std::mutex lock;  ///< guards all that follows, and `logic`

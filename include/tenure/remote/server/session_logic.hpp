@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,7 +15,6 @@
 #include <vector>
 
 #include <tenure/remote/protocol.hpp>
-#include <tenure/remote/server/answers.hpp>
 #include <tenure/remote/server/common.hpp>
 #include <tenure/remote/server/outbox.hpp>
 #include <tenure/remote/server/reach.hpp>
@@ -36,38 +36,23 @@ public:
                                                       protocol::send_request const&, std::string_view endpoint)>;
     using teller_type = std::function<result<std::string>()>;  ///< returns the server's status as JSON
 
-    session_logic(common& c, admission a, std::uint64_t number, std::uint64_t hello)
+    session_logic(common& c, admission a, std::uint64_t number, std::uint64_t hello,
+                  std::optional<ticket> only = {})
         : common_(c),
           admission_(std::move(a)),
           window_(admission_.window()),
-          number_(number),
           hello_(hello),
           next_(hello + 1),
-          reach_(c, admission_.of, number),
+          reach_(c, admission_.of, number, std::move(only)),
           said_(window_) {}
-
-    /// Makes the logic of a connection with a ticket, which has no session.
     session_logic(common& c, admission a, std::uint64_t hello, ticket t)
-        : common_(c),
-          admission_(std::move(a)),
-          window_(admission_.window()),
-          number_(0),
-          hello_(hello),
-          next_(hello + 1),
-          reach_(c, admission_.of, std::move(t)),
-          said_(window_) {}
-
+        : session_logic(c, std::move(a), 0, hello, std::optional(std::move(t))) {}
     ~session_logic() { end(); }
-    session_logic(session_logic const&)            = delete;
-    session_logic& operator=(session_logic const&) = delete;
 
     holdings const& own() const noexcept { return reach_.own(); }
-    std::uint64_t   number() const noexcept { return number_; }
 
-    /// Returns the tenant whose limits apply.
     std::shared_ptr<tenant> const& whose() const noexcept { return admission_.of; }
-    /// Returns the number of requests that may be unsettled.
-    std::uint32_t window() const noexcept { return window_; }
+    std::uint32_t                  window() const noexcept { return window_; }
 
     std::uint16_t version = protocol::version;  ///< of the protocol that the client speaks
 
@@ -84,7 +69,6 @@ public:
         return true;
     }
 
-    /// Frees everything that the client has.
     void end() noexcept {
         if (std::exchange(over_, true)) return;
         reach_.clear();
@@ -136,7 +120,6 @@ public:
         return next::done;
     }
 
-    /// Ends a write whose payload has wholly arrived.
     next end_write(arriving& w, outgoing& out) {
         if (!w.repeated) {
             if (auto const why = reach_.landed(w.target)) w.said.status = status_of(why);
@@ -232,23 +215,23 @@ private:
         case allocate: return allocated(body, a);
         case deallocate: {
             auto const runs = protocol::list<protocol::block_run>(body);
-            return runs ? why(reach_.own().deallocate(*runs, reach_.gone())) : violation();
+            return runs ? reach_.own().deallocate(*runs) : violation();
         }
         case transfer: {
             auto const to   = protocol::take<protocol::batch_request>(body);
             auto const runs = protocol::list<protocol::block_run>(body);
-            return to && runs ? why(reach_.own().transfer(*runs, to->batch)) : violation();
+            return to && runs ? reach_.own().transfer(*runs, to->batch) : violation();
         }
         case trim: {
             auto const runs = protocol::list<protocol::block_run>(body);
-            return runs ? why(reach_.own().trim(*runs)) : violation();
+            return runs ? reach_.own().trim(*runs) : violation();
         }
         case end_batch: {
             auto const r = protocol::whole<protocol::batch_request>(body);
             if (!r) return violation();
-            auto const done = reach_.own().end_batch(r->batch, reach_.gone());
-            if (done) say_usage(a);
-            return why(done);
+            auto const why = reach_.own().end_batch(r->batch);
+            if (!why) say_usage(a);
+            return why;
         }
         case read: {
             auto const r = protocol::whole<protocol::range_request>(body);
@@ -269,15 +252,17 @@ private:
             if (!from || !to) return from ? to.error() : from.error();
             return busy(*to, out) ? not_now() : reach_.copy(*from, *to, *r);
         }
-        case usage: return used(body, a);
+        case usage:
+            if (!body.empty()) return violation();
+            say_usage(a);
+            return {};
         case protocol::operation::status: {
             if (!body.empty()) return violation();
             a.again = true;
             if (!this->status) return make_error_code(errc::access_denied);
             auto const text = this->status();
-            if (!text) return text.error();
-            out.filling().reply(a.request, a.operation, 0, std::as_bytes(std::span(*text)));
-            return {};
+            if (text) out.filling().reply(a.request, a.operation, 0, std::as_bytes(std::span(*text)));
+            return text.error();
         }
         case protocol::operation::send: return begin_send(body, a);
         default: return named(op, body, a);
@@ -288,26 +273,13 @@ private:
         auto const r = protocol::whole<protocol::allocate_request>(body);
         if (!r || r->count == 0) return violation();
         auto const first = reach_.own().allocate(r->batch, r->bytes, r->alignment, r->count);
-        if (!first) return first.error();
-        protocol::block_run run;
-        run.first = *first;
-        run.bytes = r->bytes;
-        run.count = r->count;
-        a.say(protocol::bytes_of(run));
-        return {};
+        if (first) a.say(protocol::bytes_of(protocol::block_run{*first, r->bytes, r->count}));
+        return first.error();
     }
 
-    std::error_code used(std::span<std::byte const> body, answer& a) {
-        if (!body.empty()) return violation();
-        say_usage(a);
-        return {};
-    }
     void say_usage(answer& a) const noexcept {
-        protocol::usage_reply u;
-        u.bytes    = own().bytes();
-        u.blocks   = own().blocks();
-        u.capacity = common_.capacity(*admission_.of);
-        a.say(protocol::bytes_of(u));
+        a.say(protocol::bytes_of(
+            protocol::usage_reply{own().bytes(), own().blocks(), common_.capacity(*admission_.of)}));
     }
 
     /// Does the operations that make a block known to others, or no longer known.
@@ -316,9 +288,8 @@ private:
             auto const r = protocol::whole<protocol::range_request>(body);
             if (!r) return violation();
             auto const key = reach_.grant(*r);
-            if (!key) return key.error();
-            a.say(std::as_bytes(std::span(*key)));
-            return {};
+            if (key) a.say(std::as_bytes(std::span(*key)));
+            return key.error();
         }
         protocol::block_name b;
         if (op == protocol::operation::share) {
@@ -330,9 +301,8 @@ private:
         if (op == protocol::operation::share) return reach_.share(b, text(body));
         if (op == protocol::operation::unshare) return reach_.unshare(text(body));
         auto const found = reach_.open(text(body));
-        if (!found) return found.error();
-        a.say(protocol::bytes_of(*found));
-        return {};
+        if (found) a.say(protocol::bytes_of(*found));
+        return found.error();
     }
 
     std::error_code begin_send(std::span<std::byte const> body, answer& a) {
@@ -351,7 +321,6 @@ private:
         return {};
     }
 
-    static std::error_code  why(result<void> const& r) noexcept { return r ? std::error_code() : r.error(); }
     static std::string_view text(std::span<std::byte const> b) noexcept {
         return {reinterpret_cast<char const*>(b.data()), b.size()};
     }
@@ -359,7 +328,6 @@ private:
     common&                                                  common_;
     admission                                                admission_;
     std::uint32_t const                                      window_;
-    std::uint64_t const                                      number_;
     std::uint64_t                                            hello_;  ///< number of the last hello
     std::uint64_t                                            next_;   ///< lowest number of a new request
     bool                                                     over_ = false;

@@ -21,8 +21,6 @@ class meter {
 public:
     /// `most`: the limits; 0 is no limit.
     explicit meter(amounts const& most) noexcept : most_(most) {}
-    meter(meter const&)            = delete;
-    meter& operator=(meter const&) = delete;
 
     /// Takes `n`, or returns false and takes nothing.
     bool take(resource r, std::uint64_t n) noexcept {
@@ -45,10 +43,9 @@ public:
     std::uint64_t used(resource r) const noexcept { return used_[index_of(r)].load(std::memory_order_relaxed); }
     bool          full(resource r) const noexcept { return most(r) != 0 && used(r) >= most(r); }
 
-    /// Returns all figures as of now, each read by itself.
     amounts used() const noexcept {
         amounts out{};
-        for (std::size_t i = 0; i < resources; ++i) out[i] = used_[i].load(std::memory_order_relaxed);
+        std::ranges::transform(used_, out.begin(), [](auto const& u) { return u.load(std::memory_order_relaxed); });
         return out;
     }
 
@@ -84,7 +81,6 @@ public:
         all_->give_back(r, n);
     }
 
-    /// Returns whether nothing more can be taken.
     bool full(resource r) const noexcept { return own_.full(r) || all_->full(r); }
 
     /// Returns the most that the tenant can ever have; 0: no limit.
@@ -122,33 +118,25 @@ private:
 class tenant_claim {
 public:
     tenant_claim() noexcept = default;
-    /// Takes over `n` from a successful tenant::take().
-    tenant_claim(std::shared_ptr<tenant> of, resource r, std::uint64_t n) noexcept
-        : of_(std::move(of)), r_(r), n_(n) {}
-    tenant_claim(tenant_claim&& other) noexcept : of_(std::move(other.of_)), r_(other.r_), n_(other.n_) {}
-    tenant_claim& operator=(tenant_claim&& other) noexcept {
-        tenant_claim old(std::move(*this));
-        of_ = std::move(other.of_);
-        r_  = other.r_;
-        n_  = other.n_;
-        return *this;
-    }
-    ~tenant_claim() {
-        if (of_) of_->give_back(r_, n_);
-    }
 
     /// Takes `n`, or nothing. Errors: those of tenant::take().
     static result<tenant_claim> take(std::shared_ptr<tenant> const& of, resource r, std::uint64_t n) noexcept {
         if (auto const why = of->take(r, n)) return why;
-        return tenant_claim(of, r, n);
+        tenant_claim taken;
+        taken.of_ = {of.get(), {of, r, n}};
+        return taken;
     }
 
-    std::uint64_t amount() const noexcept { return of_ ? n_ : 0; }
+    std::uint64_t amount() const noexcept { return of_ ? of_.get_deleter().n : 0; }
 
 private:
-    std::shared_ptr<tenant> of_;
-    resource                r_ = resource::bytes;
-    std::uint64_t           n_ = 0;
+    struct giver {
+        std::shared_ptr<tenant> of;
+        resource                r;
+        std::uint64_t           n;
+        void                    operator()(tenant* t) const noexcept { t->give_back(r, n); }
+    };
+    std::unique_ptr<tenant, giver> of_;
 };
 
 /// A session's right to exist, and to have requests under way. Gives both back at its end.
@@ -171,6 +159,57 @@ struct admission {
     std::uint32_t window() const noexcept { return static_cast<std::uint32_t>(requests.amount()); }
 
     void give_back() noexcept { session = {}, requests = {}; }
+};
+
+/// Counts what one session has taken of its tenant's limits: an upper bound before it makes something, and after
+/// settle() the true use. Gives everything back at its end. Not thread-safe.
+class account {
+public:
+    explicit account(std::shared_ptr<tenant> of) noexcept : of_(std::move(of)) {}
+    ~account() { close(); }
+    account(account const&)            = delete;
+    account& operator=(account const&) = delete;
+
+    std::shared_ptr<tenant> const& of() const noexcept { return of_; }
+
+    /// Takes `n` of the tenant's limits, or nothing. Errors: those of tenant::take().
+    std::error_code take(resource r, std::uint64_t n) noexcept {
+        if (auto const why = of_->take(r, n)) return why;
+        taken_[index_of(r)] += n;
+        return {};
+    }
+
+    /// Sets what is taken to `used`: gives the rest back, or adds the excess whatever the limits say.
+    void settle(resource r, std::uint64_t used) noexcept {
+        std::uint64_t& taken = taken_[index_of(r)];
+        if (used > taken) of_->add(r, used - taken);
+        else of_->give_back(r, taken - used);
+        taken = used;
+    }
+
+    /// Forgets `n`, which somebody else gives back.
+    void pass_on(resource r, std::uint64_t n) noexcept { taken_[index_of(r)] -= n; }
+
+    void close() noexcept {
+        for (std::size_t i = 0; i < resources; ++i)
+            of_->give_back(static_cast<resource>(i), std::exchange(taken_[i], 0));
+    }
+
+private:
+    std::shared_ptr<tenant> of_;
+    amounts                 taken_{};
+};
+
+template <class T>
+class settling {
+public:
+    explicit settling(T& of) noexcept : of_(of) {}
+    ~settling() { of_.settle(); }
+    settling(settling const&)            = delete;
+    settling& operator=(settling const&) = delete;
+
+private:
+    T& of_;
 };
 
 }  // namespace tenure::detail
