@@ -132,9 +132,9 @@ private:
     }
 
     static place from(slot_list& list, std::size_t bytes) noexcept {
-        auto* const s     = static_cast<span*>(list.open);
-        auto* const chunk = s->where.chunk;
-        return {chunk, s, static_cast<std::size_t>(list.take() - chunk->shadow), bytes};
+        auto* const s  = static_cast<span*>(list.open);
+        auto* const in = s->where.chunk;
+        return {in, s, static_cast<std::size_t>(list.take() - in->shadow), bytes};
     }
 
     void put_slots(slot_list& list, std::span<place const> many, device_chunk<Device>*& idle) noexcept {
