@@ -1120,6 +1120,46 @@ TEST_CASE("a few places do not keep others out who have not said who they are") 
     CHECK(v->count() == 0);
 }
 
+TEST_CASE("a visitor whose place is not made after all has none") {
+    auto const                                   v = std::make_shared<tenure::detail::visitors>(8);
+    std::vector<tenure::detail::visitors::visit> all;
+    for (char const* const place : {"a", "a", "b", "b", "c", "c", "d", "d"}) {
+        all.push_back(v->enter(place));
+        all.back().when_evicted([] { throw std::bad_alloc(); });
+    }
+    for (char const* const place : {"e", "f", "g"}) {
+        std::size_t const before = v->count();
+        try {
+            CHECK(v->enter(place));
+        } catch (std::bad_alloc const&) {
+            CHECK(v->count() == before - 1);
+        }
+    }
+    all.clear();
+    CHECK(v->count() == 0);
+}
+
+TEST_CASE("a store is let go with the server's executor, whatever was being sent to a peer") {
+    namespace local = boost::asio::local;
+    temporary_directory const                   where;
+    std::string const                           path = where.path() / "peer";
+    boost::asio::io_context                     elsewhere;
+    local::stream_protocol::acceptor const      peer(elsewhere, local::stream_protocol::endpoint(path));
+    std::weak_ptr<tenure::detail::served_store> left;
+    {
+        boost::asio::io_context io;
+        auto const              store = std::make_shared<tenure::detail::served_store>(
+            tenure::any_store(std::make_shared<tenure::heap_store>()));
+        left = store;
+        std::make_shared<tenure::detail::sender>(
+            io.get_executor(), store, nullptr, tenure::endpoint("unix:" + path), tenure::detail::stay(),
+            tenure::block{}, tenure::protocol::send_request{}, [](std::error_code) {})
+            ->start(std::chrono::seconds(30));
+        io.run_one();
+    }
+    CHECK(left.expired());
+}
+
 /// A hub of no sockets.
 std::shared_ptr<tenure::detail::hub> hub_of(boost::asio::io_context& io, tenure::server_options o) {
     return std::make_shared<tenure::detail::hub>(

@@ -327,6 +327,16 @@ TEST_SUITE("a shared object") {
 }
 
 TEST_SUITE("letting go") {
+    TEST_CASE_FIXTURE(lab, "what another registry's batches share is not for this one's") {
+        registry          ours;
+        batch_scope       x(r), y(r), s(ours);
+        handle<int> const h = x.share(x.make<int>(1), y.id());
+        check_throws(errc::not_owner, {}, [&] { s.free(h); });
+        check_throws(errc::not_owner, {}, [&] { s.keep(h); });
+        check_throws(errc::not_owner, {}, [&] { ours.unshare(h, s.id()); });
+        CHECK(*h == 1);
+    }
+
     TEST_CASE_FIXTURE(lab, "by free() ends that batch's share only") {
         batch_scope a(r);
         auto const  h = a.make<traced>(log, 1);

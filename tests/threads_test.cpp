@@ -591,6 +591,33 @@ TEST_CASE("a scope that is over is asked while its batch is freed in the backgro
     ask_of_what_is_over(tenure::reclamation::background, [](batch_scope&, std::atomic<bool>&) { return 0; });
 }
 
+TEST_CASE("a batch is asked for its use while its record goes to another registry's batch") {
+    registry                   a, b;
+    std::atomic<std::uint64_t> asked{0};
+    std::atomic<bool>          over{false};
+    {
+        std::vector<std::jthread> threads;
+        for (int i = 0; i < 2; ++i)
+            threads.emplace_back([&] {
+                while (!over.load(std::memory_order_relaxed)) try {
+                        CHECK(a.usage(batch_id{asked.load(std::memory_order_relaxed)}).buffers <= 1);
+                    } catch (tenure::error const& e) {
+                        CHECK(e.code() == errc::no_such_batch);
+                    }
+            });
+        for (std::size_t i = 0; i < 20'000 / (TENURE_SANITIZED ? 10 : 1); ++i) {
+            {
+                batch_scope s(a);
+                s.make_buffer<int>(4);
+                asked = s.id().value;
+            }
+            batch_scope s(b);
+            s.make<int>(1);
+        }
+        over = true;
+    }
+}
+
 TEST_CASE_TEMPLATE("of two threads that free the same object, one does", T, int, std::string, buffers) {
     far_store const  store;
     registry         r;

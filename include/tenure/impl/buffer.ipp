@@ -4,6 +4,7 @@
 
 #include <tenure/buffer.hpp>
 #include <tenure/detail/buffers/buffer_calls.ipp>
+#include <tenure/detail/life/one_copy.hpp>
 #include <tenure/impl/core.ipp>
 #include <tenure/impl/lane.ipp>
 

@@ -115,7 +115,7 @@ conformance_report check(Make& make, subject::reopener const& reopen, conformanc
     static_assert(is_whole_store<S>());
     subject::maker const fresh = [&]() -> any_store {
         if constexpr (std::is_same_v<S, any_store>) return *make();
-        else return make();
+        else return std::shared_ptr<S>(make());
     };
     conformance_report r;
     r.store = fresh().describe();

@@ -21,13 +21,13 @@ namespace tenure::detail {
 
 /// The locks of one object.
 struct fork_node {
-    void (*lock)(void*) noexcept;
-    void (*unlock)(void*) noexcept;
-    void* self;
-    void (*mend)(void*) noexcept;  ///< called in the child; or null
-    void*      owner;
-    fork_node* newer = nullptr;
-    fork_node* older = nullptr;
+    void (*lock)(void*) noexcept   = nullptr;  ///< null, as unlock: it has none
+    void (*unlock)(void*) noexcept = nullptr;
+    void* self                     = nullptr;
+    void (*mend)(void*) noexcept   = nullptr;  ///< called in the child; or null
+    void*      owner               = nullptr;
+    fork_node* newer               = nullptr;
+    fork_node* older               = nullptr;
 };
 
 struct fork_list {
@@ -45,13 +45,15 @@ TENURE_SHARED inline constinit fork_list forks{};
 inline void before_fork() noexcept {
     forks.mutex.lock();
     if (auto* const f = forks.lock_core.load(std::memory_order_acquire)) f();
-    for (fork_node* n = forks.newest; n; n = n->older) n->lock(n->self);
+    for (fork_node const* n = forks.newest; n; n = n->older)
+        if (n->lock) n->lock(n->self);
 }
 
 inline void after_fork() noexcept {
     fork_node* n = forks.newest;
     while (n && n->older) n = n->older;
-    for (; n; n = n->newer) n->unlock(n->self);
+    for (; n; n = n->newer)
+        if (n->unlock) n->unlock(n->self);
     if (auto* const f = forks.unlock_core.load(std::memory_order_acquire)) f();
     forks.mutex.unlock();
 }
@@ -71,6 +73,21 @@ TENURE_COLD inline void install_fork_handlers() noexcept {
     forks.installed.store(true, std::memory_order_relaxed);
 }
 
+/// Adds a node to the list. The caller holds `forks.mutex`.
+inline void link_newest(fork_node& n) noexcept {
+    install_fork_handlers();
+    n.older = forks.newest;
+    if (n.older) n.older->newer = &n;
+    forks.newest = &n;
+}
+
+/// Adds a node for the life of the process, unless it was added before. The node is initialised at compile time:
+/// another thread's initialisation of a static object would be half done in a child, for ever. No lock is held.
+TENURE_COLD inline void add_for_ever(fork_node& n) noexcept {
+    std::scoped_lock const guard(forks.mutex);
+    if (!n.older && !n.newer && forks.newest != &n) link_newest(n);
+}
+
 /// Keeps an object's locks in the list for as long as it lives. In a child, `mend(owner)` is called when all locks
 /// are free again and before the child does anything else. It ends for good what belonged to the parent's other
 /// threads.
@@ -80,10 +97,7 @@ public:
                void (*mend)(void*) noexcept = nullptr) noexcept
         : node_{lock, unlock, self, mend, owner} {
         std::scoped_lock const guard(forks.mutex);
-        install_fork_handlers();
-        node_.older = forks.newest;
-        if (node_.older) node_.older->newer = &node_;
-        forks.newest = &node_;
+        link_newest(node_);
     }
     ~fork_entry() {
         std::scoped_lock const guard(forks.mutex);

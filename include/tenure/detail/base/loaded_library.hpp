@@ -30,7 +30,9 @@ struct loaded_library {
     /// Loads a library. Throws device_unavailable: `whose`, and what the loader says.
     loaded_library(std::string const& whose, std::string const& at, int flags = 0)
         : path(at), handle(::dlopen(at.c_str(), RTLD_NOW | RTLD_LOCAL | flags)) {
-        if (!handle) raise(error(errc::device_unavailable, whose + ": " + ::dlerror()));
+        if (handle) return;
+        char const* const why = ::dlerror();
+        raise(error(errc::device_unavailable, whose + ": " + (why ? why : path.c_str())));
     }
 
     symbol find(char const* name) const noexcept { return {::dlsym(handle.get(), name)}; }

@@ -100,20 +100,20 @@ protected:
     ~buffers_front() = default;
 };
 
-/// Returns that of the batch's registry, in which the caller has seen a buffer, or a batch with `stores`.
-inline buffers_front const& front_of_buffers(batch_record const& b) noexcept {
-    std::atomic_thread_fence(std::memory_order_acquire);  // it was set before the first was made
-    return *b.registry.load(std::memory_order_relaxed)->buffers.load(std::memory_order_relaxed);
-}
+/// Null until the process makes its first buffer.
+TENURE_SHARED inline constinit std::atomic<buffers_front const*> known_buffers{nullptr};
+
+/// The caller has seen a buffer, or a batch with `stores`, which need not be held.
+inline buffers_front const& front_of_buffers() noexcept { return *known_buffers.load(std::memory_order_acquire); }
 
 /// Returns what a batch has in all stores.
 inline flow stored_in(batch_record& b) noexcept {
-    return b.stores.load(std::memory_order_acquire) ? front_of_buffers(b).stored_in(b) : flow{};
+    return b.stores.load(std::memory_order_acquire) ? front_of_buffers().stored_in(b) : flow{};
 }
 
 /// Frees the blocks gathered at a batch's end.
 inline void free_gathered(batch_record& b) noexcept {
-    if (b.stores.load(std::memory_order_relaxed)) front_of_buffers(b).free_gathered(b);
+    if (b.stores.load(std::memory_order_relaxed)) front_of_buffers().free_gathered(b);
 }
 
 }  // namespace tenure::detail

@@ -53,8 +53,6 @@ struct registry_core {
     registry_core*             next = nullptr;     ///< of all registries
     std::unique_ptr<background_front> background;  ///< as `pages`
     std::unique_ptr<uses_front>       uses;        ///< as `pages`
-    std::atomic<buffers_front const*> buffers{nullptr};  ///< since a buffer was made: buffers_front.hpp
-    std::atomic<sharing_front const*> sharing{nullptr};  ///< since something was shared: sharing_front.hpp
 };
 
 /// Throws no_feature.

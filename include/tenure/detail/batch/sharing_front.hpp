@@ -72,13 +72,10 @@ protected:
     ~sharing_front() = default;
 };
 
-/// Returns that of a registry in which the caller has seen something shared.
-inline sharing_front const& sharing_of(registry_core const& r) noexcept {
-    std::atomic_thread_fence(std::memory_order_acquire);  // it was set before the first common was opened
-    return *r.sharing.load(std::memory_order_relaxed);
-}
-inline sharing_front const& sharing_of(batch_record const& b) noexcept {
-    return sharing_of(*b.registry.load(std::memory_order_relaxed));
-}
+/// Null until the process shares its first object.
+TENURE_SHARED inline constinit std::atomic<sharing_front const*> known_sharing{nullptr};
+
+/// The caller has seen a common, of whichever registry.
+inline sharing_front const& front_of_sharing() noexcept { return *known_sharing.load(std::memory_order_acquire); }
 
 }  // namespace tenure::detail

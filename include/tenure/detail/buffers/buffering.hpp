@@ -43,13 +43,13 @@ public:
         return std::unique_ptr<buffer_drop_front>(new (std::nothrow) dropped_blocks);
     }
 
-    /// Keeps the locks of buffers through fork(), from the first call on. In a child, the runs of threads that it
+    /// Keeps the locks of buffers through fork(), once it is in the list. In a child, the runs of threads that it
     /// lacks end, and buffers that these left in transit go where they belong: their batches stay held, so it does
     /// not matter what the stores have heard.
-    TENURE_SHARED static void be_ready_for_forks() {
-        static fork_entry& lasting = *new fork_entry(
-            &running_derivations, [](void* runs) noexcept { static_cast<derivation_runs*>(runs)->mutex.lock(); },
-            [](void* runs) noexcept { static_cast<derivation_runs*>(runs)->mutex.unlock(); }, nullptr,
+    TENURE_SHARED inline static constinit fork_node at_fork{
+        .lock   = [](void*) noexcept { running_derivations.mutex.lock(); },
+        .unlock = [](void*) noexcept { running_derivations.mutex.unlock(); },
+        .mend =
             [](void*) noexcept {
                 running_derivations.forget_others();
                 if (!store_notify::left_some()) return;
@@ -57,17 +57,15 @@ public:
                     bool const over = b.state.load(std::memory_order_relaxed) & batch_flags::done;
                     if (b.id.load(std::memory_order_relaxed) && !over) store_notify::forget_transits(b);
                 });
-            });
-        static_cast<void>(lasting);
-    }
+            }};
 };
 inline constexpr buffering buffering_here{};
 
-/// Makes a registry ready for buffers. Throws std::bad_alloc. Called before the first is made, with no lock held.
-inline void begin_buffers(registry_core& r) {
-    if (r.buffers.load(std::memory_order_relaxed)) return;
-    buffering::be_ready_for_forks();
-    r.buffers.store(&buffering_here, std::memory_order_release);
+/// Makes the process ready for buffers. Called before the first is made, with no lock held.
+inline void begin_buffers() noexcept {
+    if (known_buffers.load(std::memory_order_acquire)) return;
+    add_for_ever(buffering::at_fork);
+    known_buffers.store(&buffering_here, std::memory_order_release);
 }
 
 }  // namespace tenure::detail

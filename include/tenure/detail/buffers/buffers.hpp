@@ -24,8 +24,8 @@ namespace tenure::detail {
 /// Makes a promise, and releases it unless it is redeemed. False if memory is full.
 class promise_guard {
 public:
-    promise_guard(batch_record& b, supply& s) : batch_(b) {
-        begin_buffers(s.registry);
+    promise_guard(batch_record& b, supply& s) noexcept : batch_(b) {
+        begin_buffers();
         if (promise(b, s)) supply_ = &s;
     }
     ~promise_guard() {

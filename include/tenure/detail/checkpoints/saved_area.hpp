@@ -139,13 +139,10 @@ public:
         while (inside.load() > 0) ::sched_yield();
     }
 
-    /// Forgets, in forked children, threads that were in the handler. Throws std::bad_alloc. No lock is held.
-    TENURE_SHARED static void be_ready_for_forks() {
+    /// Forgets, in forked children, threads that were in the handler. No lock is held.
+    static void be_ready_for_forks() noexcept {
         write_fault::be_ready_for_forks();
-        static fork_entry& once = *new fork_entry(  // for the life of the process
-            nullptr, [](void*) noexcept {}, [](void*) noexcept {}, nullptr,
-            [](void*) noexcept { left = inside.exchange(0) > 0; });
-        static_cast<void>(once);
+        add_for_ever(at_fork);
     }
 
     /// In a forked child, saves pages that a lost thread was copying. They are still unchanged and read-only.
@@ -158,6 +155,9 @@ public:
 
 private:
     TENURE_SHARED inline static constinit bool left = false;  ///< in a child: a thread was inside
+
+    TENURE_SHARED inline static constinit fork_node at_fork{
+        .mend = [](void*) noexcept { left = inside.exchange(0) > 0; }};
 
     static bool open(saved_area const& x, std::size_t lo, std::size_t hi) noexcept {
         return ::syscall(SYS_mprotect, x.page(lo), (hi - lo) * page_bytes(), PROT_READ | PROT_WRITE) == 0;

@@ -180,8 +180,8 @@ failure keep_all(batch_record& from, ForEach for_each) {
         } else if (auto const [owner, id] = find_owner(h); !owner) {
             why = {errc::stale_handle, &from};
         } else if (is_common(*owner)) {
-            if (!shared) shared = sharing_of(from).begin(from, *to);
-            why = shared ? shared->prepare(id, h) : failure{errc::memory_full, to};
+            if (!shared) shared = front_of_sharing().begin(from, *to);
+            why = shared ? shared->prepare(id, h) : failure{errc::memory_full, to, sizeof(std::uint64_t)};
             ++moved;
         } else if (owner != to && !is_above(*owner, *to)) {
             why = {errc::not_owner, &from};
@@ -280,7 +280,7 @@ inline failure transfer_to(registry_core& r, raw_handle h, std::uint64_t to_id,
         if (is_common(from)) common = from.id.load(std::memory_order_relaxed);
         return {};
     });
-    if (common) sharing_of(r).end_if_empty(common);
+    if (common) front_of_sharing().end_if_empty(common);
     return why;
 }
 
@@ -297,8 +297,8 @@ inline failure keep_from(batch_record& from, raw_handle h) {
     auto const [owner, id] = find_owner(h);
     if (!owner) return {stale_because(h), &from};
     if (!is_common(*owner)) return owner == &up || is_above(*owner, up) ? failure{} : own;
-    auto const shared = sharing_of(r).begin(from, up);
-    if (!shared) return {errc::memory_full, &up};
+    auto const shared = front_of_sharing().begin(from, up);
+    if (!shared) return {errc::memory_full, &up, sizeof(std::uint64_t)};
     failure const why = shared->prepare(id, h);
     if (!why) shared->commit([](raw_handle) {});
     return why;
@@ -323,10 +323,10 @@ inline failure free_one(registry_core& r, raw_handle h, batch_record* expected =
         if (is_common(owner)) common = owner.id.load(std::memory_order_relaxed);
         return {};
     });
-    if (common) sharing_of(r).end_if_empty(common);
+    if (common) front_of_sharing().end_if_empty(common);
     if (why.code != errc::not_owner || !expected) return why;
     common = common_of(h);
-    return common && sharing_of(r).leave(*expected, common) ? failure{} : why;
+    return common && front_of_sharing().leave(*expected, common) ? failure{} : why;
 }
 
 inline lane* lane_of_root(registry_core& r) {

@@ -40,7 +40,7 @@ extern "C" {
 struct copy_places {
     int version[3];
     void const* (*made[2])() noexcept;  ///< functions that return further addresses
-    void const*        at[16];
+    void const*        at[18];
     void const* const* of_feature[6];  ///< a feature's own, in modules that have it; else null
 
     static constexpr copy_places of_this_module() noexcept {
@@ -64,6 +64,8 @@ struct copy_places {
                     &whoever_comes,
                     &gone_thread,
                     &expiry_logged,
+                    &known_buffers,
+                    &known_sharing,
                 },
                 {tenure_copies_of_background, tenure_copies_of_buffers, tenure_copies_of_checkpoints,
                  tenure_copies_of_paging, tenure_copies_of_timing, tenure_copies_of_uses}};

@@ -54,7 +54,7 @@ inline extent extent_of(entry* e) noexcept { return {to_address(e), sizeof(entry
 
 /// Runs an object's finalizer. For a buffer, notes its block instead, to be freed with the others of its store.
 inline void end_object(batch_record& b, finalizer const& f, entry* e) noexcept {
-    if (is_buffer(f)) front_of_buffers(b).gather(b, e);
+    if (is_buffer(f)) front_of_buffers().gather(b, e);
     else f.destroy(e);
 }
 
@@ -275,7 +275,7 @@ inline void release_memory(batch_record& b) noexcept {
     }
     if (b.memberships) {
         ancestor_is_current const above(b);
-        sharing_of(b).leave_all(b);
+        front_of_sharing().leave_all(b);
     }
     free_gathered(b);
     if (b.paged) pages_of(b)->drop_pages(b);

@@ -64,7 +64,7 @@ inline void end_objects_of_root(batch_record& root) noexcept {
             l.remote.store(nullptr, std::memory_order_relaxed);  // these entries have just been run
         });
         run_buffers(root);
-        if (root.memberships) sharing_of(root).leave_all(root);
+        if (root.memberships) front_of_sharing().leave_all(root);
     }
 }
 

@@ -93,7 +93,7 @@ inline failure discard_kept(batch_record& b) noexcept {
         while (k->count > 0) {
             raw_handle const h = k->items()[--k->count];
             if (!is_alive(h)) continue;
-            if (std::uint64_t const common = common_of(h)) sharing_of(r).leave(*b.parent.load(), common);
+            if (std::uint64_t const common = common_of(h)) front_of_sharing().leave(*b.parent.load(), common);
             else free_one(r, h);
         }
     }

@@ -122,14 +122,14 @@ inline errc free_object(batch_record& owner, raw_handle h) noexcept {
         use_lock const guard(owner, x);
         if (!still_owned(h, x, owner)) return errc::stale_handle;
         if (guard.pinned()) return errc::object_pinned;
-        if (is_buffer(x.header)) buffer = front_of_buffers(owner).take(x.header);
+        if (is_buffer(x.header)) buffer = front_of_buffers().take(x.header);
         if (x.header || x.large) guard_extent(x);
         if (x.header) way = depart(owner, x);
         else if (!x.large) mark_range_dead(owner, x.begin, x.begin + x.bytes, empty);
     }
     delete way.gone;
     if (way.end) way.end->destroy(x.header);
-    if (buffer.from || buffer.made_by) front_of_buffers(owner).free(owner, buffer);
+    if (buffer.from || buffer.made_by) front_of_buffers().free(owner, buffer);
     owner.add(&ledger::freed, 1, x.bytes, owner.is_here());
     refund_use(owner, x.bytes + buffer.where.bytes);
     if (x.large && !way.listed) {

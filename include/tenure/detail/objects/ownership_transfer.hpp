@@ -62,14 +62,16 @@ public:
         extent const x           = extent_of(h);
         bool         wants_proxy = false;
         buffer_seen  buffer;
-        for (;; ::sched_yield()) {
+        for (bool has_buffer = false;; ::sched_yield()) {
+            if (has_buffer && !buffers_ && !(buffers_ = front_of_buffers().begin_transfer(from_, to_)))
+                return {errc::memory_full, &to_, sizeof(block)};
             object_lock const guard(x);
             if (!still_owned(h, x, from_)) return {errc::stale_handle, &from_};
             if (has_checkpoint(from_) && is_under_checkpoint(from_, x.begin)) return {errc::not_restorable, &from_};
             if (is_bound(h.word)) return {errc::not_self_contained, &from_};
             if (is_buffer(x.header)) {
-                if (!buffers_ && !(buffers_ = front_of_buffers(from_).begin_transfer(from_, to_)))
-                    return {errc::memory_full, &to_};
+                has_buffer = true;
+                if (!buffers_) continue;
                 buffer = buffers_->look(x.header);
                 if (buffer.in_transit) continue;
                 if (buffer.dropped) return {from_.why_closed(), &from_};

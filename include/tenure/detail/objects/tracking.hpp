@@ -65,9 +65,9 @@ inline void begin_tracking(place p) noexcept {
     for (auto& pass : t.pass) pass.store(0, std::memory_order_relaxed);
     t.own[0].where = t.own[1].where = nullptr;
     unit_rest& rest                 = p.rest();
-    rest.self                       = p.base;
-    rest.passes                     = 0;
-    rest.filling                    = nullptr;
+    if (rest.self != p.base) rest.self = p.base;  // read without the lock by next_unit_with_holes()
+    rest.passes  = 0;
+    rest.filling = nullptr;
     rest.live = rest.deaths   = 0;
     std::uintptr_t const used = std::max(p.head()->used_end.load(std::memory_order_relaxed), p.base);
     if (used != p.base && used < p.base + unit_bytes) set(t.dead, used, p.base + unit_bytes);

@@ -48,7 +48,7 @@ inline failure failure_of(joining how, batch_record const* to) noexcept {
 
 template <class Owner>
 failure make_common_or_throw(registry_core& r, batch_record& owner, raw_handle h, extent const& x, Owner& other) {
-    r.sharing.store(&shares_here, std::memory_order_release);
+    known_sharing.store(&shares_here, std::memory_order_release);
     fresh_common const common(r, owner);
     batch_as_owner     first{owner};
     if (failure const why = failure_of(first.join(*common, common.id()), &owner)) return why;

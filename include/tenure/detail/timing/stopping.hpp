@@ -59,7 +59,7 @@ class buffer_drops {
 public:
     void drop(batch_record& b) noexcept {
         if (!b.stores.load(std::memory_order_acquire)) return;
-        if (!blocks_) blocks_ = front_of_buffers(b).begin_drop();
+        if (!blocks_) blocks_ = front_of_buffers().begin_drop();
         if (blocks_) blocks_->drop(b);  // else memory is full, and they go with the batch
     }
 
@@ -188,13 +188,11 @@ public:
     void note(place const& p, batch_record const& b, errc cause) noexcept override { note_expiry(p, b, cause); }
 
     /// The lock of the log that registries share, at a fork. Called before the first entry, with no lock held.
-    /// Throws std::bad_alloc.
-    TENURE_SHARED static void be_ready_for_forks() {
-        static fork_entry& once = *new fork_entry(  // for the life of the process
-            nullptr, [](void*) noexcept { expiries.lock_for_fork(); },
-            [](void*) noexcept { expiries.unlock_after_fork(); });
-        static_cast<void>(once);
-    }
+    static void be_ready_for_forks() noexcept { add_for_ever(at_fork); }
+
+    TENURE_SHARED inline static constinit fork_node at_fork{
+        .lock   = [](void*) noexcept { expiries.lock_for_fork(); },
+        .unlock = [](void*) noexcept { expiries.unlock_after_fork(); }};
 };
 
 }  // namespace tenure::detail

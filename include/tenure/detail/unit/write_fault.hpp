@@ -92,24 +92,11 @@ public:
     static void note_end() noexcept { completed.fetch_add(1, std::memory_order_acq_rel); }
 
     /// Forgets, in forked children, the moves of threads that are gone. Called before the first move, with no lock
-    /// held. Throws std::bad_alloc.
-    TENURE_SHARED static void be_ready_for_forks() {
-        static fork_entry& once = *new fork_entry(  // for the life of the process
-            nullptr, [](void*) noexcept {}, [](void*) noexcept {}, nullptr,
-            [](void*) noexcept { forget_others(); });
-        static_cast<void>(once);
-    }
+    /// held.
+    static void be_ready_for_forks() noexcept { add_for_ever(at_fork); }
 
 private:
     friend struct write_fault_copies;
-
-    static void forget_others() noexcept {
-        for (write_fault_slot& s : slots) {
-            if (s.mover.load(std::memory_order_relaxed) == &this_one) continue;
-            s.begin.store(~std::uintptr_t{0}, std::memory_order_relaxed);
-            s.end.store(0, std::memory_order_relaxed);
-        }
-    }
 
     using fault_handler = void (*)(int, ::siginfo_t*, void*);
 
@@ -124,6 +111,14 @@ private:
     TENURE_SHARED inline static constinit std::atomic<bool>          installed{false};
 
     TENURE_SHARED inline static constinit thread_local char this_one = 0;  ///< its address identifies a thread
+
+    TENURE_SHARED inline static constinit fork_node at_fork{.mend = [](void*) noexcept {
+        for (write_fault_slot& s : slots) {
+            if (s.mover.load(std::memory_order_relaxed) == &this_one) continue;
+            s.begin.store(~std::uintptr_t{0}, std::memory_order_relaxed);
+            s.end.store(0, std::memory_order_relaxed);
+        }
+    }};
 
     enum class motion { none, by_another, by_this_thread };
     static motion motion_of(std::uintptr_t a) noexcept {

@@ -188,20 +188,19 @@ public:
     void forget_objects() noexcept override { graph.forget_objects(); }
 
     /// The locks of the records that registries share, at a fork: taken after that of any graph. Called before the
-    /// first is made, with no lock held. Throws std::bad_alloc.
-    TENURE_SHARED static void be_ready_for_forks() {
-        static fork_entry& once = *new fork_entry(  // for the life of the process
-            nullptr,
-            [](void*) noexcept {
-                stock<pinned_object>::lock_for_fork();
-                stock<pin_record>::lock_for_fork();
-            },
-            [](void*) noexcept {
-                stock<pin_record>::unlock_after_fork();
-                stock<pinned_object>::unlock_after_fork();
-            });
-        static_cast<void>(once);
-    }
+    /// first is made, with no lock held.
+    static void be_ready_for_forks() noexcept { add_for_ever(at_fork); }
+
+    TENURE_SHARED inline static constinit fork_node at_fork{.lock =
+                                                                [](void*) noexcept {
+                                                                    stock<pinned_object>::lock_for_fork();
+                                                                    stock<pin_record>::lock_for_fork();
+                                                                },
+                                                            .unlock =
+                                                                [](void*) noexcept {
+                                                                    stock<pin_record>::unlock_after_fork();
+                                                                    stock<pinned_object>::unlock_after_fork();
+                                                                }};
 
     use_graph graph;
 

@@ -66,7 +66,7 @@ private:
         if (!done_) return;
         std::exchange(done_, nullptr)(why);
         timer_.cancel();
-        if (link_) link_->cancel();
+        if (auto const l = link_.lock()) l->cancel();
         if (transport_) transport_->close();
     }
     /// Runs a handler. If it throws, because memory is full, this sender ends and the server does not.
@@ -87,7 +87,8 @@ private:
                     return self->handle([](sender& s) { s.hello(); });
                 }
                 if (why != errc::memory_full)
-                    why = make_error_code(self->link_->reached() ? errc::access_denied : errc::device_unavailable);
+                    why = make_error_code(self->link_.lock()->reached() ? errc::access_denied
+                                                                        : errc::device_unavailable);
                 self->finish(why);
             });
     }
@@ -193,7 +194,7 @@ private:
     protocol::send_request const                      what_;
     std::function<void(std::error_code)>              done_;
     boost::asio::steady_timer                         timer_;
-    std::shared_ptr<remote::link>                     link_;
+    std::weak_ptr<remote::link>                       link_;  ///< which holds this sender until it is done
     std::shared_ptr<transport>                        transport_;
     std::vector<std::byte>                            question_, answer_, memory_;
     std::array<boost::asio::const_buffer, 2>          outward_;

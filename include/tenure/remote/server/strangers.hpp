@@ -178,13 +178,13 @@ public:
 
     /// Lets a visitor in. The visit is null if there are too many. Throws bad_alloc.
     visit enter(std::string const& from) {
-        visit::leaver         leaver{shared_from_this(), from, 0};
+        visit v;  // which leaves if anything throws
+        v.at_ = {this, {shared_from_this(), from, 0}};
         std::function<void()> go;
-        leaver.number = come(from, go);
+        std::uint64_t&        number = v.at_.get_deleter().number;
+        number                       = come(from, go);
         if (go) go();
-        visit v;
-        if (leaver.number != 0) v.at_ = {this, std::move(leaver)};
-        return v;
+        return number ? std::move(v) : visit();
     }
 
     std::size_t count() const noexcept {
