@@ -1130,7 +1130,8 @@ TEST_CASE("a visitor whose place is not made after all has none") {
     for (char const* const place : {"e", "f", "g"}) {
         std::size_t const before = v->count();
         try {
-            CHECK(v->enter(place));
+            auto const entered = v->enter(place);
+            CHECK(entered);
         } catch (std::bad_alloc const&) {
             CHECK(v->count() == before - 1);
         }

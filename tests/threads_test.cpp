@@ -600,7 +600,8 @@ TEST_CASE("a batch is asked for its use while its record goes to another registr
         for (int i = 0; i < 2; ++i)
             threads.emplace_back([&] {
                 while (!over.load(std::memory_order_relaxed)) try {
-                        CHECK(a.usage(batch_id{asked.load(std::memory_order_relaxed)}).buffers <= 1);
+                        auto const use = a.usage(batch_id{asked.load(std::memory_order_relaxed)});
+                        CHECK(use.buffers <= 1);
                     } catch (tenure::error const& e) {
                         CHECK(e.code() == errc::no_such_batch);
                     }
