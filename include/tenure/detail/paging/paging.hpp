@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include <tenure/detail/objects/unit_shares.hpp>
 #include <tenure/detail/paging/mapping_budget.hpp>
 #include <tenure/detail/paging/page_moves.hpp>
-#include <tenure/detail/objects/unit_shares.hpp>
 #include <tenure/detail/unit/write_fault.hpp>
 #include <tenure/raise.hpp>
 
