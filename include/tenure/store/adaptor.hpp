@@ -43,13 +43,14 @@ constexpr store_traits waited_for(store_traits t) noexcept {
 template <backing_store Upstream, class Self>
 class passing_store {
     using op = store_operation;
-
-public:
-    static constexpr store_traits traits = waited_for(Upstream::traits);
+    friend Self;
 
     explicit passing_store(std::shared_ptr<Upstream> upstream) noexcept : upstream_(std::move(upstream)) {}
     passing_store(passing_store const&)            = delete;
     passing_store& operator=(passing_store const&) = delete;
+
+public:
+    static constexpr store_traits traits = waited_for(Upstream::traits);
 
     result<block> allocate(std::size_t bytes, std::size_t alignment) {
         return self().whole(op::allocate, [&] { return upstream_->allocate(bytes, alignment); });

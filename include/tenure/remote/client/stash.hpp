@@ -56,7 +56,7 @@ public:
         std::scoped_lock const guard(lock_);
         shelf*                 s      = find_or_make(exact_, kind, patience);
         bool const             rounds = !s && rounds_;
-        if (rounds) {
+        if (rounds && by_class_) {
             block_kind const rounded{kind.batch, size_class::of(kind.bytes).bytes, kind.alignment};
             s = find_or_make(shelves_for(*by_class_, rounded), rounded, 0);
         }

@@ -124,7 +124,8 @@ private:
         in_.limit(full && !has_turn_ ? inbox::usual : most_long);
         return full ? 1 : most_queued;
     }
-    tenant& whose() noexcept { return *queued_->of(); }
+    /// After the hello.
+    tenant& whose() noexcept { return *queued_->of(); }  // NOLINT(bugprone-unchecked-optional-access)
 
     /// Takes the tenant's turn for long requests. Returns false if this or another connection has it.
     bool take_turn() noexcept {
@@ -259,8 +260,9 @@ private:
             in_.answer_nonsense(out_, head.error());
             return last_words();
         }
-        if (!*head) return;
-        protocol::frame_header const& h            = **head;
+        std::optional<protocol::frame_header> const& whole = *head;
+        if (!whole) return;
+        protocol::frame_header const& h            = *whole;
         bool                          knows_limits = false;
         auto const                    refuse       = [&](std::error_code why) {
             auto const reason = is_limit(why) && knows_limits ? why.message() : std::string();

@@ -64,7 +64,7 @@ class stay {
 public:
     stay() noexcept = default;
     /// Takes over a use that enter() has begun.
-    explicit stay(std::shared_ptr<held_block> h) noexcept : held_(h.get(), {h}) {}
+    explicit stay(std::shared_ptr<held_block> const& h) noexcept : held_(h.get(), {h}) {}
 
     explicit    operator bool() const noexcept { return held_ != nullptr; }
     held_block* get() const noexcept { return held_.get(); }

@@ -134,8 +134,9 @@ public:
         }
         auto const next = head();
         if (!next) return answer_nonsense(out, next.error());
-        if (!*next) return std::nullopt;
-        protocol::frame_header const& h = **next;
+        std::optional<protocol::frame_header> const& whole = *next;
+        if (!whole) return std::nullopt;
+        protocol::frame_header const& h = *whole;
         crowded_                        = sizeof h + h.body > std::max(most_, in_.memory());
         if (crowded_) return session_logic::next::later;
         auto const said = body(h);

@@ -136,6 +136,7 @@ private:
 template <class F>
 void on_threads(unsigned n, F f) {
     std::vector<std::future<void>> running;  // waits in the destructor, too
+    running.reserve(n);
     for (unsigned i = 0; i < n; ++i) running.push_back(std::async(std::launch::async, std::ref(f), i));
     for (auto& r : running) r.get();
 }

@@ -147,7 +147,7 @@ private:
                     return false;
             }
             if (leaf) {
-                if (i > 0 && !before(*b.from, n.key, integers)) return false;
+                if (i > 0 && b.from && !before(*b.from, n.key, integers)) return false;
                 b.from = n.key;
                 ++seen.entries;
                 std::string_view value = n.value;
