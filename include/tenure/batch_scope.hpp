@@ -20,7 +20,6 @@
 #include <tenure/batch.hpp>
 #include <tenure/detail/batch/lane.hpp>
 #include <tenure/detail/life/public_calls.hpp>
-#include <tenure/detail/objects/lane_resource.hpp>
 #include <tenure/detail/objects/make_object.hpp>
 #include <tenure/handle.hpp>
 #include <tenure/lane.hpp>

@@ -64,114 +64,105 @@ enum class errc {
 
 namespace detail {
 
+/// Returns what message() says.
+[[gnu::cold]] constexpr char const* text_of(errc e) noexcept {
+    switch (e) {
+    case errc::stale_handle:
+        return "stale handle: the object was freed; keep() it before its batch ends, or ask alive() first";
+    case errc::batch_ended: return "the batch has ended; make, keep or transfer in a batch that is still active";
+    case errc::no_such_batch:
+        return "no such batch: this registry never gave out that id; pass an id from batch_scope::id(), "
+               "detach() or new_batch() of the same registry";
+    case errc::not_owner:
+        return "not the owner: another batch owns the object; call this on its owner(), or use "
+               "registry::transfer_ownership";
+    case errc::limit_exceeded:
+        return "limit exceeded: free something, end a child batch, or raise batch_options::limits.hard";
+    case errc::memory_full:
+        return "memory full: the system refused more memory; end batches, call registry::trim(), or raise the "
+               "process's limit (ulimit -v, cgroup, vm.max_map_count)";
+    case errc::out_of_range: return "out of range: the index is not below size()";
+    case errc::wrong_thread:
+        return "wrong thread: a guard belongs to the thread that opened it, and so does what is made through "
+               "it (use detach() and end_batch(id), enter(), or lane() to cross threads, and batch_owner or "
+               "bind_batch in coroutines); a large object with a destructor stays in its batch while the lane "
+               "that made it is open (close the lane first)";
+    case errc::no_such_block:
+        return "no such block: it was freed, or is another store's; name a block that allocate() of this store "
+               "gave and deallocate() did not take";
+    case errc::store_full: return "store full: free blocks, raise the store's limit, or make room on its disk";
+    case errc::store_closed: return "store closed: open it again";
+    case errc::store_in_use:
+        return "store in use: another process has it open; close it there, or open it for reading";
+    case errc::bad_alignment:
+        return "bad alignment: it must be a power of two that the store can give (a page, for most)";
+    case errc::not_addressable:
+        return "not addressable: the store's blocks have no address in this process; use read() and write(), "
+               "or move_to() a store that is addressable";
+    case errc::not_durable: return "not durable: the store cannot keep blocks; use one that is durable";
+    case errc::not_copyable: return "not copyable: the store cannot copy by itself; read() and write() instead";
+    case errc::corrupt:
+        return "corrupt: the medium does not hold what was written there; restore the file from a copy, or "
+               "drop the block";
+    case errc::newer_format: return "newer format: a later version of tenure wrote this; open it with that version";
+    case errc::read_only: return "read-only: open the store for writing";
+    case errc::batch_in_use:
+        return "batch in use: leave it first (guards, enter(), lane()), release pins of what it owns, and end "
+               "the batches below it";
+    case errc::not_pageable:
+        return "not pageable: only a batch whose objects live in a heap_store goes out, and not the root";
+    case errc::device_unavailable:
+        return "device unavailable: see that its driver or server runs and can be reached";
+    case errc::disconnected:
+        return "disconnected: the server is gone, or was out of reach for longer than its lease; what it held "
+               "is freed; connect again and make it anew";
+    case errc::timed_out: return "timed out: the server did not answer; see that it runs, or raise the timeout";
+    case errc::protocol_error:
+        return "protocol error: the peer does not speak tenure's protocol, or not this version of it";
+    case errc::access_denied:
+        return "access denied: see the token, the certificate or the user that the server was told to trust";
+    case errc::no_such_name: return "no such name: nobody shares a buffer under it; share() it first";
+    case errc::insecure:
+        return "insecure: beyond this machine a server needs TLS and a token or client certificates";
+    case errc::expired: return "expired: the batch's time is up; raise batch_options::timeout, or do less in it";
+    case errc::cancelled: return "cancelled: the batch was cancelled; make it anew";
+    case errc::object_pinned:
+        return "object pinned: somebody uses it; release the pin, or end the batch that took it";
+    case errc::evicted:
+        return "evicted: the buffer's bytes were dropped; make it with make_derived(), or write it anew";
+    case errc::no_checkpoint: return "no checkpoint: call checkpoint() first";
+    case errc::mappings_full:
+        return "mappings full: the process has nearly as many as vm.max_map_count allows, and the rest is left "
+               "to threads and allocators; raise that, or page out fewer and larger batches";
+    case errc::forked:
+        return "forked: a child process has neither the files, connections and devices of its parent, nor what "
+               "other threads of that were at; make anew what the child needs, or exec";
+    case errc::not_restorable:
+        return "not restorable: a rollback could not bring it back; keep it in another batch, or commit() first";
+    case errc::not_a_file:
+        return "not a file of its own: there is a symbolic or hard link, a pipe, a device or a directory of "
+               "that name; remove it, or put a copy of the file there";
+    case errc::store_replaced:
+        return "store replaced: its files were removed, moved or replaced while it was open; put them back, or "
+               "close it and open it again";
+    case errc::not_self_contained:
+        return "not self-contained: the object was made with its batch's own resource(), and that memory stays "
+               "with the batch; make it with the resource() of the batch that it is to be kept in, or copy it "
+               "there";
+    case errc::no_feature:
+        return "no such feature: the code that opened the registry does not include its header; include it, or "
+               "<tenure/tenure.hpp>, in a source of the program";
+    case errc::bad_address:
+        return "bad address: adopt() takes a pointer to an object in this process, not null or a tagged value";
+    }
+    return "unknown tenure error";
+}
+
 class TENURE_SHARED error_category_type final : public std::error_category {
 public:
     char const* name() const noexcept override { return "tenure"; }
 
-    std::string message(int code) const override {
-        switch (static_cast<errc>(code)) {
-        case errc::stale_handle:
-            return "stale handle: the object was freed; keep() it before its batch ends, or ask alive() first";
-        case errc::batch_ended:
-            return "the batch has ended; make, keep or transfer in a batch that is still active";
-        case errc::no_such_batch:
-            return "no such batch: this registry never gave out that id; pass an id from batch_scope::id(), "
-                   "detach() or new_batch() of the same registry";
-        case errc::not_owner:
-            return "not the owner: another batch owns the object; call this on its owner(), or use "
-                   "registry::transfer_ownership";
-        case errc::limit_exceeded:
-            return "limit exceeded: free something, end a child batch, or raise batch_options::limits.hard";
-        case errc::memory_full:
-            return "memory full: the system refused more memory; end batches, call registry::trim(), or raise the "
-                   "process's limit (ulimit -v, cgroup, vm.max_map_count)";
-        case errc::out_of_range: return "out of range: the index is not below size()";
-        case errc::wrong_thread:
-            return "wrong thread: a guard belongs to the thread that opened it, and so does what is made through "
-                   "it "
-                   "(use detach() and end_batch(id), enter(), or lane() to cross threads, and batch_owner or "
-                   "bind_batch in coroutines); a large object with a destructor stays in its batch "
-                   "while "
-                   "the lane that made it is open (close the lane first)";
-        case errc::no_such_block:
-            return "no such block: it was freed, or is another store's; name a block that allocate() of this store "
-                   "gave and deallocate() did not take";
-        case errc::store_full: return "store full: free blocks, raise the store's limit, or make room on its disk";
-        case errc::store_closed: return "store closed: open it again";
-        case errc::store_in_use:
-            return "store in use: another process has it open; close it there, or open it for reading";
-        case errc::bad_alignment:
-            return "bad alignment: it must be a power of two that the store can give (a page, for most)";
-        case errc::not_addressable:
-            return "not addressable: the store's blocks have no address in this process; use read() and write(), "
-                   "or "
-                   "move_to() a store that is addressable";
-        case errc::not_durable: return "not durable: the store cannot keep blocks; use one that is durable";
-        case errc::not_copyable: return "not copyable: the store cannot copy by itself; read() and write() instead";
-        case errc::corrupt:
-            return "corrupt: the medium does not hold what was written there; restore the file from a copy, or "
-                   "drop "
-                   "the block";
-        case errc::newer_format:
-            return "newer format: a later version of tenure wrote this; open it with that version";
-        case errc::read_only: return "read-only: open the store for writing";
-        case errc::batch_in_use:
-            return "batch in use: leave it first (guards, enter(), lane()), release pins of what it owns, and end "
-                   "the "
-                   "batches below it";
-        case errc::not_pageable:
-            return "not pageable: only a batch whose objects live in a heap_store goes out, and not the root";
-        case errc::device_unavailable:
-            return "device unavailable: see that its driver or server runs and can be reached";
-        case errc::disconnected:
-            return "disconnected: the server is gone, or was out of reach for longer than its lease; what it held "
-                   "is "
-                   "freed; connect again and make it anew";
-        case errc::timed_out: return "timed out: the server did not answer; see that it runs, or raise the timeout";
-        case errc::protocol_error:
-            return "protocol error: the peer does not speak tenure's protocol, or not this version of it";
-        case errc::access_denied:
-            return "access denied: see the token, the certificate or the user that the server was told to trust";
-        case errc::no_such_name: return "no such name: nobody shares a buffer under it; share() it first";
-        case errc::insecure:
-            return "insecure: beyond this machine a server needs TLS and a token or client certificates";
-        case errc::expired:
-            return "expired: the batch's time is up; raise batch_options::timeout, or do less in it";
-        case errc::cancelled: return "cancelled: the batch was cancelled; make it anew";
-        case errc::object_pinned:
-            return "object pinned: somebody uses it; release the pin, or end the batch that took it";
-        case errc::evicted:
-            return "evicted: the buffer's bytes were dropped; make it with make_derived(), or write it anew";
-        case errc::no_checkpoint: return "no checkpoint: call checkpoint() first";
-        case errc::mappings_full:
-            return "mappings full: the process has nearly as many as vm.max_map_count allows, and the rest is left "
-                   "to "
-                   "threads and allocators; raise that, or page out fewer and larger batches";
-        case errc::forked:
-            return "forked: a child process has neither the files, connections and devices of its parent, nor what "
-                   "other threads of that were at; make anew what the child needs, or exec";
-        case errc::not_restorable:
-            return "not restorable: a rollback could not bring it back; keep it in another batch, or commit() "
-                   "first";
-        case errc::not_a_file:
-            return "not a file of its own: there is a symbolic or hard link, a pipe, a device or a directory of "
-                   "that "
-                   "name; remove it, or put a copy of the file there";
-        case errc::store_replaced:
-            return "store replaced: its files were removed, moved or replaced while it was open; put them back, or "
-                   "close it and open it again";
-        case errc::not_self_contained:
-            return "not self-contained: the object was made with its batch's own resource(), and that memory stays "
-                   "with the batch; make it with the resource() of the batch that it is to be kept in, or copy it "
-                   "there";
-        case errc::no_feature:
-            return "no such feature: the code that opened the registry does not include its header; include it, or "
-                   "<tenure/tenure.hpp>, in a source of the program";
-        case errc::bad_address:
-            return "bad address: adopt() takes a pointer to an object in this process, not null or a tagged value";
-        }
-        return "unknown tenure error";
-    }
+    std::string message(int code) const override { return text_of(static_cast<errc>(code)); }
 
     std::error_condition default_error_condition(int code) const noexcept override {
         switch (static_cast<errc>(code)) {

@@ -12,7 +12,6 @@
 
 #include <tenure/detail/batch/lane.hpp>
 #include <tenure/detail/batch/thread_context.hpp>
-#include <tenure/detail/objects/lane_resource.hpp>
 #include <tenure/detail/objects/make_object.hpp>
 #include <tenure/handle.hpp>
 

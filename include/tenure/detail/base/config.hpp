@@ -4,6 +4,8 @@
 
 #include <tenure/version.hpp>
 
+#include <cstddef>
+
 // What differs between compilers and builds, in one place.
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -16,6 +18,27 @@
 #ifndef TENURE_ASAN
 #define TENURE_ASAN 0
 #endif
+#if TENURE_ASAN
+#include <sanitizer/asan_interface.h>
+#endif
+
+namespace tenure::detail {
+
+/// Tells AddressSanitizer that nobody may use this memory.
+inline void poison([[maybe_unused]] void const* p, [[maybe_unused]] std::size_t n) noexcept {
+#if TENURE_ASAN
+    __asan_poison_memory_region(p, n);
+#endif
+}
+
+/// Tells it that somebody may again.
+inline void unpoison([[maybe_unused]] void const* p, [[maybe_unused]] std::size_t n) noexcept {
+#if TENURE_ASAN
+    __asan_unpoison_memory_region(p, n);
+#endif
+}
+
+}  // namespace tenure::detail
 
 #if defined(TENURE_EXPLORE)  // tests/explore instruments as ThreadSanitizer does, but without it
 #define TENURE_TSAN 0

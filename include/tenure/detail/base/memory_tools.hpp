@@ -5,7 +5,6 @@
 #include <cstddef>
 
 #include <tenure/detail/base/config.hpp>
-#include <tenure/detail/base/poison.hpp>
 #include <tenure/detail/base/valgrind.hpp>
 
 #if TENURE_ASAN

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory_resource>
 
 #include <tenure/detail/base/config.hpp>
 #include <tenure/detail/base/word.hpp>
@@ -17,9 +18,6 @@ struct lane;
 struct thread_context;
 struct unit;
 struct unit_rest;
-
-template <class Lane>
-class lane_resource;
 
 inline constexpr std::uint64_t cursor_address = (std::uint64_t{1} << 48) - 1;
 inline constexpr std::uint64_t one_object     = std::uint64_t{1} << 48;
@@ -57,8 +55,8 @@ struct alignas(64) lane {
     bool                       in_hole   = false;  ///< the current run is a hole
     std::atomic<std::uint32_t> users{0};           ///< entries through it; changed under the batch's lock, or
                                                    ///< by the thread that made a primary lane `taken`
-    lane*                             next = nullptr;
-    std::atomic<lane_resource<lane>*> resource{nullptr};  ///< made when first asked for
+    lane*                                   next = nullptr;
+    std::atomic<std::pmr::memory_resource*> resource{nullptr};  ///< a lane_resource, made when first asked for
 };
 
 /// Flags of batch_record::state. They lie above the count of holds and below the low bits of the generation.

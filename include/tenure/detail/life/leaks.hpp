@@ -14,13 +14,10 @@ inline std::string leak_of(batch_record& b, std::uint64_t id) {
     std::source_location const where = b.where.load(std::memory_order_acquire);
     std::uint64_t const        ms    = (coarse_now() - b.opened_ns.load(std::memory_order_acquire)) / 1'000'000;
     batch_usage const          now   = usage_of(b);
-    std::string                out   = "  " + name_of(b);
-    if (out.size() == 2) out += "(no name)";
-    out.append(" #").append(std::to_string(id)).append(" ").append(to_string(status_of(b, id)));
-    out.append(", ").append(std::to_string(now.objects)).append(" objects, ").append(std::to_string(now.bytes));
-    out.append(" bytes in use, age ").append(std::to_string(ms)).append(" ms, opened at ");
-    out.append(where.file_name()).append(":").append(std::to_string(where.line()));
-    return out.append(" in ").append(where.function_name()).append("\n");
+    std::string const          name  = name_of(b);
+    return printed("  %s #%zu %s, %zu objects, %zu bytes in use, age %zu ms, opened at %s:%u in %s\n",
+                   name.empty() ? "(no name)" : name.c_str(), id, to_string(status_of(b, id)), now.objects,
+                   now.bytes, ms, where.file_name(), where.line(), where.function_name());
 }
 
 /// Describes the batches of a registry that have no guard, one line a batch; not what is reclaimed in the

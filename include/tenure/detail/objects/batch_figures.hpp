@@ -3,9 +3,7 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <mutex>
@@ -13,6 +11,7 @@
 #include <string_view>
 
 #include <tenure/batch.hpp>
+#include <tenure/detail/base/printed.hpp>
 #include <tenure/detail/batch/batch_record.hpp>
 #include <tenure/detail/batch/buffers_front.hpp>
 #include <tenure/detail/batch/records.hpp>
@@ -91,22 +90,18 @@ inline void set_name(batch_record& b, std::string_view name) noexcept {
 }
 
 inline std::string name_of(batch_record const& b) {
-    std::string out;
-    if (!b.named.load(std::memory_order_acquire)) return out;
-    for (auto const& word : b.rest.name) {
-        auto const part = std::bit_cast<std::array<char, 8>>(word.load(std::memory_order_relaxed));
-        for (char c : part) {
-            if (c == 0) return out;
-            out += c;
+    char out[name_words * 8] = "";
+    if (b.named.load(std::memory_order_acquire))
+        for (std::size_t i = 0; i < name_words; ++i) {
+            std::uint64_t const word = b.rest.name[i].load(std::memory_order_relaxed);
+            std::memcpy(out + i * 8, &word, 8);
         }
-    }
+    out[sizeof out - 1] = 0;  // another thread may be writing the name of the record's next batch
     return out;
 }
 
-inline std::string label_of(std::string name, std::uint64_t id) {
-    std::string const number = std::to_string(id);
-    if (name.empty()) return name.append(1, '#').append(number);
-    return name.insert(0, 1, '\'').append("' (#").append(number).append(1, ')');
+inline std::string label_of(std::string const& name, std::uint64_t id) {
+    return name.empty() ? printed("#%zu", id) : printed("'%s' (#%zu)", name.c_str(), id);
 }
 
 /// Returns the label of a batch that may be over: name and id, or the id alone once another batch has its record.
@@ -120,7 +115,7 @@ inline std::string label_of(batch_record const& b) {
     if (std::uint64_t const id = b.id.load(std::memory_order_relaxed)) return label_of(name_of(b), id);
     thread_context const& me    = this_thread;
     bool const            known = me.over && me.current == &b.primary;
-    return known ? label_of(me.over) + " that is over" : "that is over";
+    return known ? printed("%s that is over", label_of(me.over).c_str()) : "that is over";
 }
 
 }  // namespace tenure::detail

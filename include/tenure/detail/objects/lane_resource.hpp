@@ -19,13 +19,9 @@ void              deallocate_to(lane& l, std::uint64_t id, void* p, std::size_t 
 /// The pmr face of a lane, for one batch. Lanes are used again, and a container that outlives its batch must not
 /// get at the next batch's memory: its allocations throw batch_ended, and what it gives back is ignored. See
 /// resource_chunks.hpp.
-///
-/// A template, so that a file that only includes this header pays nothing. A class's virtual functions are
-/// compiled in every translation unit that could make one, and these lead to all that a batch can do.
-template <class Lane>
 class TENURE_SHARED lane_resource final : public std::pmr::memory_resource {
 public:
-    lane_resource(Lane& l, std::uint64_t serial, std::uint64_t id) noexcept : lane_(l), serial_(serial), id_(id) {}
+    lane_resource(lane& l, std::uint64_t serial, std::uint64_t id) noexcept : lane_(l), serial_(serial), id_(id) {}
 
     /// Returns whether this is the resource of `b`, and `b` lives.
     bool is_of(batch_record const& b) const noexcept { return !is_over() && lane_.batch == &b; }
@@ -43,20 +39,9 @@ private:
     }
     bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override { return this == &other; }
 
-    Lane&               lane_;
+    lane&               lane_;
     std::uint64_t const serial_;  ///< the lane's when this was made
     std::uint64_t const id_;      ///< of the same batch
 };
-
-/// Makes the resource of a lane that has none. Throws batch_ended, std::bad_alloc.
-TENURE_DECL std::pmr::memory_resource* make_resource(lane& l);
-
-/// Returns the resource for containers in the lane, the same one while the batch lives. Throws batch_ended,
-/// std::bad_alloc.
-inline std::pmr::memory_resource* resource_of(lane& l) {
-    if (auto* const made = l.resource.load(std::memory_order_relaxed)) [[likely]]
-        return made;
-    return make_resource(l);
-}
 
 }  // namespace tenure::detail

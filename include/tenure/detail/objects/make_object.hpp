@@ -12,17 +12,25 @@
 #include <utility>
 
 #include <tenure/detail/base/config.hpp>
-#include <tenure/detail/base/poison.hpp>
 #include <tenure/detail/base/sizes.hpp>
 #include <tenure/detail/base/word.hpp>
 #include <tenure/detail/batch/finalizer.hpp>
 #include <tenure/detail/batch/lane.hpp>
 #include <tenure/detail/objects/bump.hpp>
-#include <tenure/detail/objects/lane_resource.hpp>
-#include <tenure/detail/objects/throwing.hpp>
 #include <tenure/only_memory.hpp>
 
 namespace tenure::detail {
+
+/// Makes the resource of a lane that has none. Throws batch_ended, std::bad_alloc.
+TENURE_DECL std::pmr::memory_resource* make_resource(lane& l);
+
+/// Returns the resource for containers in the lane, the same one while the batch lives. Throws batch_ended,
+/// std::bad_alloc.
+inline std::pmr::memory_resource* resource_of(lane& l) {
+    if (auto* const made = l.resource.load(std::memory_order_relaxed)) [[likely]]
+        return made;
+    return make_resource(l);
+}
 
 /// The layout of a T in a slab: behind an entry if it has a destructor to run.
 template <class T, bool Entry = !std::is_trivially_destructible_v<T>>

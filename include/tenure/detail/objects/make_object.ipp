@@ -57,18 +57,18 @@ TENURE_DECL space allocate_large(lane& l, std::size_t before, std::size_t bytes,
 /// Returns whether `r` is a lane's resource, of whatever batch.
 inline bool is_lane_resource(std::pmr::memory_resource const& r) noexcept {
 #ifdef __cpp_rtti
-    return typeid(r) == typeid(lane_resource<lane>);
+    return typeid(r) == typeid(lane_resource);
 #else
     // Objects with virtual functions begin with a pointer that tells their types apart (Itanium C++ ABI).
     static lane                      nobodys;
-    static lane_resource<lane> const sample(nobodys, 0, 0);
+    static lane_resource const sample(nobodys, 0, 0);
     return std::memcmp(static_cast<void const*>(&r), static_cast<void const*>(&sample), sizeof(void*)) == 0;
 #endif
 }
 
 TENURE_DECL bool is_resource_of_batch(batch_record const& b, std::pmr::memory_resource const* r) noexcept {
     if (!r || !is_lane_resource(*r)) return false;
-    return static_cast<lane_resource<lane> const*>(r)->is_of(b);
+    return static_cast<lane_resource const*>(r)->is_of(b);
 }
 
 TENURE_DECL cell_guard::cell_guard(void const* p) : cell_(nullptr) {

@@ -29,15 +29,15 @@ namespace tenure::detail {
 struct resource_chunk {
     static constexpr std::size_t   bytes = std::size_t{1} << 16;
     static constexpr std::size_t   stay  = 64;
-    static constexpr std::uint32_t room  = static_cast<std::uint32_t>((bytes - 64) / sizeof(lane_resource<lane>));
+    static constexpr std::uint32_t room  = static_cast<std::uint32_t>((bytes - 64) / sizeof(lane_resource));
 
     std::atomic<std::uint32_t> left{room};  ///< resources that are not over, or not yet made
     resource_chunk*            next = nullptr;
 
     void* at(std::uint32_t i) noexcept {
-        return reinterpret_cast<std::byte*>(this) + 64 + i * sizeof(lane_resource<lane>);
+        return reinterpret_cast<std::byte*>(this) + 64 + i * sizeof(lane_resource);
     }
-    static resource_chunk* of(lane_resource<lane> const* r) noexcept {
+    static resource_chunk* of(std::pmr::memory_resource const* r) noexcept {
         return reinterpret_cast<resource_chunk*>(reinterpret_cast<std::uintptr_t>(r) & ~(bytes - 1));
     }
 };

@@ -2,8 +2,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <cstring>
 #include <string>
+#include <string_view>
 
+#include <tenure/detail/base/printed.hpp>
 #include <tenure/detail/objects/batch_figures.hpp>
 #include <tenure/detail/objects/expiry.hpp>
 #include <tenure/detail/objects/ownership_transfer.hpp>
@@ -13,21 +16,20 @@
 namespace tenure::detail {
 
 [[noreturn, gnu::cold]] TENURE_DECL void throw_failure(failure const& why, char const* what) {
-    std::string call = what;
-    if (why.batch) call += label_of(*why.batch);
-    else if (why.id) call += label_of(why.id);
-    else if (call.ends_with(' ')) call.pop_back();
+    std::string const batch = why.batch ? label_of(*why.batch) : why.id ? label_of(why.id) : std::string();
+    std::string       more;
     if (why.code == errc::limit_exceeded)
-        call += ": " + std::to_string(why.in_use) + " bytes in use, " + std::to_string(why.wanted) +
-                " more wanted, limit " + std::to_string(why.batch->rest.limits.hard);
+        more = printed(": %zu bytes in use, %zu more wanted, limit %zu", why.in_use, why.wanted,
+                       why.batch->rest.limits.hard);
     if (why.code == errc::memory_full) {
-        call += ": " + std::to_string(why.wanted) + " bytes wanted";
         registry_core* const r = why.batch ? why.batch->registry.load(std::memory_order_relaxed) : nullptr;
-        if (r && r->pages && r->pages->limited) call += r->pages->largest_holders();
+        if (r && r->pages && r->pages->limited) more = r->pages->largest_holders();
+        more = printed(": %zu bytes wanted%s", why.wanted, more.c_str());
     }
     if (why.code == errc::store_full)
-        call += ": " + std::to_string(why.wanted) + " bytes wanted of store " + why.batch->slabs->store.describe();
-    raise(error(why.code, call));
+        more = printed(": %zu bytes wanted of store %s", why.wanted, why.batch->slabs->store.describe().c_str());
+    int const n = static_cast<int>(std::strlen(what)) - (batch.empty() && std::string_view(what).ends_with(' '));
+    raise(error(why.code, printed("%.*s%s%s", n, what, batch.c_str(), more.c_str())));
 }
 
 [[noreturn, gnu::cold]] TENURE_DECL void throw_refused(raw_handle h, errc why) {
@@ -37,7 +39,7 @@ namespace tenure::detail {
 [[noreturn, gnu::cold]] TENURE_DECL void throw_stale(raw_handle h) { throw_refused(h, stale_because(resolve(h))); }
 
 [[noreturn, gnu::cold]] TENURE_DECL void throw_out_of_range(std::size_t i, std::size_t n) {
-    raise(error(errc::out_of_range, "element " + std::to_string(i) + " of an array of " + std::to_string(n)));
+    raise(error(errc::out_of_range, printed("element %zu of an array of %zu", i, n)));
 }
 
 }  // namespace tenure::detail

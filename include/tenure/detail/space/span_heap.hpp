@@ -14,7 +14,6 @@
 #include <tenure/detail/base/fork_list.hpp>
 #include <tenure/detail/base/memory_tools.hpp>
 #include <tenure/detail/base/os.hpp>
-#include <tenure/detail/base/poison.hpp>
 #include <tenure/detail/base/spin_lock.hpp>
 #include <tenure/detail/space/slot_size.hpp>
 #include <tenure/detail/space/slot_span.hpp>

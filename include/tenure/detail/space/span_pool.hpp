@@ -11,7 +11,7 @@
 
 #include <tenure/detail/base/memory_tools.hpp>
 #include <tenure/detail/base/os.hpp>
-#include <tenure/detail/base/poison.hpp>
+#include <tenure/detail/base/config.hpp>
 #include <tenure/detail/base/spin_lock.hpp>
 #include <tenure/detail/space/slot_span.hpp>
 

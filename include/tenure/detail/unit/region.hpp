@@ -10,7 +10,6 @@
 
 #include <tenure/detail/base/config.hpp>
 #include <tenure/detail/base/memory_tools.hpp>
-#include <tenure/detail/base/poison.hpp>
 #include <tenure/detail/base/spin_lock.hpp>
 #include <tenure/detail/base/zeroed_atomic.hpp>
 #include <tenure/detail/blocks/block_list.hpp>
