@@ -230,6 +230,44 @@ TEST_SUITE("durable mmap_store") {
         CHECK(mmap_store::open(crashed.path() / "2")->usage().blocks == 10);
     }
 
+    TEST_CASE("a block that is written anew takes its own room, not that of its older contents") {
+        temporary_directory here;
+        auto const          s = mmap_store::open(here.path(), {.keep_warm = 0});
+        block const         b = keep(s, "one", pattern(0, 1 * mib));
+        for (std::uint64_t i = 1; i < 5; ++i) {
+            sync(s, {b});
+            CHECK(on_disk(here.path() / "data") < mib + mib / 2);
+            CHECK(s->write(b, 0, pattern(i, 1 * mib)).has_value());
+        }
+    }
+
+    TEST_CASE("a full disk: a block that a sync has begun with and not finished leaves a place that can be used") {
+        small_disk disk(8 * mib);
+        if (!disk) {
+            MESSAGE("skipped: this user may not mount a small file system");
+            return;
+        }
+        auto        s     = mmap_store::open(disk.path() / "store");
+        block const older = keep(s, "older", pattern(1, 1 * mib));
+        sync(s, {older});
+        block const begun = keep(s, "begun", pattern(2, 1 * mib));
+        while (s->allocate(1 * mib, 1)) {}
+        CHECK(s->write(older, 0, pattern(3, 1 * mib)).has_value());
+        std::vector<block> const both{begun, older};
+        CHECK(s->sync(both).error() == errc::store_full);  // `older` finds no room; `begun` is private by then
+        CHECK(s->deallocate({{begun}}).has_value());
+        block const next     = s->allocate(1 * mib, 1).value();
+        bytes const expected = pattern(4, 1 * mib);
+        std::memcpy(s->address(next).value(), expected.data(), expected.size());
+        CHECK(s->keep(next, "next").has_value());
+        sync(s, {next});
+        CHECK(contents(s, "next") == expected);
+        s.reset();
+        s = mmap_store::open(disk.path() / "store");
+        CHECK(contents(s, "next") == expected);
+        CHECK(contents(s, "older") == pattern(1, 1 * mib));
+    }
+
     TEST_CASE("a full disk: nothing of what was synced is lost") {
         small_disk disk(8 * mib);
         if (!disk) {

@@ -11,6 +11,7 @@
 #include <tenure/detail/batch/deadlines.hpp>
 #include <tenure/detail/batch/sharing_front.hpp>
 #include <tenure/detail/life/entering.hpp>
+#include <tenure/detail/life/public_calls.hpp>
 #include <tenure/detail/objects/expiry.hpp>
 #include <tenure/detail/objects/ownership_transfer.hpp>
 #include <tenure/raise.hpp>
@@ -75,41 +76,31 @@ inline batch_status status_of(batch_record& b, std::uint64_t id) noexcept {
     return cause == errc::cancelled ? batch_status::cancelled : status_of(s);
 }
 
-/// Holds a batch other than the root during one call that changes what it owns. Brings it in if it is paged out.
-class held_batch {
+/// Holds a batch other than the root during one call, unless its state has one of the flags `unless`. `brings_in`:
+/// first brings the batch in if it is paged out, for a call that touches its memory.
+template <bool brings_in>
+class call_hold {
 public:
-    held_batch(batch_record& b, std::uint64_t id, std::uint64_t unless) noexcept
+    call_hold(batch_record& b, std::uint64_t id, std::uint64_t unless = batch_flags::closed) noexcept
         : batch_(hold_or_root(b, id, unless) ? &b : nullptr) {
-        if (batch_) be_in(b);
+        if constexpr (brings_in)
+            if (batch_) be_in(b);
     }
-    ~held_batch() {
-        if (batch_ && !is_root(*batch_)) release_hold(batch_);
+    ~call_hold() {
+        if (!batch_ || is_root(*batch_)) return;
+        if constexpr (brings_in) release_hold(batch_);
+        else release_hold_in_place(batch_);
     }
-    held_batch(held_batch const&)            = delete;
-    held_batch& operator=(held_batch const&) = delete;
+    call_hold(call_hold const&)            = delete;
+    call_hold& operator=(call_hold const&) = delete;
 
     explicit operator bool() const noexcept { return batch_; }
 
 private:
     batch_record* batch_;
 };
-
-/// Holds a batch other than the root during a call that does not touch its memory, which stays paged out if it is.
-class kept_open {
-public:
-    kept_open(batch_record& b, std::uint64_t id, std::uint64_t unless = batch_flags::closed) noexcept
-        : batch_(hold_or_root(b, id, unless) ? &b : nullptr) {}
-    ~kept_open() {
-        if (batch_ && !is_root(*batch_)) release_hold_in_place(batch_);
-    }
-    kept_open(kept_open const&)            = delete;
-    kept_open& operator=(kept_open const&) = delete;
-
-    explicit operator bool() const noexcept { return batch_; }
-
-private:
-    batch_record* batch_;
-};
+using held_batch = call_hold<true>;
+using kept_open  = call_hold<false>;
 
 /// Keeps one object in the usual case: a small object without a destructor, in a unit from which the batch has
 /// kept something before, no limits, no uses by other batches, and room in the log. False: another case, and
@@ -150,8 +141,7 @@ private:
 /// Does one keep(): transfers objects of `from`, a batch of this thread, to its parent, all or none. `for_each(f)`
 /// calls f with each raw handle and stops when f returns false. Errors: not_owner, stale_handle, why_closed() of
 /// either batch, and those of prepare().
-template <class ForEach>
-failure keep_all(batch_record& from, ForEach for_each) {
+inline failure keep_all(batch_record& from, each_handle for_each) {
     if (from.closed()) return {from.why_closed(), &from};
     batch_record* const to = from.parent.load(std::memory_order_relaxed);
     if (!to) return {errc::not_owner, &from};
