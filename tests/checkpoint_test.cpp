@@ -944,6 +944,31 @@ TEST_SUITE("on_exception") {
         CHECK(run(tenure::on_exception::end, false) == 2);
     }
 
+    TEST_CASE("a rollback that a store prevents is counted, and the batch ends as it is") {
+        auto const store =
+            std::make_shared<tenure::faulty_store<tenure::heap_store>>(std::make_shared<tenure::heap_store>());
+        registry    r;
+        batch_id    id;
+        handle<int> value;
+        try {
+            batch_scope b{r, {.cleanup = tenure::cleanup::manual, .on_exception = tenure::on_exception::rollback}};
+            id              = b.id();
+            value           = b.make<int>(1);
+            auto const data = b.make_buffer<std::uint64_t>(2, store);
+            b.checkpoint();
+            *value = 2;
+            data.write(0, {{2, 2}});
+            store->inject({.on = tenure::store_operation::copy});
+            throw std::runtime_error("in the middle");
+        } catch (std::runtime_error const&) {}
+        CHECK(*value == 2);
+        CHECK(r.snapshot().failed_rollbacks == 1);
+        CHECK(r.snapshot().to_text().find("1 batches that an exception left could not be rolled back") !=
+              std::string::npos);
+        r.destroy_batch(id);
+        CHECK(store->usage().blocks == 0);
+    }
+
     TEST_CASE("an exception that was on its way before is none") {
         registry r;
         struct in_a_destructor {

@@ -11,6 +11,8 @@
 
 #include <doctest/doctest.h>
 
+#include <tenure/detail/batch/holding.hpp>
+#include <tenure/detail/batch/release.hpp>
 #include <tenure/tenure.hpp>
 
 #include "accounting.hpp"
@@ -338,5 +340,42 @@ TEST_SUITE("soft limit") {
         CHECK(b.usage().objects == 1);
         b.make<traced>(log, 2);  // one call a crossing
         CHECK(log.alive == 1);
+    }
+}
+
+TEST_SUITE("batches below one, and visitors") {
+    TEST_CASE_FIXTURE(accounting, "more than 8 million are refused, and those that are there are counted on") {
+        registry          own;
+        batch_id const    crowd = own.new_batch({.name = "crowd"});
+        batch_id const    other = own.new_batch();
+        handle<int> const h     = [&] {
+            auto const in = own.enter(other);
+            return tenure::make<int>(1);
+        }();
+        auto* const b = tenure::detail::record_of(crowd.value);
+        std::size_t n = 0;
+        while (tenure::detail::hold(*b, crowd.value, tenure::detail::unless_crowded)) ++n;
+        CHECK(n == std::size_t{1} << 23);
+
+        auto const in_use = make_error_code(errc::batch_in_use);
+        check_throws(in_use, {"open a batch below 'crowd'"}, [&] { own.new_batch({}, crowd); });
+        {
+            auto const in = own.enter(crowd);  // one may: through the batch's own lane
+            check_throws(in_use, {"enter batch 'crowd'"}, [&] { static_cast<void>(own.enter(crowd)); });
+        }
+        check_throws(in_use, {"make current: batch 'crowd'"}, [&] { own.set_current_batch(crowd); });
+        CHECK(own.status(crowd) == tenure::batch_status::active);
+        own.transfer_ownership(h, crowd);  // calls go on
+        CHECK(h.owner() == crowd);
+
+        while (n-- > 1) tenure::detail::release_hold(b);
+        batch_id const below = own.new_batch({}, crowd);
+        own.end_batch(crowd);
+        CHECK(own.status(crowd) == tenure::batch_status::ending);
+        CHECK(*h == 1);
+        tenure::detail::release_hold(b);
+        CHECK(own.status(below) == tenure::batch_status::done);
+        CHECK(own.status(crowd) == tenure::batch_status::done);
+        own.end_batch(other);
     }
 }

@@ -63,6 +63,7 @@ struct json_writer {
             {"memory", {{"held", s.memory.held}, {"cached", s.memory.cached}, {"mapped", s.memory.mapped}}},
             {"foreign_ends", s.foreign_ends},
             {"unordered_ends", s.unordered_ends},
+            {"failed_rollbacks", s.failed_rollbacks},
             {"background", {{"batches", s.background.batches}, {"bytes", s.background.bytes}}},
             {"paging",
              {{"directory", s.paging.directory},

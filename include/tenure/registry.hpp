@@ -98,7 +98,8 @@ public:
     static registry& global();
 
     /// Opens a batch without a guard below `parent`, or below the root. It is active until end_batch(id) or the
-    /// end of its parent. Throws std::bad_alloc, batch_ended, no_such_batch.
+    /// end of its parent. Throws std::bad_alloc, batch_ended, no_such_batch; batch_in_use for more than 8 million
+    /// directly below one batch other than the root.
     batch_id new_batch(batch_options const& options = {}, batch_id parent = {},
                        std::source_location where = std::source_location::current());
 

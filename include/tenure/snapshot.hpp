@@ -74,11 +74,12 @@ struct json_writer;  // <tenure/json.hpp>
 
 /// A registry at one moment: its live batches, parents before children, older before newer.
 struct snapshot {
-    registry_usage          memory;
-    std::uint64_t           foreign_ends   = 0;  ///< guards destroyed on a thread that did not open them
-    std::uint64_t           unordered_ends = 0;  ///< guards destroyed before others below them on the same thread
-    paging_info             paging;
-    background_info         background;
+    registry_usage  memory;
+    std::uint64_t   foreign_ends     = 0;  ///< guards destroyed on a thread that did not open them
+    std::uint64_t   unordered_ends   = 0;  ///< guards destroyed before others below them on the same thread
+    std::uint64_t   failed_rollbacks = 0;  ///< on_exception::rollback, which a store or full memory prevented
+    paging_info     paging;
+    background_info background;
     std::vector<store_info> stores;  ///< in use by the registry, its own first
     std::vector<batch_info> batches;
 
@@ -162,6 +163,9 @@ inline std::string snapshot::to_text() const {
         out += "warning: " + std::to_string(unordered_ends) +
                " guards were destroyed before others that were opened below them on the same thread, and ended "
                "those; in coroutines use batch_owner or bind_batch\n";
+    if (failed_rollbacks)
+        out += "warning: " + std::to_string(failed_rollbacks) +
+               " batches that an exception left could not be rolled back, and ended as they were\n";
     return out;
 }
 

@@ -56,10 +56,10 @@ TENURE_DECL batch_id batch_owner::open(batch_options const& options, source wher
     return {detail::open_batch(*r, current->batch, &options, false, where).id};
 }
 
-/// Returns the batch, which the caller holds from then on. Throws batch_ended.
+/// Returns the batch, which the caller holds from then on. Throws batch_ended, batch_in_use.
 TENURE_DECL detail::batch_record& batch_owner::held(char const* call) const {
     auto* const b = detail::find_anywhere(id_.value);
-    if (!b || !detail::hold(*b, id_.value))
+    if (!b || !detail::hold(*b, id_.value, detail::unless_crowded))
         raise(error(detail::over_because(b, id_.value), call + detail::label_of(id_.value)));
     return *b;
 }

@@ -99,7 +99,7 @@ TENURE_DECL batch_report batch_scope::discard() {
 
 TENURE_DECL detail::lane* batch_scope::enter_as(bool exclusive) const {
     detail::look_at_the_clock(batch(), id_);
-    if (!detail::hold(batch(), id_))
+    if (!detail::hold(batch(), id_, detail::unless_crowded))
         raise(error(detail::over_because(&batch(), id_), "enter batch " + detail::label_of(id_)));
     return detail::enter_held(batch(), exclusive);
 }
@@ -108,6 +108,8 @@ TENURE_DECL batch_id batch_scope::detach() {
     require_this_thread("detach");
     if (batch().state.load(std::memory_order_relaxed) & (detail::batch_flags::ended | detail::batch_flags::done))
         raise(error(errc::batch_ended, "detach batch " + detail::label_of(id_)));
+    if (detail::is_crowded_above(batch()))
+        raise(error(errc::batch_in_use, "detach batch " + detail::label_of(id_)));
     detail::detach_guard(batch());
     lane_ = &detail::over_record_of().primary;
     return {id_};

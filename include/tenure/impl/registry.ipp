@@ -124,7 +124,7 @@ TENURE_DECL batch_id registry::set_current_batch(batch_id id) {
             raise(error(b->why_closed(), "make current: batch " + detail::label_of(id.value)));
         to = &b->primary;
     } else {
-        if (!detail::hold_or_root(*b, id.value))
+        if (!detail::hold_or_root(*b, id.value, detail::unless_crowded))
             raise(error(detail::over_because(b, id.value), "make current: batch " + detail::label_of(id.value)));
         to                                = detail::enter_held(*b);
         visited                           = true;
@@ -156,7 +156,7 @@ TENURE_DECL entered registry::enter(batch_id id) {
     auto* const b = find(id, "enter batch ").record;
     if (b) detail::look_at_the_clock(*b, id.value);
     if (b && detail::visit_primary(*b, id.value)) return entered(&b->primary);
-    if (!b || !detail::hold_or_root(*b, id.value))
+    if (!b || !detail::hold_or_root(*b, id.value, detail::unless_crowded))
         raise(error(detail::over_because(b, id.value), "enter batch " + detail::label_of(id.value)));
     return entered(detail::enter_held(*b));
 }

@@ -239,9 +239,12 @@ struct batch_record : batch_front {
     }
 
     bool is_here() const noexcept;  ///< whether this thread opened it, or has entered its own lane
+    /// Returns why nothing can be made here, or why a hold was refused.
     errc why_closed() const noexcept {
-        errc const early = cause.load(std::memory_order_acquire);
-        return early == errc{} ? errc::batch_ended : early;
+        if (errc const early = cause.load(std::memory_order_acquire); early != errc{}) return early;
+        std::uint64_t const s = state.load(std::memory_order_acquire);
+        return (s & (batch_flags::closed | batch_flags::crowded)) == batch_flags::crowded ? errc::batch_in_use
+                                                                                          : errc::batch_ended;
     }
     bool closed() const noexcept { return state.load(std::memory_order_acquire) & batch_flags::closed; }
 };

@@ -53,6 +53,10 @@ inline bool hold(batch_record& b, std::uint64_t id, std::uint64_t unless = batch
     return true;
 }
 
+/// For a hold that outlasts the call: a child's, a visitor's. Of these a batch has 8 million at most. The holds of
+/// calls, one or two a thread, have the other half of the count.
+inline constexpr std::uint64_t unless_crowded = batch_flags::closed | batch_flags::crowded;
+
 inline bool is_root(batch_record const& b) noexcept {
     return b.registry.load(std::memory_order_relaxed)->root == &b;
 }

@@ -69,6 +69,7 @@ inline constexpr unsigned      no_common_bit   = 33;  ///< of batch_record::memb
 inline constexpr std::uint64_t no_common       = std::uint64_t{1} << no_common_bit;
 namespace batch_flags {
 inline constexpr std::uint64_t holds    = (1u << 24) - 1;
+inline constexpr std::uint64_t crowded  = 1u << 23;  ///< of these: half of those that fit
 inline constexpr std::uint64_t ended    = 1u << 24;  ///< the end was asked for
 inline constexpr std::uint64_t done     = 1u << 25;  ///< memory is freed
 inline constexpr std::uint64_t released = 1u << 26;  ///< no guard refers to the record

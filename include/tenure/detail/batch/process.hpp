@@ -50,9 +50,10 @@ struct registry_core {
     batch_record*                 loose = nullptr;  ///< without a guard, newest first, through older and newer
     std::atomic<std::uint64_t>    foreign_ends{0};  ///< guards destroyed on a thread that did not open them
     std::atomic<std::uint64_t> unordered_ends{0};  ///< guards destroyed before others below them on the same thread
-    registry_core*             next = nullptr;     ///< of all registries
-    std::unique_ptr<background_front> background;  ///< as `pages`
-    std::unique_ptr<uses_front>       uses;        ///< as `pages`
+    std::atomic<std::uint64_t> failed_rollbacks{0};  ///< of batches that an exception left
+    registry_core*             next = nullptr;       ///< of all registries
+    std::unique_ptr<background_front> background;    ///< as `pages`
+    std::unique_ptr<uses_front>       uses;          ///< as `pages`
 };
 
 /// Throws no_feature.

@@ -222,18 +222,14 @@ inline void end_checkpoint(batch_record& b, std::uint64_t id, bool back) {
 }
 
 /// Rolls back to the first checkpoint if the guard goes because the stack unwinds: nothing was committed then. The
-/// batch keeps the error of a store that prevents it.
+/// registry counts a rollback that a store, or memory that is full, prevents: a second exception would end the
+/// program.
 inline void checkpoint_record::guard_closes(batch_record& b, std::uint64_t id) noexcept {
     if (std::uncaught_exceptions() <= b.unwound) return;
-    auto const note = [&](error const& e) {
-        ++b.rest.store_errors;
-        b.rest.store_error = e.code();
+    auto const all = [&] {
+        while (has_checkpoint(b)) end_checkpoint(b, id, true);
     };
-    run_or<error>(
-        [&] {
-            while (has_checkpoint(b)) end_checkpoint(b, id, true);
-        },
-        note);
+    if (thrown_by(all)) b.registry.load(std::memory_order_relaxed)->failed_rollbacks.fetch_add(1);
 }
 
 }  // namespace tenure::detail

@@ -149,8 +149,9 @@ inline snapshot census(registry_core& r) {
     });
     s.memory = usage_of(r);
     if (r.pages) s.paging = r.pages->describe();
-    s.foreign_ends   = r.foreign_ends.load(std::memory_order_relaxed);
-    s.unordered_ends = r.unordered_ends.load(std::memory_order_relaxed);
+    s.foreign_ends     = r.foreign_ends.load(std::memory_order_relaxed);
+    s.unordered_ends   = r.unordered_ends.load(std::memory_order_relaxed);
+    s.failed_rollbacks = r.failed_rollbacks.load(std::memory_order_relaxed);
     if (r.background) s.background = r.background->describe();
 
     // A child whose parent ended meanwhile is shown at the top. The oldest comes first, so it is pushed last.

@@ -321,6 +321,12 @@ TENURE_SLOW inline void close_special_guard(batch_record& b, std::uint64_t id) n
 }
 inline void close_guard(batch_record& b, std::uint64_t id) noexcept { close_guard_inlined(b, id); }
 
+/// Returns whether the batch's parent has as many holds as are allowed. A root is not held.
+inline bool is_crowded_above(batch_record const& b) noexcept {
+    batch_record const* const up = b.parent.load(std::memory_order_relaxed);
+    return up && !is_root(*up) && up->state.load(std::memory_order_relaxed) & batch_flags::crowded;
+}
+
 /// Detaches a batch from its guard. The batch lives on under its id, and holds its parent.
 inline void detach_guard(batch_record& b) noexcept {
     b.detached.store(true, std::memory_order_release);

@@ -183,7 +183,7 @@ TENURE_SLOW inline opened_batch open_apart(registry_core& r, batch_record& paren
         ~guard() {
             if (parent) release_hold(parent);
         }
-    } undo{hold(parent, parent.id.load(std::memory_order_relaxed)) ? &parent : nullptr};
+    } undo{hold(parent, parent.id.load(std::memory_order_relaxed), unless_crowded) ? &parent : nullptr};
     if (!undo.parent) refuse_below(parent);
     opened_batch const opened = put_below(r, &parent, options, guarded, false, true, where);
     undo.parent               = nullptr;
@@ -193,7 +193,7 @@ TENURE_SLOW inline opened_batch open_apart(registry_core& r, batch_record& paren
 
 /// Opens a batch below `parent`, whose record the caller keeps from becoming another batch's meanwhile. `guarded`:
 /// it belongs to a guard on this thread and becomes current. Throws std::bad_alloc, error{why_closed()} of the
-/// parent, and as set_deadline().
+/// parent, batch_in_use for more than 8 million batches below one, and as set_deadline().
 [[gnu::always_inline]] inline opened_batch open_batch(registry_core& r, batch_record* parent,
                                                       batch_options const* options, bool guarded,
                                                       std::source_location where) {

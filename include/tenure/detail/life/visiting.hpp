@@ -39,7 +39,7 @@ inline visited_lane lane_to_visit(std::uint64_t id) {
         return b->closed() ? stand_in(b, id) : visited_lane{&b->primary, false};
     if (visit_primary(*b, id)) [[likely]]
         return {&b->primary, true};
-    if (!hold_or_root(*b, id)) return stand_in(b, id);
+    if (!hold_or_root(*b, id, unless_crowded)) return stand_in(b, id);
     return {enter_held(*b), true};
 }
 

@@ -50,13 +50,14 @@ TENURE_COLD inline errc stale_because(raw_handle h) noexcept {
     return cause == errc{} ? errc::stale_handle : cause;
 }
 
-/// Returns why nothing can be made in the batch with that id, which is over; batch_ended if no other reason is
-/// known. `b`: its record, or null.
+/// Returns why nothing can be made in the batch with that id, which is over or was not to be held; batch_ended if
+/// no other reason is known. `b`: its record, or null.
 TENURE_COLD inline errc over_because(batch_record const* b, std::uint64_t id) noexcept {
-    errc cause{};
-    if (b && b->id.load(std::memory_order_acquire) == id) cause = b->cause.load(std::memory_order_acquire);
-    if (cause == errc{}) cause = expiry_of_batch(id);
-    return cause == errc{} ? errc::batch_ended : cause;
+    errc why = errc::batch_ended;
+    if (b && b->id.load(std::memory_order_acquire) == id) why = b->why_closed();
+    if (why == errc::batch_ended)
+        if (errc const cause = expiry_of_batch(id); cause != errc{}) why = cause;
+    return why;
 }
 
 TENURE_COLD inline failure over_failure(std::uint64_t id) noexcept {
