@@ -115,8 +115,8 @@ inline void close_registry(registry_core* r) noexcept {
             me.root_lane = nullptr;
         }
         release_memory(b);
-        b.children.store(0,
-                                 std::memory_order_relaxed);  // the children's guards will find that their batches are over
+        // The children's guards will find that their batches are over.
+        b.children.store(0, std::memory_order_relaxed);
         if (b.guard.load(std::memory_order_relaxed) == &this_thread) leave_chain(b);
         if (b.is_loose) leave_loose(b);
         if (b.state.fetch_or(batch_flags::done, std::memory_order_acq_rel) & batch_flags::released) recycle(&b);

@@ -9,9 +9,9 @@
 #include <mutex>
 #include <new>
 
+#include <tenure/detail/base/config.hpp>
 #include <tenure/detail/base/memory_tools.hpp>
 #include <tenure/detail/base/os.hpp>
-#include <tenure/detail/base/config.hpp>
 #include <tenure/detail/base/spin_lock.hpp>
 #include <tenure/detail/space/slot_span.hpp>
 

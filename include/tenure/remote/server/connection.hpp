@@ -307,7 +307,7 @@ private:
             s->logic.version = version_;
             in_.take_head(h);
             in_.widen();
-            if (!resumed_) hub_->equip(s, peer_);
+            hub_->equip(s, peer_);
             waiting_ = true;
             session_ = s;
             queued_.emplace(s->logic.whose());

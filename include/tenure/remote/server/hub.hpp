@@ -167,10 +167,10 @@ public:
         return r;
     }
 
-    /// Gives the session the operations that not every client has: `status` for the server's owner, `send` if
-    /// there are peers.
+    /// Gives the session the operations that not every client has: `status` for the server's owner, who may have
+    /// been somebody else before it was resumed; `send` if there are peers.
     void equip(std::shared_ptr<session> const& s, peer const& who) {
-        if (who.owner) s->logic.status = status;
+        s->logic.status = who.owner ? status : nullptr;
         if (options.peers.empty()) return;
         s->logic.send = [self = weak_from_this(), to = std::weak_ptr(s)](std::uint64_t request, stay at, block from,
                                                                          protocol::send_request const& what,
