@@ -925,6 +925,25 @@ TEST_SUITE("stores of a parent") {
         CHECK(named->close().has_value());
     }
 
+    TEST_CASE("a child ends a batch that is paged out: its parent still has the pages") {
+        constexpr std::size_t n = std::size_t{80} << 20;  // more than the page file keeps warm
+        registry              r;
+        batch_id const        id = r.new_batch();
+        auto const            h  = [&] {
+            auto const in = r.enter(id);
+            return tenure::make<unsigned char[]>(n);
+        }();
+        std::ranges::fill(h.span(), static_cast<unsigned char>(0x5a));
+        r.page_out(id);
+        REQUIRE(r.usage(id).paged_out >= n);
+        CHECK(in_a_child([&] { r.end_batch(id); }) == 0);
+        {
+            auto const in = r.enter(id);
+            CHECK(std::ranges::all_of(h.span(), [](unsigned char c) { return c == 0x5a; }));
+        }
+        r.end_batch(id);
+    }
+
     TEST_CASE("a child ends a batch that has buffers in one: what is the parent's stays") {
         temporary_directory here;
         registry            r;

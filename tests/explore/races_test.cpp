@@ -188,12 +188,12 @@ TEST_CASE("stale handles are kept while their store's memory goes") {
     CHECK(store.use_count() == 1);
 }
 
-TEST_CASE("a large piece of a resource goes back after its batch") {
+TEST_CASE("large pieces of a resource go back while their batch ends, and after") {
     auto const store = std::make_shared<tenure::heap_store>();
     {
         registry                   r;
-        std::pmr::memory_resource* from  = nullptr;
-        void*                      piece = nullptr;
+        std::pmr::memory_resource* from = nullptr;
+        std::array<void*, 12>      pieces{};
         enum class turn : unsigned char { none, late, done, over };
         std::atomic<turn>  whose = turn::none;
         std::jthread const late([&] {
@@ -201,14 +201,14 @@ TEST_CASE("a large piece of a resource goes back after its batch") {
                 turn const now = whose;
                 if (now == turn::over) return;
                 if (now != turn::late) continue;
-                from->deallocate(piece, 200'000, 8);
+                for (void* const p : pieces) from->deallocate(p, 200'000, 8);
                 whose = turn::done;
             }
         });
         for (unsigned i = 0; i < 12; ++i) {
             batch_scope b(r, {.store = store});
-            from  = b.resource();
-            piece = from->allocate(200'000, 8);
+            from = b.resource();
+            for (void*& p : pieces) p = from->allocate(200'000, 8);
             whose = turn::late;
             b.end();
             batch_scope(r, {.store = store}).make<int>(1);
