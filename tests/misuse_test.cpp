@@ -897,49 +897,6 @@ TEST_SUITE("a guard on the wrong thread") {
         batch_scope b;
         CHECK(tenure::make<int>(1).owner() == b.id());
     }
-
-    TEST_CASE_FIXTURE(accounting, "destroyed after that thread, outermost first: what is below ends with it") {
-        journal                      log;
-        std::unique_ptr<batch_scope> outer, middle, inner;
-        batch_id                     below;
-        std::thread([&] {
-            outer = std::make_unique<batch_scope>(tenure::batch_options{.name = "outer"});
-            outer->make<traced>(log, 1);
-            middle = std::make_unique<batch_scope>(tenure::batch_options{.name = "middle"});
-            inner  = std::make_unique<batch_scope>(tenure::batch_options{.name = "inner"});
-            inner->make<traced>(log, 2);
-            below = registry::global().new_batch({.name = "below"}, middle->id());
-        }).join();
-        CHECK(registry::global().snapshot().batches.size() == 5);
-        auto const h = inner->make<int>(3);
-        outer.reset();
-        CHECK_FALSE(h.alive());
-        CHECK(log.ended == std::vector{2, 1});
-        CHECK(registry::global().status(below) == batch_status::done);
-        batch_scope stranger;  // with the record of `outer`
-        CHECK(inner->status() == batch_status::done);
-        CHECK(inner->try_make<int>(1).error() == errc::batch_ended);
-        inner.reset();
-        middle.reset();
-        CHECK(stranger.status() == batch_status::active);
-        CHECK(stranger.usage().objects == 0);
-    }
-
-    TEST_CASE_FIXTURE(accounting, "destroyed elsewhere while its opener has others below it, and then ends") {
-        journal                      log;
-        std::unique_ptr<batch_scope> outer, inner;
-        std::thread([&] {
-            outer = std::make_unique<batch_scope>(tenure::batch_options{.name = "outer"});
-            outer->make<traced>(log, 1);
-            inner = std::make_unique<batch_scope>(tenure::batch_options{.name = "inner"});
-            inner->make<traced>(log, 2);
-            std::thread([&] { outer.reset(); }).join();
-            CHECK(inner->status() == batch_status::ending);
-        }).join();
-        CHECK(log.ended == std::vector{2, 1});
-        inner.reset();
-        CHECK(registry::global().snapshot().batches.size() == 1);
-    }
 }
 
 TEST_SUITE("the current batch is never one that is gone") {

@@ -18,10 +18,10 @@
 #include <utility>
 
 #include <tenure/detail/base/byte_limit.hpp>
+#include <tenure/detail/base/config.hpp>
 #include <tenure/detail/base/file.hpp>
 #include <tenure/detail/base/fork_list.hpp>
 #include <tenure/detail/base/memory_tools.hpp>
-#include <tenure/detail/base/config.hpp>
 #include <tenure/detail/blocks/block_table.hpp>
 #include <tenure/detail/space/file_slots.hpp>
 #include <tenure/detail/space/file_window.hpp>

@@ -122,16 +122,6 @@ private:
     int value_ = 0;
 };
 
-/// Where a guard is that another thread destroys, or that its thread leaves behind. Both may happen at once; each
-/// changes this by compare-and-exchange, and whoever comes second does the rest.
-enum class guard_place : std::uint8_t {
-    with_opener,
-    closing,       ///< another thread has begun to close it
-    closed,        ///< that thread is through; the opener takes it out of its chain when it comes by
-    left,          ///< the opener's thread has ended
-    left_holding,  ///< so, and the batch's hold on its parent is for who closes it to give back
-};
-
 /// Whether a batch's memory is in the page file. `moving`: a thread moves it, and a thread that enters waits.
 enum class paging_state : int { in, moving, out };
 
@@ -180,18 +170,19 @@ struct batch_record : batch_front {
     bool                        holds_parent = false;
     std::atomic<bool>           detached{false};
     std::atomic<bool>           in_chain{false};
-    std::atomic<guard_place>    guard_at{guard_place::with_opener};
-    bool                        is_loose = false;
-    std::atomic<std::uint8_t>   ends{0};  ///< end_flags
-    tenure::residency           residency = tenure::residency::memory;
-    bool                        joined    = false;  ///< it uses a store that it, or a batch above it, named
+    std::atomic<bool>           closed_elsewhere{
+        false};  ///< its guard was destroyed on another thread; its opener's thread has not seen it
+    bool                      is_loose = false;
+    std::atomic<std::uint8_t> ends{0};  ///< end_flags
+    tenure::residency         residency = tenure::residency::memory;
+    bool                      joined    = false;  ///< it uses a store that it, or a batch above it, named
 
     std::atomic<thread_context*> guard{nullptr};   ///< the thread whose chain of open guards it is in, or null
     batch_record*                older = nullptr;  ///< in that chain, or in its registry's list of loose batches
     batch_record*                newer = nullptr;
     former_current               previous;
-    std::atomic<std::uint32_t>   children{0};  ///< open guards of the same thread below this one
-    std::uint32_t                index = 0;
+    std::uint32_t                children = 0;  ///< open guards of the same thread below this one
+    std::uint32_t                index    = 0;
     std::atomic<std::uint64_t>   opened_ns{0};
 
     std::atomic<std::source_location> where{};

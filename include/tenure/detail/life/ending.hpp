@@ -119,7 +119,7 @@ TENURE_COLD inline void end_descendants(batch_record& top) noexcept {
 [[gnu::always_inline]] inline void leave_chain(batch_record& b) noexcept {
     thread_context& me = this_thread;
     if (!b.in_chain) return;
-    b.in_chain.store(false, std::memory_order_release);
+    b.in_chain.store(false, std::memory_order_relaxed);
     if (b.newer) b.newer->older = b.older;
     else me.newest = b.older;
     if (b.older) b.older->newer = b.newer;
@@ -145,7 +145,7 @@ inline void release_primary(batch_record& b) noexcept {
 [[gnu::always_inline]] inline void leave_parent_locally(batch_record& b, bool wait) noexcept {
     batch_record* const up = b.parent.load(std::memory_order_relaxed);
     if (b.holds_parent || !up || is_root(*up)) return;
-    add_relaxed(up->children, ~0u);
+    --up->children;
     if (wait) {
         up->state.fetch_add(1, std::memory_order_acq_rel);
         b.holds_parent = true;
@@ -154,13 +154,9 @@ inline void release_primary(batch_record& b) noexcept {
 
 inline void close_guard(batch_record& b, std::uint64_t id) noexcept;
 
-inline bool is_closed_elsewhere(batch_record const& b) noexcept {
-    return b.guard_at.load(std::memory_order_acquire) == guard_place::closed;
-}
-
 /// Closes a guard of this thread that another thread destroyed.
 TENURE_COLD inline void close_those_elsewhere(batch_record& b) noexcept {
-    b.guard_at.store(guard_place::with_opener, std::memory_order_relaxed);
+    b.closed_elsewhere.store(false, std::memory_order_relaxed);
     if (b.state.load(std::memory_order_acquire) & batch_flags::done) {
         leave_parent_locally(b, false);
         leave_chain(b);
@@ -171,7 +167,7 @@ TENURE_COLD inline void close_those_elsewhere(batch_record& b) noexcept {
 /// Closes this thread's newest guards that another thread destroyed.
 [[gnu::always_inline]] inline void close_those_elsewhere() noexcept {
     while (batch_record* const b = this_thread.newest) {
-        if (!is_closed_elsewhere(*b)) [[likely]]
+        if (!b->closed_elsewhere.load(std::memory_order_acquire)) [[likely]]
             return;
         close_those_elsewhere(*b);
     }
@@ -188,7 +184,7 @@ inline void end_local_children(batch_record& b) noexcept {
         older = c->older;
         if (!c->ends_along) continue;
         c->ends_along = false;
-        if (is_closed_elsewhere(*c)) close_those_elsewhere(*c);
+        if (c->closed_elsewhere.load(std::memory_order_acquire)) close_those_elsewhere(*c);
         else end_record(*c, c->id.load(std::memory_order_relaxed), false);
     }
 }
@@ -207,7 +203,7 @@ inline void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept
         return;
     }
     // Again if a destructor has left a scope open, which it must not; but not for ever.
-    for (int i = 0; ours && b.children.load(std::memory_order_relaxed) && i < 64; ++i) end_local_children(b);
+    for (int i = 0; ours && b.children && i < 64; ++i) end_local_children(b);
 
     // Once the batch is retained, any thread may destroy it: so it is held until all is done here.
     bool const manual               = b.ends_as(end_flags::manual) && !destroy;
@@ -227,11 +223,10 @@ inline void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept
     if (!chained) return reclaim_upwards(&b);
     if (b.ends_as(end_flags::background))
         if (batch_record* up = nullptr; put_off_end(b, up)) return release_hold(up);
-    release_memory(b);  // the batch is still current
+    release_memory(b);  // the guard still has the record, and the batch is still current
     leave_chain(b);
-    batch_record* const up = b.holds_parent ? b.parent.load(std::memory_order_relaxed) : nullptr;
-    if (b.state.fetch_or(batch_flags::done, std::memory_order_acq_rel) & batch_flags::released) recycle(&b);
-    if (up) release_hold(up);
+    b.state.fetch_or(batch_flags::done, std::memory_order_acq_rel);
+    if (b.holds_parent) release_hold(b.parent.load(std::memory_order_relaxed));
 }
 
 TENURE_COLD inline void pass_on_stop(opened_batch const& opened, batch_record const& parent) noexcept {
@@ -255,101 +250,26 @@ TENURE_COLD inline void tell_new_batch(opened_batch const& opened, batch_record&
     }
 }
 
-/// Closes a guard that is in no thread's chain.
-TENURE_COLD inline void close_left_guard(batch_record& b, std::uint64_t id) noexcept {
-    b.guard_at.store(guard_place::with_opener, std::memory_order_relaxed);  // for the record's next batch
-    b.guard.store(nullptr, std::memory_order_release);
-    end_record(b, id, false);
-    if (b.state.fetch_or(batch_flags::released, std::memory_order_acq_rel) & batch_flags::done) recycle(&b);
-}
-
 /// Closes a guard on a thread that did not open it. Frees what the batch owns now, unless it has children in the
-/// opener's chain. The record stays until the opener comes by, so that the chain is whole; or until its thread
-/// ends.
+/// opener's chain. The record stays until the opener comes by, so that the chain is whole.
 TENURE_COLD inline void close_foreign_guard(batch_record& b, std::uint64_t id) noexcept {
-    constexpr auto order = std::memory_order_acq_rel;
-    bool const     over  = b.state.load(std::memory_order_acquire) & batch_flags::done;  // its registry may be gone
+    bool const over = b.state.load(std::memory_order_acquire) & batch_flags::done;  // its registry may be gone
     if (!over) b.registry.load(std::memory_order_relaxed)->foreign_ends.fetch_add(1, std::memory_order_relaxed);
-    bool const  chained = b.in_chain.load(std::memory_order_acquire);
-    guard_place at      = chained ? guard_place::with_opener : b.guard_at.load(std::memory_order_acquire);
-    if (!chained || !b.guard_at.compare_exchange_strong(at, guard_place::closing, order)) {
-        // The opener has ended the batch, or its thread has ended or is just leaving.
-        while (at == guard_place::left && b.guard.load(std::memory_order_acquire)) ::sched_yield();
-        return close_left_guard(b, id);
+    if (!b.in_chain) {  // the opener has ended it, or is gone
+        b.guard.store(nullptr, std::memory_order_release);
+        end_record(b, id, false);
+        if (b.state.fetch_or(batch_flags::released, std::memory_order_acq_rel) & batch_flags::done) recycle(&b);
+        return;
     }
-    batch_record* const up   = b.parent.load(std::memory_order_relaxed);
-    bool const          held = b.holds_parent;
-    bool const          ends = b.children.load(std::memory_order_relaxed) == 0 && !b.ends_as(end_flags::manual) &&
-                      set_flag(b, id, batch_flags::ended, batch_flags::closed | batch_flags::holds).done;
-    if (ends) {
+    if (b.children == 0 && !b.ends_as(end_flags::manual) &&
+        set_flag(b, id, batch_flags::ended, batch_flags::closed | batch_flags::holds).done) {
         release_memory(b);
         b.state.fetch_or(batch_flags::done, std::memory_order_acq_rel);
+        if (b.holds_parent) release_hold(b.parent.load(std::memory_order_relaxed));
     } else {
         end_record(b, id, false);  // asks the guard to stop
     }
-    at              = guard_place::closing;
-    bool const left = !b.guard_at.compare_exchange_strong(at, guard_place::closed, order);
-    if (left) {
-        if (at == guard_place::left_holding && !ends) b.holds_parent = true;
-        close_left_guard(b, id);
-    }
-    if (ends && held) release_hold(up);
-    if (ends && at == guard_place::left_holding) release_hold(up);
-}
-
-/// Takes a guard out of the chain of this thread, which ends. Its batch lives on without a guard, until the batch
-/// above it ends, or another thread destroys the guard. Returns false if another thread has destroyed it: the
-/// caller ends the batch then. `ends_along`: the batch holds its parent, and must give that hold back.
-TENURE_COLD inline bool leave_guard(batch_record& b) noexcept {
-    constexpr auto order = std::memory_order_acq_rel;
-    guard_place    at    = guard_place::with_opener;
-    if (b.guard_at.compare_exchange_strong(at, guard_place::left, order)) {
-        bool const over = b.state.load(std::memory_order_acquire) & batch_flags::done;  // its registry may be gone
-        leave_chain(b);
-        if (std::exchange(b.ends_along, false)) b.holds_parent = true;
-        if (!over) {
-            release_primary(b);
-            become_loose_again(*b.registry.load(std::memory_order_relaxed), b);
-        }
-        b.guard.store(nullptr, std::memory_order_release);
-        return true;
-    }
-    leave_chain(b);
-    auto const left = b.ends_along ? guard_place::left_holding : guard_place::left;
-    return at == guard_place::closing && b.guard_at.compare_exchange_strong(at, left, order);
-}
-
-/// Leaves the guards that outlive this thread, which ends.
-TENURE_COLD inline void leave_guards() noexcept {
-    thread_context& me = this_thread;
-    while (me.newest) {  // destructors may leave others open
-        // All hold their parents before the first of them has no guard any more, and so can end.
-        batch_record* oldest = nullptr;
-        for (batch_record* b = me.newest; b; b = b->older) {
-            oldest                   = b;
-            batch_record* const up   = b->parent.load(std::memory_order_relaxed);
-            bool const          over = b->state.load(std::memory_order_acquire) & batch_flags::done;
-            b->ends_along            = !over && !b->holds_parent && up && !is_root(*up);
-            if (b->ends_along) up->state.fetch_add(1, std::memory_order_acq_rel);
-            b->children.store(0, std::memory_order_relaxed);
-        }
-        batch_record* closed = nullptr;
-        for (batch_record *b = oldest, *newer; b; b = newer) {
-            newer = b->newer;
-            if (leave_guard(*b)) continue;
-            b->next_along = closed;
-            closed        = b;
-        }
-        while (batch_record* const b = closed) {
-            closed                   = b->next_along;
-            batch_record* const up   = b->ends_along ? b->parent.load(std::memory_order_relaxed) : nullptr;
-            bool const          done = b->state.load(std::memory_order_acquire) & batch_flags::done;
-            b->ends_along            = false;
-            if (up && !done) b->holds_parent = true;
-            close_left_guard(*b, b->id.load(std::memory_order_relaxed));
-            if (up && done) release_hold(up);
-        }
-    }
+    b.closed_elsewhere.store(true, std::memory_order_release);
 }
 
 /// Counts a guard that is destroyed before guards below it on this thread, which end with it: as when one lives
@@ -371,7 +291,7 @@ TENURE_COLD TENURE_SHARED inline void note_unordered_end(batch_record& b) noexce
 /// checkpoint or open guards below it, or an end unlike the usual one.
 TENURE_SLOW inline void close_special_guard(batch_record& b, std::uint64_t id) noexcept {
     std::uint64_t const s = b.state.load(std::memory_order_relaxed);
-    if (b.children.load(std::memory_order_relaxed) && !(s & batch_flags::ended)) note_unordered_end(b);
+    if (b.children && !(s & batch_flags::ended)) note_unordered_end(b);
     if (s & batch_flags::checkpointed) b.undo->guard_closes(b, id);
     end_record(b, id, false);
     if (b.in_chain) leave_chain(b);  // another thread closed its registry, and the batch with it
@@ -386,8 +306,7 @@ TENURE_SLOW inline void close_special_guard(batch_record& b, std::uint64_t id) n
     std::uint64_t           s       = b.state.load(std::memory_order_relaxed);
     constexpr std::uint64_t special = batch_flags::holds | batch_flags::ended | batch_flags::done |
                                       batch_flags::retained | batch_flags::checkpointed;
-    if (s & special || b.ends.load(std::memory_order_relaxed) != 0 ||
-        b.children.load(std::memory_order_relaxed) != 0 ||
+    if (s & special || b.ends.load(std::memory_order_relaxed) != 0 || b.children != 0 ||
         !b.state.compare_exchange_strong(s, s | batch_flags::ended, std::memory_order_seq_cst)) [[unlikely]]
         return close_special_guard(b, id);
     batch_record* const up   = b.parent.load(std::memory_order_relaxed);
@@ -417,7 +336,7 @@ inline void detach_guard(batch_record& b) noexcept {
         b.state.fetch_add(1, std::memory_order_acq_rel);
         c->holds_parent = true;
     }
-    b.children.store(0, std::memory_order_relaxed);
+    b.children = 0;
     leave_chain(b);
     release_primary(b);
     become_loose(*b.registry.load(std::memory_order_relaxed), b);

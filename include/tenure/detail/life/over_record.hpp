@@ -21,7 +21,7 @@ struct over_record : batch_record {
     batch_rest none;
 };
 
-inline constexpr errc over_causes[]{errc::batch_ended, errc::expired, errc::cancelled};
+inline constexpr errc over_causes[]{errc::batch_ended, errc::expired, errc::cancelled, errc::batch_in_use};
 
 /// Bytes in which over_record_of() makes the records when one is first needed; they are never destroyed. As
 /// objects they would be made in every program, and each file that includes this header would compile all that a
