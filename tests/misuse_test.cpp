@@ -830,13 +830,17 @@ TEST_SUITE("a guard on the wrong thread") {
         CHECK(tenure::current_batch() == b.id());
     }
 
-    TEST_CASE_FIXTURE(accounting, "destroyed there: its objects go, and the snapshot says so") {
+    TEST_CASE_FIXTURE(accounting,
+                      "destroyed there: its objects go when its thread comes by, and the snapshot says so") {
         journal    log;
         registry   r;
         auto       b = std::make_unique<batch_scope>(r, tenure::batch_options{.name = "closed_elsewhere"});
         auto const h = b->make<traced>(log, 1);
         b->make<int>(2);
         std::thread([&] { b.reset(); }).join();
+        CHECK(log.ended.empty());  // this thread might be making there
+        CHECK(tenure::try_make<char[]>(100'000).error() == errc::batch_ended);
+        { batch_scope comes_by(r); }
         CHECK(log.ended == std::vector{1});
         CHECK_FALSE(h.alive());
         tenure::snapshot const s = r.snapshot();
@@ -853,7 +857,6 @@ TEST_SUITE("a guard on the wrong thread") {
         auto        wanders = std::make_unique<batch_scope>(tenure::batch_options{.name = "closed_elsewhere"});
         wanders->make<traced>(log, 1);
         std::thread([&] { wanders.reset(); }).join();
-        CHECK(log.ended == std::vector{1});
         // Until it next opens or closes a batch it may be told, but it is never left in memory that is gone.
         auto const r = tenure::try_make<int>(1);
         if (r) CHECK(r->owner() == outer.id());
@@ -896,6 +899,49 @@ TEST_SUITE("a guard on the wrong thread") {
         CHECK(log.ended == std::vector{1});
         batch_scope b;
         CHECK(tenure::make<int>(1).owner() == b.id());
+    }
+
+    TEST_CASE_FIXTURE(accounting, "destroyed after that thread, outermost first: what is below ends with it") {
+        journal                      log;
+        std::unique_ptr<batch_scope> outer, middle, inner;
+        batch_id                     below;
+        std::thread([&] {
+            outer = std::make_unique<batch_scope>(tenure::batch_options{.name = "outer"});
+            outer->make<traced>(log, 1);
+            middle = std::make_unique<batch_scope>(tenure::batch_options{.name = "middle"});
+            inner  = std::make_unique<batch_scope>(tenure::batch_options{.name = "inner"});
+            inner->make<traced>(log, 2);
+            below = registry::global().new_batch({.name = "below"}, middle->id());
+        }).join();
+        CHECK(registry::global().snapshot().batches.size() == 5);
+        auto const h = inner->make<int>(3);
+        outer.reset();
+        CHECK_FALSE(h.alive());
+        CHECK(log.ended == std::vector{2, 1});
+        CHECK(registry::global().status(below) == batch_status::done);
+        batch_scope stranger;  // with the record of `outer`
+        CHECK(inner->status() == batch_status::done);
+        CHECK(inner->try_make<int>(1).error() == errc::batch_ended);
+        inner.reset();
+        middle.reset();
+        CHECK(stranger.status() == batch_status::active);
+        CHECK(stranger.usage().objects == 0);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "destroyed elsewhere while its opener has others below it, and then ends") {
+        journal                      log;
+        std::unique_ptr<batch_scope> outer, inner;
+        std::thread([&] {
+            outer = std::make_unique<batch_scope>(tenure::batch_options{.name = "outer"});
+            outer->make<traced>(log, 1);
+            inner = std::make_unique<batch_scope>(tenure::batch_options{.name = "inner"});
+            inner->make<traced>(log, 2);
+            std::thread([&] { outer.reset(); }).join();
+            CHECK(inner->status() == batch_status::ending);
+        }).join();
+        CHECK(log.ended == std::vector{2, 1});
+        inner.reset();
+        CHECK(registry::global().snapshot().batches.size() == 1);
     }
 }
 

@@ -7,6 +7,7 @@
 // sanitizer. TENURE_STEPS: how many steps, over all threads; TENURE_SEED: which (the order of threads is nobody's
 // to repeat).
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -15,6 +16,7 @@
 #include <memory_resource>
 #include <mutex>
 #include <optional>
+#include <random>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -616,6 +618,47 @@ TEST_CASE("a batch is asked for its use while its record goes to another registr
             s.make<int>(1);
         }
         over = true;
+    }
+}
+
+TEST_CASE("threads end and leave their guards to others, who destroy them at that moment") {
+    registry         r;
+    accounting const books(r);
+    std::mt19937     dice(7);
+    for (unsigned round = 0; round < (TENURE_SANITIZED ? 300 : 3'000); ++round) {
+        std::array<std::atomic<batch_scope*>, 4> left{};
+        std::array                               order{0u, 1u, 2u, 3u};
+        std::shuffle(order.begin(), order.end(), dice);
+        std::atomic<bool> there{false};
+        auto const        destroy = [&](unsigned i) {
+            while (!there) std::this_thread::yield();
+            delete left[i].exchange(nullptr);
+        };
+        bool const   manual = round % 5 == 0;
+        std::jthread opener([&, own = round % 3 == 0] {
+            std::array<std::unique_ptr<batch_scope>, 4> mine;
+            for (std::size_t i = 0; i < mine.size(); ++i) {
+                auto const how = manual && i == 1 ? tenure::cleanup::manual : tenure::cleanup::on_exit;
+                mine[i]        = std::make_unique<batch_scope>(r, tenure::batch_options{.cleanup = how});
+                mine[i]->make<std::string>(30, 'x');
+                if (i % 2) r.new_batch({}, mine[i]->id());
+            }
+            for (std::size_t i = 0; i < mine.size(); ++i) left[i] = mine[i].release();
+            there = true;
+            if (own) delete left[3].exchange(nullptr);  // newest first, as it should
+        });
+        std::jthread other([&] {
+            destroy(order[0]);
+            destroy(order[1]);
+        });
+        if (round % 2) opener.join();
+        destroy(order[2]);
+        destroy(order[3]);
+        if (opener.joinable()) opener.join();
+        other.join();
+        if (manual)
+            for (auto const& b : r.snapshot().batches)
+                if (b.id != r.root() && b.status == tenure::batch_status::retained) r.destroy_batch(b.id);
     }
 }
 

@@ -57,6 +57,7 @@ inline void finish_end(batch_record& b) noexcept {
     me.reclaiming = nullptr;
     b.reclaim_pending.store(false, std::memory_order_release);
     pending_reclaims.fetch_sub(1, std::memory_order_release);
+    if (b.is_loose) leave_loose(b);
     if (b.state.fetch_or(batch_flags::done, std::memory_order_acq_rel) & batch_flags::released) recycle(&b);
     release_hold(up);
 }
@@ -82,7 +83,7 @@ public:
             b.holds_parent = false;
             b.parent.store(registry_.root, std::memory_order_release);
         }
-        if (b.in_chain) leave_chain(b);
+        if (b.in_chain) b.state.fetch_or(leave_ended(b), std::memory_order_acq_rel);
         b.primary.thread.store(nullptr, std::memory_order_release);
         queue_.put(b);
         return true;

@@ -122,6 +122,15 @@ private:
     int value_ = 0;
 };
 
+/// Where a guard is. The thread that opened it and one that destroys it leave `with_opener` by
+/// compare-and-exchange; whoever comes second does the rest, and restores it for the record's next batch.
+enum class guard_place : std::uint8_t {
+    with_opener,  ///< in its chain, or there is none
+    closed,       ///< another thread has destroyed it: the opener ends the batch when it comes by, or when it ends
+    ended,        ///< the opener has ended the batch, and the guard is still to be destroyed
+    left,         ///< the opener's thread has ended
+};
+
 /// Whether a batch's memory is in the page file. `moving`: a thread moves it, and a thread that enters waits.
 enum class paging_state : int { in, moving, out };
 
@@ -170,12 +179,11 @@ struct batch_record : batch_front {
     bool                        holds_parent = false;
     std::atomic<bool>           detached{false};
     std::atomic<bool>           in_chain{false};
-    std::atomic<bool>           closed_elsewhere{
-        false};  ///< its guard was destroyed on another thread; its opener's thread has not seen it
-    bool                      is_loose = false;
-    std::atomic<std::uint8_t> ends{0};  ///< end_flags
-    tenure::residency         residency = tenure::residency::memory;
-    bool                      joined    = false;  ///< it uses a store that it, or a batch above it, named
+    std::atomic<guard_place>    guard_at{guard_place::with_opener};
+    bool                        is_loose = false;
+    std::atomic<std::uint8_t>   ends{0};  ///< end_flags
+    tenure::residency           residency = tenure::residency::memory;
+    bool                        joined    = false;  ///< it uses a store that it, or a batch above it, named
 
     std::atomic<thread_context*> guard{nullptr};   ///< the thread whose chain of open guards it is in, or null
     batch_record*                older = nullptr;  ///< in that chain, or in its registry's list of loose batches

@@ -79,8 +79,9 @@ struct process_state {
     hazard_slot*   free_slots   = nullptr;
     std::uint64_t  last_serial  = 0;
 
-    std::atomic<batch_record*> global_root{nullptr};  ///< set when there is a global registry
-    std::atomic<std::size_t>   threads{0};            ///< live threads that have opened a batch or made something
+    std::atomic<batch_record*>       global_root{nullptr};  ///< set when there is a global registry
+    std::atomic<std::size_t>         threads{0};  ///< live threads that have opened a batch or made something
+    std::atomic<void (*)() noexcept> leave_guards{nullptr};  ///< called by a thread that ends; set by registries
 };
 TENURE_SHARED inline constinit process_state process{};
 
@@ -100,6 +101,7 @@ public:
     ~thread_exit() {
         thread_context& me = this_thread;
         if (me.leave_visited) me.leave_visited();
+        if (me.newest) process.leave_guards.load(std::memory_order_acquire)();
         if (me.leave_resources) me.leave_resources();
         std::scoped_lock const guard(process.mutex);
         for (registry_core* r = process.registries; r; r = r->next) {
@@ -116,12 +118,6 @@ public:
         }
         give_hazard_slots(std::exchange(me.slots, nullptr));
         give_hazard_slots(std::exchange(me.reader, nullptr));
-        // Guards that outlive their thread: a thread that destroys one finds that it belongs to none.
-        while (batch_record* const b = me.newest) {
-            me.newest = b->older;
-            b->in_chain.store(false, std::memory_order_relaxed);
-            b->guard.store(nullptr, std::memory_order_release);
-        }
         me.current = nullptr;
         if (lane* const l = me.root_lane) {
             std::scoped_lock const with_lane(l->batch->lock);

@@ -110,8 +110,10 @@ TENURE_COLD inline void end_descendants(batch_record& top) noexcept {
                 stop_lanes(b);
                 stopped = true;
             }
+            bool const left = !b.guard.load(std::memory_order_seq_cst);  // as in end_record()
             --this_thread.listed_ends;
             release_hold(&b);
+            if (left) end_record(b, n, false);
         });
 }
 
@@ -154,20 +156,33 @@ inline void release_primary(batch_record& b) noexcept {
 
 inline void close_guard(batch_record& b, std::uint64_t id) noexcept;
 
+inline bool is_closed_elsewhere(batch_record const& b) noexcept {
+    return b.guard_at.load(std::memory_order_acquire) == guard_place::closed;
+}
+
 /// Closes a guard of this thread that another thread destroyed.
 TENURE_COLD inline void close_those_elsewhere(batch_record& b) noexcept {
-    b.closed_elsewhere.store(false, std::memory_order_relaxed);
-    if (b.state.load(std::memory_order_acquire) & batch_flags::done) {
-        leave_parent_locally(b, false);
-        leave_chain(b);
-    }
+    b.guard_at.store(guard_place::with_opener, std::memory_order_relaxed);
     close_guard(b, b.id.load(std::memory_order_relaxed));
+}
+
+/// Takes the guard of a batch that this thread has ended out of its chain. Returns `released`, for the caller to
+/// set, if another thread has destroyed it.
+inline std::uint64_t leave_ended(batch_record& b) noexcept {
+    leave_chain(b);
+    guard_place at = guard_place::with_opener;
+    if (b.guard_at.compare_exchange_strong(at, guard_place::ended, std::memory_order_acq_rel) ||
+        at != guard_place::closed)
+        return 0;
+    b.guard_at.store(guard_place::with_opener, std::memory_order_relaxed);
+    b.guard.store(nullptr, std::memory_order_release);
+    return batch_flags::released;
 }
 
 /// Closes this thread's newest guards that another thread destroyed.
 [[gnu::always_inline]] inline void close_those_elsewhere() noexcept {
     while (batch_record* const b = this_thread.newest) {
-        if (!b->closed_elsewhere.load(std::memory_order_acquire)) [[likely]]
+        if (!is_closed_elsewhere(*b)) [[likely]]
             return;
         close_those_elsewhere(*b);
     }
@@ -184,7 +199,7 @@ inline void end_local_children(batch_record& b) noexcept {
         older = c->older;
         if (!c->ends_along) continue;
         c->ends_along = false;
-        if (c->closed_elsewhere.load(std::memory_order_acquire)) close_those_elsewhere(*c);
+        if (is_closed_elsewhere(*c)) close_those_elsewhere(*c);
         else end_record(*c, c->id.load(std::memory_order_relaxed), false);
     }
 }
@@ -199,7 +214,9 @@ inline void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept
         set_flag(b, id, batch_flags::stopping, 0);
         stop_lanes(b);
         end_descendants(b);
+        bool const left = !b.guard.load(std::memory_order_seq_cst);  // pairs with leave_guards()
         release_hold(&b);
+        if (left) end_record(b, id, destroy);  // its thread has ended meanwhile
         return;
     }
     // Again if a destructor has left a scope open, which it must not; but not for ever.
@@ -216,17 +233,18 @@ inline void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept
     else if (held) close_windows(b);
     if (inside) end_descendants(b);
     if (chained && held) {
-        leave_chain(b);
+        b.state.fetch_or(leave_ended(b), std::memory_order_acq_rel);
         release_primary(b);
     }
     if (held) return release_hold(&b);
     if (!chained) return reclaim_upwards(&b);
     if (b.ends_as(end_flags::background))
         if (batch_record* up = nullptr; put_off_end(b, up)) return release_hold(up);
-    release_memory(b);  // the guard still has the record, and the batch is still current
-    leave_chain(b);
-    b.state.fetch_or(batch_flags::done, std::memory_order_acq_rel);
-    if (b.holds_parent) release_hold(b.parent.load(std::memory_order_relaxed));
+    release_memory(b);  // the batch is still current
+    batch_record* const up   = b.holds_parent ? b.parent.load(std::memory_order_relaxed) : nullptr;
+    std::uint64_t const gone = batch_flags::done | leave_ended(b);
+    if ((b.state.fetch_or(gone, std::memory_order_acq_rel) | gone) & batch_flags::released) recycle(&b);
+    if (up) release_hold(up);
 }
 
 TENURE_COLD inline void pass_on_stop(opened_batch const& opened, batch_record const& parent) noexcept {
@@ -250,26 +268,77 @@ TENURE_COLD inline void tell_new_batch(opened_batch const& opened, batch_record&
     }
 }
 
-/// Closes a guard on a thread that did not open it. Frees what the batch owns now, unless it has children in the
-/// opener's chain. The record stays until the opener comes by, so that the chain is whole.
+/// Closes a guard that is in no thread's chain.
+TENURE_COLD inline void close_left_guard(batch_record& b, std::uint64_t id) noexcept {
+    b.guard_at.store(guard_place::with_opener, std::memory_order_relaxed);
+    b.guard.store(nullptr, std::memory_order_release);
+    end_record(b, id, false);
+    if (b.state.fetch_or(batch_flags::released, std::memory_order_acq_rel) & batch_flags::done) recycle(&b);
+}
+
+/// Closes a guard on a thread that did not open it. Only asks the batch to stop: the opener's thread may be making
+/// in it just now, and ends it when it comes by, or when it ends.
 TENURE_COLD inline void close_foreign_guard(batch_record& b, std::uint64_t id) noexcept {
     bool const over = b.state.load(std::memory_order_acquire) & batch_flags::done;  // its registry may be gone
     if (!over) b.registry.load(std::memory_order_relaxed)->foreign_ends.fetch_add(1, std::memory_order_relaxed);
-    if (!b.in_chain) {  // the opener has ended it, or is gone
-        b.guard.store(nullptr, std::memory_order_release);
-        end_record(b, id, false);
-        if (b.state.fetch_or(batch_flags::released, std::memory_order_acq_rel) & batch_flags::done) recycle(&b);
-        return;
+    end_record(b, id, false);
+    guard_place at = guard_place::with_opener;
+    if (b.guard_at.compare_exchange_strong(at, guard_place::closed, std::memory_order_acq_rel)) return;
+    while (at == guard_place::left && b.guard.load(std::memory_order_acquire))
+        ::sched_yield();  // it is just leaving
+    close_left_guard(b, id);
+}
+
+/// Returns whether a batch that governs this one is over, or it is asked to stop itself.
+inline bool is_to_end(batch_record const& b) noexcept {
+    constexpr std::uint64_t over = batch_flags::closed & ~batch_flags::undoing;
+    for (batch_record const* up = &b; up; up = up->parent.load(std::memory_order_acquire)) {
+        if (up->state.load(std::memory_order_seq_cst) & over) return true;
+        if (up->detached.load(std::memory_order_relaxed)) return false;
     }
-    if (b.children == 0 && !b.ends_as(end_flags::manual) &&
-        set_flag(b, id, batch_flags::ended, batch_flags::closed | batch_flags::holds).done) {
-        release_memory(b);
-        b.state.fetch_or(batch_flags::done, std::memory_order_acq_rel);
-        if (b.holds_parent) release_hold(b.parent.load(std::memory_order_relaxed));
-    } else {
-        end_record(b, id, false);  // asks the guard to stop
+    return false;
+}
+
+/// Leaves the guards that outlive this thread, which ends. Their batches live on without one, and hold their
+/// parents, until a batch above them ends, or another thread destroys the guard. Ends those that were asked to
+/// stop, or whose guards other threads have destroyed.
+TENURE_COLD inline void leave_guards() noexcept {
+    thread_context& me = this_thread;
+    while (me.newest) {  // destructors may leave others open
+        // All hold their parents, and are held, before one of them has no guard any more and so can end. Until the
+        // last of them has left, nothing here calls the user's code, which may destroy the guards of others.
+        batch_record* oldest = nullptr;
+        for (batch_record* b = me.newest; b; b = b->older) {
+            oldest = b;
+            if (b->state.load(std::memory_order_acquire) & batch_flags::done) continue;  // its registry may be gone
+            leave_parent_locally(*b, true);
+            b->state.fetch_add(1, std::memory_order_acq_rel);
+        }
+        batch_record* all = nullptr;
+        for (batch_record *b = oldest, *newer; b; b = newer) {
+            newer           = b->newer;
+            bool const over = b->state.load(std::memory_order_acquire) & batch_flags::done;
+            b->children     = 0;
+            leave_chain(*b);
+            if (!over) {
+                release_primary(*b);
+                become_loose_again(*b->registry.load(std::memory_order_relaxed), *b);
+                b->next_free = all;
+                all          = b;
+            }
+            guard_place at  = guard_place::with_opener;
+            bool const left = b->guard_at.compare_exchange_strong(at, guard_place::left, std::memory_order_acq_rel);
+            if (left) b->guard.store(nullptr, std::memory_order_seq_cst);
+            else if (over) close_left_guard(*b, b->id.load(std::memory_order_relaxed));
+        }
+        while (batch_record* const b = all) {
+            all                    = b->next_free;
+            std::uint64_t const id = b->id.load(std::memory_order_relaxed);
+            if (is_closed_elsewhere(*b)) close_left_guard(*b, id);
+            else if (is_to_end(*b)) end_record(*b, id, false);
+            release_hold(b);
+        }
     }
-    b.closed_elsewhere.store(true, std::memory_order_release);
 }
 
 /// Counts a guard that is destroyed before guards below it on this thread, which end with it: as when one lives
@@ -295,6 +364,7 @@ TENURE_SLOW inline void close_special_guard(batch_record& b, std::uint64_t id) n
     if (s & batch_flags::checkpointed) b.undo->guard_closes(b, id);
     end_record(b, id, false);
     if (b.in_chain) leave_chain(b);  // another thread closed its registry, and the batch with it
+    b.guard_at.store(guard_place::with_opener, std::memory_order_relaxed);
     b.guard.store(nullptr, std::memory_order_release);
     if (b.state.fetch_or(batch_flags::released, std::memory_order_acq_rel) & batch_flags::done) recycle(&b);
 }
@@ -330,6 +400,11 @@ inline bool is_crowded_above(batch_record const& b) noexcept {
 /// Detaches a batch from its guard. The batch lives on under its id, and holds its parent.
 inline void detach_guard(batch_record& b) noexcept {
     b.detached.store(true, std::memory_order_release);
+    if (!b.guard.load(std::memory_order_acquire)) {  // its thread has ended
+        b.guard_at.store(guard_place::with_opener, std::memory_order_relaxed);
+        if (b.state.fetch_or(batch_flags::released, std::memory_order_acq_rel) & batch_flags::done) recycle(&b);
+        return;
+    }
     leave_parent_locally(b, true);
     for (batch_record* c = b.newer; c; c = c->newer) {
         if (c->holds_parent || c->parent.load(std::memory_order_relaxed) != &b) continue;

@@ -124,6 +124,7 @@ inline void abandon(batch_record& b) noexcept {
     }
     if (b.is_loose) leave_loose(b);
     b.guard.store(b.guard.load(std::memory_order_relaxed) ? &gone_thread : nullptr, std::memory_order_relaxed);
+    b.guard_at.store(guard_place::ended, std::memory_order_relaxed);
 }
 
 /// Gives back the holds of abandoned batches on their parents, which can then end without them. An abandoned batch

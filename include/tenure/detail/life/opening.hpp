@@ -76,6 +76,19 @@ TENURE_SLOW inline void become_loose(registry_core& r, batch_record& b) noexcept
     b.is_loose = true;
 }
 
+/// Puts a batch that had a guard into that list: in front of the batches below it, behind those above it.
+TENURE_COLD inline void become_loose_again(registry_core& r, batch_record& b) noexcept {
+    note_use(b);
+    std::scoped_lock const guard(r.loose_lock);
+    batch_record*          above = b.parent.load(std::memory_order_relaxed);
+    while (!above->is_loose) above = above->parent.load(std::memory_order_relaxed);  // the root is
+    b.older                              = above;
+    b.newer                              = above->newer;
+    (b.newer ? b.newer->older : r.loose) = &b;
+    above->newer                         = &b;
+    b.is_loose                           = true;
+}
+
 /// Takes a batch out of the registry's list of batches without a guard.
 inline void leave_loose(batch_record& b) noexcept {
     registry_core&         r = *b.registry.load(std::memory_order_relaxed);

@@ -29,6 +29,7 @@ inline registry_core* open_registry(any_store memory, any_store buffers, paging_
     {
         std::scoped_lock const guard(process.mutex);
         uid = ++process.last_uid;
+        process.leave_guards.store(&leave_guards, std::memory_order_release);
     }
     auto core = std::make_unique<registry_core>(std::move(memory), decay_ns, uid, &reclaim);
     if (new_timing) core->timing = new_timing(*core);
@@ -89,8 +90,7 @@ inline void close_registry(registry_core* r) noexcept {
     thread_context& me = this_thread;
     for (batch_record *b = me.newest, *older; b; b = older) {
         older = b->older;
-        if (b->registry.load(std::memory_order_relaxed) == r && b->closed_elsewhere.load(std::memory_order_acquire))
-            close_those_elsewhere(*b);
+        if (b->registry.load(std::memory_order_relaxed) == r && is_closed_elsewhere(*b)) close_those_elsewhere(*b);
     }
     auto const is_ours = [&](lane const* l) { return l->batch->registry.load(std::memory_order_relaxed) == r; };
     if (me.visiting && is_ours(me.current)) {
@@ -115,10 +115,11 @@ inline void close_registry(registry_core* r) noexcept {
             me.root_lane = nullptr;
         }
         release_memory(b);
-        b.children = 0;  // the children's guards will find that their batches are over
-        if (b.guard.load(std::memory_order_relaxed) == &this_thread) leave_chain(b);
+        b.children         = 0;  // the children's guards will find that their batches are over
+        std::uint64_t gone = batch_flags::done;
+        if (b.guard.load(std::memory_order_relaxed) == &this_thread) gone |= leave_ended(b);
         if (b.is_loose) leave_loose(b);
-        if (b.state.fetch_or(batch_flags::done, std::memory_order_acq_rel) & batch_flags::released) recycle(&b);
+        if ((b.state.fetch_or(gone, std::memory_order_acq_rel) | gone) & batch_flags::released) recycle(&b);
     };
     for_records([&](batch_record& b) {
         if (!is_in_use(b, *r)) return;
