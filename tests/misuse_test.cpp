@@ -943,6 +943,45 @@ TEST_SUITE("a guard on the wrong thread") {
         inner.reset();
         CHECK(registry::global().snapshot().batches.size() == 1);
     }
+
+    TEST_CASE_FIXTURE(accounting,
+                      "left behind after it, or what is above it, was asked to stop: ends with its thread") {
+        for (bool const above : {false, true}) {
+            CAPTURE(above);
+            journal                      log;
+            registry                     r;
+            batch_id const               top = r.new_batch();
+            std::unique_ptr<batch_scope> left;
+            std::thread([&] {
+                {
+                    auto const in = r.enter(top);
+                    left          = std::make_unique<batch_scope>(r, tenure::batch_options{.name = "left behind"});
+                }
+                left->make<traced>(log, 1);
+                std::thread([&] { r.end_batch(above ? top : left->id()); }).join();
+                CHECK(log.ended.empty());
+            }).join();
+            CHECK(log.ended == std::vector{1});
+            CHECK(r.status(top) == (above ? batch_status::done : batch_status::active));
+            left.reset();
+            r.end_batch(top);
+        }
+    }
+
+    TEST_CASE_FIXTURE(accounting, "left behind, and detached by another thread") {
+        registry                     r;
+        std::unique_ptr<batch_scope> left;
+        std::thread([&] { left = std::make_unique<batch_scope>(r); }).join();
+        batch_id const id = left->detach();
+        left.reset();
+        {
+            batch_scope above(r);
+            r.new_batch({}, above.id());
+        }
+        CHECK(r.status(id) == batch_status::active);
+        r.end_batch(id);
+        CHECK(r.snapshot().batches.size() == 1);
+    }
 }
 
 TEST_SUITE("the current batch is never one that is gone") {
