@@ -400,6 +400,33 @@ TEST_SUITE("a child of a process with threads" * doctest::skip(TENURE_TSAN != 0)
         r.end_batch(idle);
     }
 
+    TEST_CASE("closes a scope of its own in which another thread was, and goes on with the one above") {
+        registry         r;
+        batch_scope      above(r);
+        auto             mine = std::make_unique<batch_scope>(r);
+        std::atomic<int> stage{0};
+        std::thread      other([&, id = mine->id()] {
+            auto const in = r.enter(id);
+            stage         = 1;
+            while (stage == 1) std::this_thread::yield();
+        });
+        while (stage == 0) std::this_thread::yield();
+        int const how = in_a_child([&] {
+            if (mine->try_make<int>(1).error() != errc::forked) ::_exit(1);
+            mine.reset();
+            if (tenure::make<int>(1).owner() != above.id()) ::_exit(2);
+            {
+                batch_scope below;
+                if (below.make<int>(2).owner() != below.id()) ::_exit(3);
+            }
+            above.end();
+            batch_scope(r).make<int>(3);
+        });
+        CHECK(how == 0);
+        stage = 2;
+        other.join();
+    }
+
     TEST_CASE("uses memory that went back while another thread was just at it, by a stale handle") {
         registry         r;
         std::atomic<int> stage{0};

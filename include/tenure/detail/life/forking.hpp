@@ -123,7 +123,9 @@ inline void abandon(batch_record& b) noexcept {
         b.paging.store(paging_state::in, std::memory_order_relaxed);
     }
     if (b.is_loose) leave_loose(b);
-    b.guard.store(b.guard.load(std::memory_order_relaxed) ? &gone_thread : nullptr, std::memory_order_relaxed);
+    thread_context const* const guard = b.guard.load(std::memory_order_relaxed);
+    if (!guard || guard == &this_thread) return;  // whose chain it is in, until the scope closes
+    b.guard.store(&gone_thread, std::memory_order_relaxed);
     b.guard_at.store(guard_place::ended, std::memory_order_relaxed);
 }
 
