@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include <sched.h>
+
 #include <tenure/detail/base/config.hpp>
 #include <tenure/detail/life/release.hpp>
 
@@ -299,6 +301,12 @@ inline bool is_to_end(batch_record const& b) noexcept {
     return false;
 }
 
+/// Returns whether the batch is done, and so its registry may be gone, or was another thread's when this process
+/// was forked.
+inline bool is_done_or_lost(batch_record const& b) noexcept {
+    return b.state.load(std::memory_order_acquire) & batch_flags::done || b.rest.abandoned;
+}
+
 /// Leaves the guards that outlive this thread, which ends. Their batches live on without one, and hold their
 /// parents, until a batch above them ends, or another thread destroys the guard. Ends those that were asked to
 /// stop, or whose guards other threads have destroyed.
@@ -310,14 +318,14 @@ TENURE_COLD inline void leave_guards() noexcept {
         batch_record* oldest = nullptr;
         for (batch_record* b = me.newest; b; b = b->older) {
             oldest = b;
-            if (b->state.load(std::memory_order_acquire) & batch_flags::done) continue;  // its registry may be gone
+            if (is_done_or_lost(*b)) continue;
             leave_parent_locally(*b, true);
             b->state.fetch_add(1, std::memory_order_acq_rel);
         }
         batch_record* all = nullptr;
         for (batch_record *b = oldest, *newer; b; b = newer) {
             newer           = b->newer;
-            bool const over = b->state.load(std::memory_order_acquire) & batch_flags::done;
+            bool const over = is_done_or_lost(*b);
             b->children     = 0;
             leave_chain(*b);
             if (!over) {
