@@ -219,6 +219,30 @@ TEST_CASE("large pieces of a resource go back while their batch ends, and after"
     CHECK(store->usage().blocks == 0);
 }
 
+TEST_CASE("scopes with a checkpoint close while others hold their batches") {
+    registry           r;
+    board<batch_id>    shown;
+    std::atomic<bool>  over = false;
+    std::jthread const holder([&] {
+        while (!over) try {
+                r.commit(shown.at(0));  // refused, but holds the batch meanwhile
+            } catch (tenure::error const& e) {
+                CHECK((is_gone(e.code()) || e.code() == errc::no_such_batch || e.code() == errc::batch_in_use ||
+                       e.code() == errc::no_checkpoint));
+            }
+    });
+    until_left const   going(over);
+    for (unsigned i = 0; i < 60; ++i) {
+        bool const  manual = i % 2;
+        batch_scope b(r, {.cleanup = manual ? tenure::cleanup::manual : tenure::cleanup::on_exit});
+        b.make<int>(1);
+        r.checkpoint(b.id());
+        shown.show(0, b.id());
+        b.end();
+        if (manual) r.destroy_batch(b.id());
+    }
+}
+
 TEST_CASE("what has memory of its batch's resource is freed by others while the batch makes more") {
     registry            r;
     board<handle<text>> shown;

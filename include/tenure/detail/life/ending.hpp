@@ -369,7 +369,8 @@ TENURE_COLD TENURE_SHARED inline void note_unordered_end(batch_record& b) noexce
 TENURE_SLOW inline void close_special_guard(batch_record& b, std::uint64_t id) noexcept {
     std::uint64_t const s = b.state.load(std::memory_order_relaxed);
     if (b.children && !(s & batch_flags::ended)) note_unordered_end(b);
-    if (s & batch_flags::checkpointed) b.undo->guard_closes(b, id);
+    constexpr std::uint64_t over = batch_flags::ended | batch_flags::retained;  // another thread may be freeing it
+    if (s & batch_flags::checkpointed && !(s & over)) b.undo->guard_closes(b, id);
     end_record(b, id, false);
     if (b.in_chain) leave_chain(b);  // another thread closed its registry, and the batch with it
     b.guard_at.store(guard_place::with_opener, std::memory_order_relaxed);
