@@ -1041,14 +1041,17 @@ TEST_SUITE("the current batch is never one that is gone") {
     }
 
     TEST_CASE_FIXTURE(accounting, "one that a thread left current when it ended") {
-        registry&      r  = registry::global();
-        batch_id const id = r.new_batch();
-        std::thread([&] {
-            r.set_current_batch(id);
-            tenure::make<int>(1);
-        }).join();
-        r.end_batch(id);
-        CHECK(r.status(id) == batch_status::done);
+        registry& r = registry::global();
+        for (bool const makes : {true, false}) {  // one that has made nothing has nothing else to return
+            CAPTURE(makes);
+            batch_id const id = r.new_batch();
+            std::thread([&] {
+                r.set_current_batch(id);
+                if (makes) tenure::make<int>(1);
+            }).join();
+            r.end_batch(id);
+            CHECK(r.status(id) == batch_status::done);
+        }
     }
 
     TEST_CASE_FIXTURE(accounting, "one whose registry is gone") {

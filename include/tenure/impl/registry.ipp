@@ -126,6 +126,7 @@ TENURE_DECL batch_id registry::set_current_batch(batch_id id) {
     } else {
         if (!detail::hold_or_root(*b, id.value, detail::unless_crowded))
             raise(error(detail::over_because(b, id.value), "make current: batch " + detail::label_of(id.value)));
+        detail::return_at_exit();
         to                                = detail::enter_held(*b);
         visited                           = true;
         detail::this_thread.leave_visited = &detail::leave_visited;

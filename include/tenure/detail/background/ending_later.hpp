@@ -111,7 +111,7 @@ public:
 private:
     void run() noexcept {
         // This thread does not count among those that go on at exit: see end_at_exit().
-        [[maybe_unused]] auto const* touched = &on_thread_exit;
+        return_at_exit();
         process.threads.fetch_sub(1, std::memory_order_relaxed);
         while (batch_record* const b = queue_.next()) {
             std::size_t const bytes = b->rest.waiting_bytes;

@@ -40,7 +40,7 @@ inline void give_hazard_slots(hazard_slot* first) noexcept {
 
 /// Returns a slot for this thread, or null if memory is full.
 TENURE_COLD inline hazard_slot* more_hazard_slots() noexcept {
-    [[maybe_unused]] auto const* touched = &on_thread_exit;
+    return_at_exit();
     {
         std::scoped_lock const guard(process.mutex);
         if (hazard_slot* const s = process.free_slots) {

@@ -136,4 +136,7 @@ public:
 };
 TENURE_SHARED inline thread_local thread_exit on_thread_exit;
 
+/// Has thread_exit return what this thread is about to take. It is made when it is first looked at.
+inline void return_at_exit() noexcept { [[maybe_unused]] auto const* const looked_at = &on_thread_exit; }
+
 }  // namespace tenure::detail

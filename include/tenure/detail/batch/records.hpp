@@ -55,9 +55,9 @@ TENURE_COLD inline batch_record* more_records() {
         process.record_count += records_a_chunk;
         tables.records[first / records_a_chunk].store(chunk, std::memory_order_release);
     }
-    [[maybe_unused]] auto const* touched = &on_thread_exit;
-    batch_record* const          b       = process.free_records;
-    process.free_records                 = b->next_free;
+    return_at_exit();
+    batch_record* const b = process.free_records;
+    process.free_records  = b->next_free;
     while (process.free_records && me.record_count < 16 && !me.exiting) {
         batch_record* const spare = process.free_records;
         process.free_records      = spare->next_free;

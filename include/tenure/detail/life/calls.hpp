@@ -321,8 +321,9 @@ inline failure free_one(registry_core& r, raw_handle h, batch_record* expected =
 
 inline lane* lane_of_root(registry_core& r) {
     thread_context& me = this_thread;
-    if (!me.root_lane) me.root_lane = enter_lane(*r.root, false);
-    return me.root_lane;
+    if (me.root_lane) return me.root_lane;
+    return_at_exit();
+    return me.root_lane = enter_lane(*r.root, false);
 }
 
 /// Leaves every lane that set_current_batch has entered on this thread. Called when the thread ends.

@@ -108,9 +108,9 @@ TENURE_COLD inline void begin_resources() {
     me.leave_resources   = &leave_own_resources;
     resource_chunk* next = all_resources.take();
     if (!next) raise(std::bad_alloc());
-    [[maybe_unused]] auto const* touched = &on_thread_exit;
-    me.resources                         = next;
-    me.resources_taken                   = 0;
+    return_at_exit();
+    me.resources       = next;
+    me.resources_taken = 0;
 }
 
 /// Ends the resource of a lane whose batch is over.
