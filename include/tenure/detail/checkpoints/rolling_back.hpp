@@ -226,10 +226,10 @@ inline void end_checkpoint(batch_record& b, std::uint64_t id, bool back) {
 /// program.
 inline void checkpoint_record::guard_closes(batch_record& b, std::uint64_t id) noexcept {
     if (std::uncaught_exceptions() <= b.unwound) return;
-    auto const all = [&] {
+    auto const why = thrown_by([&] {
         while (has_checkpoint(b)) end_checkpoint(b, id, true);
-    };
-    if (thrown_by(all)) b.registry.load(std::memory_order_relaxed)->failed_rollbacks.fetch_add(1);
+    });
+    if (why) b.registry.load(std::memory_order_relaxed)->failed_rollbacks.fetch_add(1);
 }
 
 }  // namespace tenure::detail
