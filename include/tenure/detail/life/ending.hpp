@@ -98,17 +98,16 @@ TENURE_COLD inline void end_descendants(batch_record& top) noexcept {
     thread_context const* const guard = top.guard.load(std::memory_order_acquire);
     bool const                  alone = !guard || guard == &this_thread;
     if (alone && (top.state.load(std::memory_order_acquire) & batch_flags::holds) <= 1) return;  // the caller's
-    constexpr std::uint64_t closed  = batch_flags::closed & ~batch_flags::undoing;
-    bool                    stopped = true;
+    bool stopped = true;
     while (std::exchange(stopped, false))
         for_records([&](batch_record& b) {
             std::uint64_t const s = b.state.load(std::memory_order_acquire);
             std::uint64_t const n = b.id.load(std::memory_order_acquire);
-            if (n == 0 || s & closed || !same_batch(s, n) || &b == &top) return;
+            if (n == 0 || s & batch_flags::over || !same_batch(s, n) || &b == &top) return;
             if (!b.guard.load(std::memory_order_relaxed) || !governs(top, &b)) return;
-            if (!hold(b, n, closed)) return;  // its guard may be closing just now
+            if (!hold(b, n, batch_flags::over)) return;  // its guard may be closing just now
             ++this_thread.listed_ends;  // its rollback waits for this hold, so callees here wait for no rollback
-            if (set_flag(b, n, batch_flags::stopping, closed).done) {
+            if (set_flag(b, n, batch_flags::stopping, batch_flags::over).done) {
                 stop_lanes(b);
                 stopped = true;
             }
@@ -260,8 +259,7 @@ TENURE_COLD inline void pass_on_stop(opened_batch const& opened, batch_record co
 /// Tells a new batch if its parent is over: see opening.hpp. Writes the parent's state, if only with what it was,
 /// so that an end that comes later sees the new batch.
 TENURE_COLD inline void tell_new_batch(opened_batch const& opened, batch_record& parent, bool guarded) {
-    constexpr std::uint64_t over = batch_flags::closed & ~batch_flags::undoing;
-    if (!(parent.state.fetch_add(0, std::memory_order_acq_rel) & over)) return;
+    if (!(parent.state.fetch_add(0, std::memory_order_acq_rel) & batch_flags::over)) return;
     if (guarded) {
         pass_on_stop(opened, parent);
     } else {
@@ -270,12 +268,17 @@ TENURE_COLD inline void tell_new_batch(opened_batch const& opened, batch_record&
     }
 }
 
+/// Gives up a record to which no guard refers any more. It is free for another batch once this one is done.
+inline void release_record(batch_record& b) noexcept {
+    if (b.state.fetch_or(batch_flags::released, std::memory_order_acq_rel) & batch_flags::done) recycle(&b);
+}
+
 /// Closes a guard that is in no thread's chain.
 TENURE_COLD inline void close_left_guard(batch_record& b, std::uint64_t id) noexcept {
     b.guard_at.store(guard_place::with_opener, std::memory_order_relaxed);
     b.guard.store(nullptr, std::memory_order_release);
     end_record(b, id, false);
-    if (b.state.fetch_or(batch_flags::released, std::memory_order_acq_rel) & batch_flags::done) recycle(&b);
+    release_record(b);
 }
 
 /// Closes a guard on a thread that did not open it. Only asks the batch to stop: the opener's thread may be making
@@ -293,9 +296,8 @@ TENURE_COLD inline void close_foreign_guard(batch_record& b, std::uint64_t id) n
 
 /// Returns whether a batch that governs this one is over, or it is asked to stop itself.
 inline bool is_to_end(batch_record const& b) noexcept {
-    constexpr std::uint64_t over = batch_flags::closed & ~batch_flags::undoing;
     for (batch_record const* up = &b; up; up = up->parent.load(std::memory_order_acquire)) {
-        if (up->state.load(std::memory_order_seq_cst) & over) return true;
+        if (up->state.load(std::memory_order_seq_cst) & batch_flags::over) return true;
         if (up->detached.load(std::memory_order_relaxed)) return false;
     }
     return false;
@@ -375,7 +377,7 @@ TENURE_SLOW inline void close_special_guard(batch_record& b, std::uint64_t id) n
     if (b.in_chain) leave_chain(b);  // another thread closed its registry, and the batch with it
     b.guard_at.store(guard_place::with_opener, std::memory_order_relaxed);
     b.guard.store(nullptr, std::memory_order_release);
-    if (b.state.fetch_or(batch_flags::released, std::memory_order_acq_rel) & batch_flags::done) recycle(&b);
+    release_record(b);
 }
 
 /// Closes a guard, which ends its batch. The common case costs one locked instruction.
@@ -411,8 +413,7 @@ inline void detach_guard(batch_record& b) noexcept {
     b.detached.store(true, std::memory_order_release);
     if (!b.guard.load(std::memory_order_acquire)) {  // its thread has ended
         b.guard_at.store(guard_place::with_opener, std::memory_order_relaxed);
-        if (b.state.fetch_or(batch_flags::released, std::memory_order_acq_rel) & batch_flags::done) recycle(&b);
-        return;
+        return release_record(b);
     }
     leave_parent_locally(b, true);
     for (batch_record* c = b.newer; c; c = c->newer) {

@@ -43,7 +43,7 @@ struct stopped {
 /// held once more for that.
 inline stopped stop_making(batch_record& b, std::uint64_t id) noexcept {
     if (b.guard.load(std::memory_order_acquire)) {
-        if (set_flag(b, id, batch_flags::stopping, batch_flags::closed & ~batch_flags::undoing).done) stop_lanes(b);
+        if (set_flag(b, id, batch_flags::stopping, batch_flags::over).done) stop_lanes(b);
         return {};
     }
     if (!claim_end(b, id, false, false).mine) return {};
