@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <memory_resource>
 #include <mutex>
@@ -186,6 +187,26 @@ TEST_CASE("stale handles are kept while their store's memory goes") {
     }
     CHECK(store->usage().blocks == 0);
     CHECK(store.use_count() == 1);
+}
+
+// The unit lives on for what was kept, so each question goes to it. The object asked for lies at the unit's end, of
+// which the reclaimer takes note last. That looks for work each millisecond.
+TEST_CASE("a handle is asked while a thread of the registry frees what surrounds a kept object") {
+    registry    r;
+    batch_scope cache(r);
+    for (int i = 0; i < 4; ++i) {
+        handle<int>         kept;
+        handle<std::string> dead;
+        {
+            batch_scope b{tenure::below(cache), {.reclaim = tenure::reclamation::background}};
+            kept = b.keep(b.make<int>(1));
+            for (int k = 0; k < 5; ++k) (void)b.make<std::array<char, 12'000>>();
+            dead = b.make<std::string>(64, 'x');
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        for (int k = 0; k < 12; ++k) CHECK(!dead.alive());
+        CHECK(kept.alive());
+    }
 }
 
 TEST_CASE("large pieces of a resource go back while their batch ends, and after") {

@@ -95,7 +95,8 @@ inline bool alive_in_unit(raw_handle h, bool locked) noexcept {
         if (alive) {
             unit const* const u    = r->at(probe);
             auto const&       over = large ? u->head.load(std::memory_order_relaxed)->over : u->over;
-            if (over.load(std::memory_order_acquire)) alive = !is_reclaim_pending(h, locked);
+            // Asked again, because who waits for the unit's lock there may wait for the thread that reclaims it.
+            if (over.load(std::memory_order_acquire)) alive = !is_reclaim_pending(h, locked) && unit_says();
         }
         if (word.load(std::memory_order_acquire) == seen) return alive;
     }
