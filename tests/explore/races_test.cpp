@@ -613,6 +613,16 @@ TEST_CASE("what a manual batch holds is freed while its guard closes, and its li
     }
 }
 
+TEST_CASE("nothing is made in a batch once it says that it was cancelled") {
+    registry r;
+    for (unsigned i = 0; i < 30; ++i) {
+        batch_scope        b(r);
+        std::jthread const canceller([&r, id = b.id()] { r.cancel(id); });
+        while (b.status() == tenure::batch_status::active) std::this_thread::yield();
+        CHECK(b.try_make<int>(1).has_error());
+    }
+}
+
 TEST_CASE("registries close while others open batches with the records that they had") {
     auto const open_and_close = [] {
         for (unsigned i = 0; i < 4; ++i) {

@@ -61,8 +61,9 @@ inline batch_status status_of(std::uint64_t state) noexcept {
 
 /// Returns the status of the batch with that id, whose record `b` is or was.
 inline batch_status status_of(batch_record& b, std::uint64_t id) noexcept {
-    std::uint64_t const s     = b.state.load(std::memory_order_acquire);
-    errc                cause = b.cause.load(std::memory_order_acquire);
+    std::uint64_t const s = b.state.load(std::memory_order_acquire);
+    // Its state says last that it is stopped: until then objects can be made.
+    errc cause = s & batch_flags::over ? b.cause.load(std::memory_order_acquire) : errc{};
     if (b.id.load(std::memory_order_acquire) != id || !same_batch(s, id)) {
         cause = expiry_of_batch(id);
         if (cause == errc{}) return batch_status::done;
