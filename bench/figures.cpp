@@ -106,6 +106,20 @@ std::vector<figure> figures(results const& all) {
     rows.value_at_least("memory in use or usable after, same sizes", rows.get("kept_memory/same_sizes", "utilised"),
                         "x", 0.9);
 
+    auto const cache = [&](std::string const& what, std::string const& args, double held, double times) {
+        rows.value("memory held for what " + what + " / its bytes", rows.get("cache/tenure/" + args, "held"), "x",
+                   held);
+        rows.value("such a request / one that keeps nothing", rows.get("cache/tenure/" + args, "times"), "x",
+                   times);
+    };
+    cache("each of 20,000 requests of 58 KB keeps, the first object", "every:1/which:0/most:20000/requests:20000",
+          2, 1.1);
+    cache("the same, the last object", "every:1/which:2/most:20000/requests:20000", 2, 1.1);
+    cache("the same, any object", "every:1/which:3/most:20000/requests:20000", 2, 1.1);
+    cache("one of 10 of 1,000,000 keeps, freed in random order", "every:10/which:0/most:10000/requests:1000000",
+          2.5, 1.2);
+    cache("one of 1,000 of them keeps", "every:1000/which:0/most:10000/requests:1000000", 2.5, 1.2);
+
     rows.keep("keep every object", "keep/tenure/every:1", 15);
     rows.keep("keep every 10th object", "keep/tenure/every:10", 15);
     rows.keep("keep every 100th object", "keep/tenure/every:100", 15);

@@ -93,14 +93,17 @@ class Tenure:
         large = not word & self.EXTENT
         probe = pointer if large else self.begin_of(pointer, word) + self.entry_bytes(word)
         seen = self.word_of(probe)
-        above = (word >> self.GENERATION & self.GENERATIONS) - (seen >> self.GENERATION & self.GENERATIONS)
-        if seen == 0 or not self.region_of(probe):
+        generation = word >> self.GENERATION & self.GENERATIONS
+        ago = (seen >> self.GENERATION & self.GENERATIONS) - generation
+        if seen == 0 or not 0 <= ago < 2**32 or not self.region_of(probe):
             return False
-        alive = above == 0
+        alive = ago == 0
         if not large and self.plain(self.unit_of(probe)['tracked']):
-            line = probe % self.UNIT // 256
+            line = probe % self.UNIT // 64
             track = self.tracking_of(probe)
-            alive = int(self.plain(track['pass'][line])) == above and not self.bit(track['dead'], probe)
+            if not int(self.plain(track['fresh'][line // 64])) >> line % 64 & 1:
+                made = int(self.plain(track['pass'][line])) == generation % 2**32
+                alive = made and not self.bit(track['dead'], probe)
         if alive and word & self.HEADER:
             entry = gdb.lookup_type('tenure::detail::entry').pointer()
             header = gdb.Value(self.begin_of(pointer, word)).cast(entry)

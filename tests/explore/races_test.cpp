@@ -613,6 +613,102 @@ TEST_CASE("what a manual batch holds is freed while its guard closes, and its li
     }
 }
 
+TEST_CASE("stale handles are asked while others make objects in their place") {
+    using piece       = std::array<char, 4000>;                  // some sixteen of them in 64 KiB
+    auto const  store = std::make_shared<tenure::heap_store>();  // of which no thread keeps memory in stock
+    registry    r;
+    batch_scope cache(r, {.store = store});
+    for (unsigned i = 0; i < 10; ++i) {
+        handle<piece> kept[3], stale[3];
+        {
+            batch_scope request{tenure::below(cache)};
+            for (int k = 0; k < 3; ++k) {
+                kept[k] = request.keep(request.make<piece>());
+                request.make<piece>();
+                stale[k] = request.make<piece>();
+            }
+        }
+        std::atomic<bool>  over = false;
+        std::jthread const asker([&] {
+            do
+                for (int k = 0; k < 3; ++k) {
+                    CHECK(!stale[k].alive());
+                    CHECK(kept[k].alive());
+                }
+            while (!over);
+        });
+        until_left const   going(over);
+        for (unsigned n = 0; n < 2; ++n) {
+            batch_scope request{tenure::below(cache)};
+            for (unsigned k = 0; k < 8; ++k) {
+                auto const made = request.make<piece>();
+                request.free(request.make<std::array<char, 100>>());  // so that the unit notes what else is there
+                CHECK(made.alive());
+            }
+        }
+    }
+}
+
+TEST_CASE("others take a batch's half-empty memory while it takes checkpoints, and goes to the page file") {
+    registry            r;
+    tenure::batch_owner cache(r, {});
+    for (unsigned i = 0; i < 10; ++i) {
+        handle<long> kept;
+        {
+            batch_scope request(r);
+            kept = request.make<long>(7);
+            r.transfer_ownership(kept, cache.id());
+        }
+        std::jthread const other([&] {
+            batch_scope const in_stock(r);
+            tenure::make<long>(0);
+            for (unsigned n = 0; n < 3; ++n) {
+                batch_scope  request(r);
+                handle<long> some[300];
+                for (long k = 0; k < 300; ++k) some[k] = request.make<long>(k);
+                for (long k = 0; k < 300; ++k) CHECK(*some[k] == k);
+            }
+        });
+        if (i % 2) {
+            r.checkpoint(cache.id());
+            *kept = 8;
+            std::this_thread::yield();
+            r.rollback(cache.id());
+        } else {
+            r.page_out(cache.id());
+            std::this_thread::yield();
+            r.page_in(cache.id());
+        }
+        CHECK(*kept == 7);
+    }
+}
+
+TEST_CASE("others take what a batch that was in the page file leaves, while it ends") {
+    registry r;
+    for (unsigned i = 0; i < 10; ++i) {
+        batch_id const cache = r.new_batch();
+        handle<long>   kept[3];
+        for (auto& h : kept) {
+            batch_scope request(r);
+            h = request.make<long>(7);
+            r.transfer_ownership(h, cache);
+            request.make<std::array<char, 50'000>>();  // the next one is elsewhere
+        }
+        r.page_out(cache);
+        { auto const in = r.enter(cache); }  // it comes in page by page, and is in the file still
+        std::jthread const other([&] {
+            batch_scope const in_stock(r);
+            tenure::make<long>(0);
+            batch_scope  request(r);
+            handle<long> some[300];
+            for (long k = 0; k < 300; ++k) some[k] = request.make<long>(k);
+            std::this_thread::yield();
+            for (long k = 0; k < 300; ++k) CHECK(*some[k] == k);
+        });
+        r.end_batch(cache);
+    }
+}
+
 TEST_CASE("nothing is made in a batch once it says that it was cancelled") {
     registry r;
     for (unsigned i = 0; i < 30; ++i) {

@@ -205,7 +205,7 @@ struct batch_record : batch_front {
     std::atomic<bool> reclaim_pending{
         false};  ///< over, but its destructors are yet to run in the background; its handles are stale
     std::atomic<bool> named{false};
-    spin_lock         lock;  ///< guards what follows up to `members`, and lanes' queues; taken inside a unit's lock
+    spin_lock         lock;  ///< guards what follows up to `members`; taken inside a unit's lock
 
     lane*                      lanes  = nullptr;  ///< besides `primary`
     share*                     shares = nullptr;

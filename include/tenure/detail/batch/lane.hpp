@@ -9,6 +9,7 @@
 
 #include <tenure/detail/base/config.hpp>
 #include <tenure/detail/base/word.hpp>
+#include <tenure/detail/unit/hole_list.hpp>
 
 namespace tenure::detail {
 
@@ -17,7 +18,6 @@ struct entry;
 struct lane;
 struct thread_context;
 struct unit;
-struct unit_rest;
 
 inline constexpr std::uint64_t cursor_address = (std::uint64_t{1} << 48) - 1;
 inline constexpr std::uint64_t one_object     = std::uint64_t{1} << 48;
@@ -48,9 +48,9 @@ struct alignas(64) lane {
     unit*                      runs       = nullptr;
     std::atomic<entry*>        remote{nullptr};  ///< ended by other threads, still on `entries`
 
-    std::atomic<unit_rest*>    queue{nullptr};     ///< units with holes to fill; under the batch's lock
+    hole_list                  queue;              ///< its units with holes to fill
     std::uintptr_t             holes     = 0;      ///< the unit whose holes are being filled
-    std::uint32_t              hole_line = 0;      ///< where to look for the next hole
+    std::uint32_t              hole_line = 0;      ///< of that unit: where the last hole ended
     bool                       claimed   = false;  ///< idle, but a call uses it just now; under the batch's lock
     bool                       in_hole   = false;  ///< the current run is a hole
     std::atomic<std::uint32_t> users{0};           ///< entries through it; changed under the batch's lock, or

@@ -25,8 +25,8 @@ namespace tenure::detail {
 inline granule_mask granules_of(batch_record const& b, place p) noexcept {
     granule_mask mask{};
     bool const   at_home = p.head()->home.load(std::memory_order_relaxed) == &b;
-    for (std::size_t i = 0; i < lines_a_unit; ++i) {
-        std::uint32_t mine = at_home ? ~p.track().dead[i].load(std::memory_order_relaxed) : 0;
+    for (std::size_t i = 0; i < words_a_unit; ++i) {
+        std::uint32_t mine = at_home ? ~dead_in(p.track(), i) : 0;
         for (share const* s = p.rest().shares.load(std::memory_order_relaxed); s; s = s->next_here) {
             std::uint32_t const bits = s->objects[i].load(std::memory_order_relaxed);
             mine                     = s->owner == &b ? mine | bits : mine & ~bits;

@@ -18,7 +18,7 @@ namespace tenure::detail {
 /// Returns the newer granules of a share: those that `older`, if any, does not have.
 inline granule_mask newer_in(share const& s, granule_mask const* older) noexcept {
     granule_mask mask{};
-    for (std::size_t i = 0; i < lines_a_unit; ++i)
+    for (std::size_t i = 0; i < words_a_unit; ++i)
         mask.bits[i] = s.objects[i].load(std::memory_order_relaxed) & ~(older ? older->bits[i] : 0);
     return mask;
 }
@@ -28,13 +28,12 @@ inline granule_mask newer_in(share const& s, granule_mask const* older) noexcept
 inline bool mark_granules_dead(place p, share* s, granule_mask const& which, word_t& fresh) noexcept {
     begin_tracking(p);
     guard_word(p);
-    tracking&     t     = p.track();
     std::uint32_t count = 0;
-    for (std::size_t i = 0; i < lines_a_unit; ++i) {
+    for (std::size_t i = 0; i < words_a_unit; ++i) {
         std::uint32_t const bits = which.bits[i];
         if (!bits) continue;
-        poison_dead(p.base + (i * granules_a_line << granule_shift), bits);
-        t.dead[i].store(t.dead[i].load(std::memory_order_relaxed) | bits, std::memory_order_release);
+        poison_dead(p.base + (i * granules_a_word << granule_shift), bits);
+        set_dead(p, i, bits);
         p.rest().deaths += static_cast<std::uint32_t>(std::popcount(bits));
         if (!s) continue;
         std::uint32_t const had = s->objects[i].load(std::memory_order_relaxed);
@@ -44,7 +43,7 @@ inline bool mark_granules_dead(place p, share* s, granule_mask const& which, wor
     if (s) s->granules -= count;
     if (!p.head()->home.load(std::memory_order_relaxed)) {
         p.rest().live -= count;
-        if (p.rest().live == 0 && !p.rest().filling) {
+        if (p.rest().live == 0) {
             fresh = retire_unit(p);
             return true;
         }
@@ -99,19 +98,15 @@ inline void reopen(batch_record& b, lane& l, std::uintptr_t at, std::uintptr_t e
     begin_tracking(p);
     granule_mask which = granules_of(b, p);
     which.keep(at, end);
-    word_t none      = 0;
-    p.rest().filling = &l;
+    word_t none = 0;
     mark_granules_dead(p, find_share(p, &b), which, none);
-    tracking const& t = p.track();
-    auto const free = [&](std::size_t i) { return t.dead[i].load(std::memory_order_relaxed) == ~std::uint32_t{0}; };
-    std::size_t       from = (at - p.base + line_bytes - 1) / line_bytes;
-    std::size_t const last = (end - p.base) / line_bytes;
-    while (from < last && !free(from)) ++from;
-    std::size_t to = from;
-    while (to < last && free(to)) ++to;
-    l.holes     = p.base;
-    l.hole_line = static_cast<std::uint32_t>(to);
-    if (from < to && p.rest().passes < last_pass) open_hole(l, p, from, to);
+    if (!begin_filling(l, p)) return;
+    find_room(p);
+    std::size_t const limit = (end - p.base) / line_bytes;
+    l.hole_line             = static_cast<std::uint32_t>((at - p.base + line_bytes - 1) / line_bytes);
+    stretch s               = find_stretch(p.track(), next_word_of(l), 0);
+    s.to                    = std::min(s.to, limit / lines_a_word);
+    if (s.from < s.to) open_hole(l, p, s, limit);
 }
 
 /// Gives back whole units of a run, from the one at `from` on.

@@ -28,7 +28,7 @@ namespace tenure::detail {
 
 /// A set of granules of one unit.
 struct granule_mask {
-    std::uint32_t bits[lines_a_unit];
+    std::uint32_t bits[words_a_unit];
 
     bool has(std::uintptr_t a) const noexcept {
         return bits[(a & (unit_bytes - 1)) >> (granule_shift + 5)] >> (a >> granule_shift & 31) & 1;
@@ -48,7 +48,7 @@ private:
     void change(std::uintptr_t begin, std::uintptr_t end, F f) noexcept {
         std::size_t const first = (begin & (unit_bytes - 1)) >> granule_shift;
         std::size_t const last  = first + ((end - begin) >> granule_shift);
-        for (std::size_t i = 0; i < lines_a_unit; ++i) {
+        for (std::size_t i = 0; i < words_a_unit; ++i) {
             std::size_t const from = std::clamp(first, i * 32, i * 32 + 32) - i * 32;
             std::size_t const to   = std::clamp(last, i * 32, i * 32 + 32) - i * 32;
             bits[i] = f(bits[i], static_cast<std::uint32_t>((std::uint64_t{1} << to) - (std::uint64_t{1} << from)));
@@ -59,9 +59,9 @@ private:
 TENURE_OPTIMISTIC inline void copy_granules(void* to, void const* from, granule_mask const& which) noexcept {
     auto* const                out = static_cast<std::uint64_t*>(to);
     auto const volatile* const in  = static_cast<std::uint64_t const volatile*>(from);
-    for (std::size_t i = 0; i < lines_a_unit; ++i)
+    for (std::size_t i = 0; i < words_a_unit; ++i)
         for (std::uint32_t bits = which.bits[i]; bits; bits &= bits - 1) {
-            std::size_t const g = i * granules_a_line + static_cast<std::size_t>(__builtin_ctz(bits));
+            std::size_t const g = i * granules_a_word + static_cast<std::size_t>(__builtin_ctz(bits));
             out[g]              = in[g];
         }
 }

@@ -129,7 +129,7 @@ using kept_open  = call_hold<false>;
         if (!p.u->tracked.load(std::memory_order_relaxed) || !s || s->owner != to || s->next_here) return false;
         if (p.head()->home.load(std::memory_order_relaxed) != &from || test(s->objects, begin)) return false;
         if (just_ask) return true;
-        set(*s, begin, begin + bytes);
+        set(p, *s, begin, begin + bytes);
     }
     note_peak(from);
     from.add(&ledger::given, 1, bytes, true);

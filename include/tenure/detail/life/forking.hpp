@@ -60,13 +60,19 @@ struct core_locks {
         });
         cells.mutex.lock();
         all_resources.lock_for_fork();
-        for_supplies([](supply& s) { s.slabs.for_units_in_use([](unit& u, std::uintptr_t) { u.lock.lock(); }); });
+        for_supplies([](supply& s) {
+            s.slabs.for_units_in_use([](unit& u, std::uintptr_t) { u.lock.lock(); });
+            s.holes_lock.lock();
+        });
         for_records([](batch_record& b) { b.lock.lock(); });
     }
 
     static void unlock() noexcept {
         for_records([](batch_record& b) { b.lock.unlock(); });
-        for_supplies([](supply& s) { s.slabs.for_units_in_use([](unit& u, std::uintptr_t) { u.lock.unlock(); }); });
+        for_supplies([](supply& s) {
+            s.holes_lock.unlock();
+            s.slabs.for_units_in_use([](unit& u, std::uintptr_t) { u.lock.unlock(); });
+        });
         all_resources.unlock_after_fork();
         cells.mutex.unlock();
         for_supplies([](supply& s) {

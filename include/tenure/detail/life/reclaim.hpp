@@ -186,7 +186,6 @@ inline void release_runs(supply& s, lane& l) noexcept {
     l.holes                  = 0;
     l.hole_line              = 0;
     l.in_hole                = false;
-    l.queue.store(nullptr, std::memory_order_relaxed);
     l.remote.store(nullptr, std::memory_order_relaxed);
     l.thread.store(nullptr, std::memory_order_relaxed);
     l.users.store(0, std::memory_order_relaxed);

@@ -16,7 +16,7 @@ namespace tenure::detail {
 [[gnu::always_inline]] inline bool aim_at_first_run(lane& l, std::size_t needed) noexcept {
     batch_record& b = *l.batch;
     if (b.closed()) return false;  // before anything that its reclaimer may be changing
-    if (l.run_end != 0 || l.queue.load(std::memory_order_relaxed) || b.limited) return false;
+    if (l.run_end != 0 || l.queue.any() || b.limited) return false;
     if (needed > unit_bytes / 4 || !may_make_in(l)) return false;
     run_cache* const c = cache_of(*b.slabs);
     unit* const      u = c ? c->runs[0] : nullptr;
@@ -53,7 +53,7 @@ TENURE_SLOW inline failure refill(lane& l, std::size_t needed) {
     std::uint64_t at = l.cursor.load(std::memory_order_relaxed) & cursor_address;
     if (l.run_end - at < needed) {
         bool const any_holes =
-            l.holes || l.queue.load(std::memory_order_relaxed) || l.remote.load(std::memory_order_relaxed);
+            l.holes || l.queue.any() || l.remote.load(std::memory_order_relaxed) || b.slabs->recyclable.any();
         if ((!any_holes || !aim_at_hole(l, needed)) && !aim_at_new_run(l, needed))
             return {b.slabs->slabs.refusal(), &b, needed};
         at = l.cursor.load(std::memory_order_relaxed) & cursor_address;

@@ -17,15 +17,15 @@ namespace tenure::detail {
 /// Why a batch is over, or a handle stale. Each unit and each record remembers the last batch there that went
 /// before its end; timing/expiry.hpp has a log besides. Looked at only where an error is made.
 
-/// Packs what a unit or a record remembers: a generation of it, how often its holes were filled in that, and why
-/// the batch went. 0: nothing.
+/// Packs what a unit or a record remembers: the last generation of it that the batch had, how many before that, at
+/// most 255, and why the batch went. 0: nothing.
 constexpr std::uint64_t expiry_of(std::uint64_t generation, std::uint64_t passes, errc cause) noexcept {
-    return generation << 16 | (passes & 255) << 8 | static_cast<std::uint64_t>(cause);
+    return generation << 16 | (passes < 255 ? passes : 255) << 8 | static_cast<std::uint64_t>(cause);
 }
 
 /// Returns the cause in `expiry` if that is of `generation`; else errc{}.
 constexpr errc cause_in(std::uint64_t expiry, std::uint64_t generation) noexcept {
-    return generation - (expiry >> 16) <= (expiry >> 8 & 255) ? static_cast<errc>(expiry & 255) : errc{};
+    return (expiry >> 16) - generation <= (expiry >> 8 & 255) ? static_cast<errc>(expiry & 255) : errc{};
 }
 
 /// Returns why the batch with that id went before its end; errc{}: it did not, as far as is known.

@@ -68,8 +68,9 @@ inline void return_entry(entry* e, batch_record* to) noexcept {
     for_units(at, at + sizeof(entry), [&](place p, std::uintptr_t begin, std::uintptr_t end) {
         for (share* s = p.rest().shares.load(std::memory_order_relaxed); s; s = s->next_here)
             if (test(s->objects, begin)) clear(*s, begin, end);
+        for_words(begin, end, [&](std::uint32_t i, std::uint32_t) { note_change(p.track(), i); });
         if (p.head()->home.load(std::memory_order_relaxed) == to) return;
-        if (share* const s = find_share(p, to)) set(*s, begin, end);  // `to` got it when it owned the object
+        if (share* const s = find_share(p, to)) set(p, *s, begin, end);  // `to` got it when it owned the object
     });
 }
 

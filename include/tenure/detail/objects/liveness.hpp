@@ -42,11 +42,24 @@ inline extent extent_of(raw_handle h) noexcept {
     return x;
 }
 
-inline std::size_t   line_of(std::uintptr_t a) noexcept { return (a & (unit_bytes - 1)) >> (granule_shift + 5); }
+inline std::size_t   word_of(std::uintptr_t a) noexcept { return (a & (unit_bytes - 1)) >> (granule_shift + 5); }
 inline std::uint32_t bit_of(std::uintptr_t a) noexcept { return std::uint32_t{1} << (a >> granule_shift & 31); }
 
 inline bool test(granule_bits const& bits, std::uintptr_t a) noexcept {
-    return bits[line_of(a)].load(std::memory_order_acquire) & bit_of(a);
+    return bits[word_of(a)].load(std::memory_order_acquire) & bit_of(a);
+}
+
+/// How many generations a unit may have while something made in the first of them lives: tracking::pass tells no
+/// more of them apart.
+inline constexpr std::uint32_t last_pass = 0xffff'ffff;
+
+/// Returns whether a granule was given out in a generation, `ago` generations before the unit's, and lives. Other
+/// threads change what is asked in the opposite order: settle(), open_hole().
+inline bool was_given_out(tracking const& t, std::uintptr_t a, word_t generation, word_t ago) noexcept {
+    std::size_t const line = (a & (unit_bytes - 1)) / line_bytes;
+    if (t.fresh[line / 64].load(std::memory_order_acquire) >> line % 64 & 1) return ago == 0;
+    return !test(t.dead, a) &&
+           t.pass[line].load(std::memory_order_acquire) == static_cast<std::uint32_t>(generation);
 }
 
 /// Number of batches of the process that are `reclaim_pending`.
@@ -77,15 +90,14 @@ inline bool alive_in_unit(raw_handle h, bool locked) noexcept {
     std::uintptr_t const probe  = large || !(h.word & header_flag) ? begin : begin + sizeof(entry);
     auto&                word   = table_word(probe);
     for (;;) {
-        word_t const  seen  = word.load(std::memory_order_acquire);
-        word_t const  above = generation_of(h.word) - generation_of(seen);
-        region* const r     = find_region(probe);
-        if (seen == 0 || above > 255 || !r) return false;
+        word_t const  seen = word.load(std::memory_order_acquire);
+        word_t const  ago  = generation_of(seen) - generation_of(h.word);
+        region* const r    = find_region(probe);
+        if (seen == 0 || ago > last_pass || !r) return false;
         auto const unit_says = [&] {
             unit const* const u = r->at(probe);
-            if (large || !u->tracked.load(std::memory_order_acquire)) return above == 0;
-            tracking const& t = *r->track(u);
-            return t.pass[line_of(probe)].load(std::memory_order_acquire) == above && !test(t.dead, probe);
+            if (large || !u->tracked.load(std::memory_order_acquire)) return ago == 0;
+            return was_given_out(*r->track(u), probe, generation_of(h.word), ago);
         };
         bool alive = unit_says();
         if (alive && h.word & header_flag) {

@@ -127,7 +127,7 @@ public:
             if (x.large) move_run(x.large);
             else
                 for_units(x.begin, x.begin + x.bytes, [&](place p, std::uintptr_t begin, std::uintptr_t end) {
-                    set(*find_share(p, &to_), begin, end);
+                    set(p, *find_share(p, &to_), begin, end);
                     if (share* const s = find_share(p, &from_); s && test(s->objects, begin)) clear(*s, begin, end);
                 });
         }

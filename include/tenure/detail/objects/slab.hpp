@@ -32,19 +32,6 @@ inline std::size_t next_run_units(lane const& l, std::size_t needed) noexcept {
     return std::max(grown, at_all);
 }
 
-/// Leaves the lane's run. The unused end of the run has no owner, and can be recycled once objects around it end.
-inline void leave_run(lane& l) noexcept {
-    if (l.in_hole) return leave_hole(l);
-    std::uintptr_t const at = l.cursor.load(std::memory_order_relaxed) & cursor_address;
-    if (!l.runs || at == l.run_end) return;
-    l.runs->used_end.store(at, std::memory_order_relaxed);
-    for_units(at, l.run_end, [](place p, std::uintptr_t begin, std::uintptr_t end) {
-        std::scoped_lock const guard(p.u->lock);
-        if (p.u->tracked.load(std::memory_order_relaxed)) set(p.track().dead, begin, end);
-    });
-    l.run_end = at;
-}
-
 inline bool aim_at_new_run(lane& l, std::size_t needed) noexcept {
     supply&           from  = *l.batch->slabs;
     std::size_t       n     = next_run_units(l, needed);

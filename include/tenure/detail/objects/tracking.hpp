@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 
@@ -36,12 +38,6 @@ template <class F>
     else for_many_words(g, last, f);
 }
 
-[[gnu::always_inline]] inline void set(granule_bits& bits, std::uintptr_t begin, std::uintptr_t end) noexcept {
-    for_words(begin, end, [&](std::uint32_t i, std::uint32_t mask) {
-        bits[i].store(bits[i].load(std::memory_order_relaxed) | mask, std::memory_order_release);
-    });
-}
-
 inline void clear(granule_bits& bits, std::uintptr_t begin, std::uintptr_t end) noexcept {
     for_words(begin, end, [&](std::uint32_t i, std::uint32_t mask) {
         bits[i].store(bits[i].load(std::memory_order_relaxed) & ~mask, std::memory_order_release);
@@ -58,19 +54,80 @@ void for_units(std::uintptr_t from, std::uintptr_t end, F f) {
     }
 }
 
+/// Spreads the bits of a word's lines over the granules of each.
+constexpr std::uint32_t granules_in(std::uint32_t lines) noexcept { return (lines * 0x204081 & 0x1010101) * 255; }
+
+/// Returns which lines of a word have all of these granules, as bits.
+constexpr std::uint32_t lines_all_in(std::uint32_t granules) noexcept {
+    std::uint32_t all = granules & granules >> 4;
+    all &= all >> 2;
+    all &= all >> 1;
+    return (all & 0x1010101) * 0x1020408 >> 24 & 15;
+}
+constexpr std::uint32_t lines_any_in(std::uint32_t granules) noexcept { return ~lines_all_in(~granules) & 15; }
+
+/// Returns which lines of word `i` are fresh, as bits.
+inline std::uint32_t fresh_lines(tracking const& t, std::size_t i) noexcept {
+    return t.fresh[i / words_a_group].load(std::memory_order_relaxed) >> i % words_a_group * lines_a_word & 15;
+}
+/// Notes that some of word `i` died, came to a share, or is no longer fresh.
+inline void note_change(tracking& t, std::size_t i) noexcept {
+    t.changed = static_cast<std::uint16_t>(t.changed | 1u << i / words_a_group);
+}
+
+inline void forget_fresh(tracking& t, std::size_t i, std::uint32_t lines) noexcept {
+    auto& fresh = t.fresh[i / words_a_group];
+    fresh.store(fresh.load(std::memory_order_relaxed) & ~(std::uint64_t{lines} << i % words_a_group * lines_a_word),
+                std::memory_order_release);
+    note_change(t, i);
+}
+
+/// Returns which granules of word `i` are dead.
+inline std::uint32_t dead_in(tracking const& t, std::size_t i) noexcept {
+    return t.dead[i].load(std::memory_order_relaxed) & ~granules_in(fresh_lines(t, i));
+}
+
+/// Writes down what is known of these lines of word `i`, if they are fresh: they are not, afterwards.
+inline void settle(place p, std::size_t i, std::uint32_t lines) noexcept {
+    tracking& t = p.track();
+    lines &= fresh_lines(t, i);
+    if (!lines) return;
+    auto const pass = static_cast<std::uint32_t>(generation_of(p.word().load(std::memory_order_relaxed)));
+    for (std::uint32_t left = lines; left; left &= left - 1)
+        t.pass[i * lines_a_word + static_cast<std::size_t>(std::countr_zero(left))].store(
+            pass, std::memory_order_relaxed);
+    t.dead[i].store(t.dead[i].load(std::memory_order_relaxed) & ~granules_in(lines), std::memory_order_release);
+    forget_fresh(t, i, lines);
+}
+
+/// Marks granules of word `i` as dead.
+inline void set_dead(place p, std::size_t i, std::uint32_t granules) noexcept {
+    tracking& t = p.track();
+    if (granules != ~std::uint32_t{0}) settle(p, i, lines_any_in(granules));
+    t.dead[i].store(t.dead[i].load(std::memory_order_relaxed) | granules, std::memory_order_release);
+    if (granules == ~std::uint32_t{0}) forget_fresh(t, i, 15);
+    note_change(t, i);
+}
+
+/// Marks the granules of [begin, end), which lies in one unit, as dead.
+inline void set_dead(place p, std::uintptr_t begin, std::uintptr_t end) noexcept {
+    for_words(begin, end, [&](std::uint32_t i, std::uint32_t mask) { set_dead(p, i, mask); });
+}
+
 inline void begin_tracking(place p) noexcept {
     if (p.u->tracked.load(std::memory_order_relaxed)) return;
     tracking& t = p.track();
-    for (auto& word : t.dead) word.store(0, std::memory_order_relaxed);
-    for (auto& pass : t.pass) pass.store(0, std::memory_order_relaxed);
+    for (auto& word : t.dead) word.store(~std::uint32_t{0}, std::memory_order_relaxed);
+    for (auto& lines : t.fresh) lines.store(~std::uint64_t{0}, std::memory_order_relaxed);
+    for (auto& words : t.room) words = ~std::uint64_t{0};
+    t.changed      = 0;
     t.own[0].where = t.own[1].where = nullptr;
     unit_rest& rest                 = p.rest();
-    if (rest.self != p.base) rest.self = p.base;  // read without the lock by next_unit_with_holes()
-    rest.passes  = 0;
+    if (rest.self != p.base) rest.self = p.base;  // read without the lock by next_own_unit()
     rest.filling = nullptr;
-    rest.live = rest.deaths   = 0;
+    rest.live = rest.deaths = rest.passes = rest.first_pass = 0;
     std::uintptr_t const used = std::max(p.head()->used_end.load(std::memory_order_relaxed), p.base);
-    if (used != p.base && used < p.base + unit_bytes) set(t.dead, used, p.base + unit_bytes);
+    if (used != p.base && used < p.base + unit_bytes) set_dead(p, used, p.base + unit_bytes);
     p.u->tracked.store(true, std::memory_order_release);
     p.head()->guarded.fetch_add(1, std::memory_order_relaxed);
 }

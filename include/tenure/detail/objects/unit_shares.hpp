@@ -9,67 +9,85 @@
 #include <new>
 
 #include <tenure/detail/objects/tracking.hpp>
+#include <tenure/detail/unit/supply.hpp>
 
 namespace tenure::detail {
 
 /// Units with several owners, and what becomes of one when an owner goes. Protected by the unit's lock.
+///
+/// A unit without a home, in which little was kept, is recyclable: any batch of its store may take it as its own
+/// memory, and make objects between those that were kept (recycle.hpp).
 
-inline void enqueue(place p, lane* l) noexcept {
-    std::scoped_lock const guard(l->batch->lock);
+enum class list_end { first, last };
+
+inline void enqueue(place p, hole_list& to, list_end where = list_end::first) noexcept {
+    std::scoped_lock const guard(p.where->from->holes_lock);
     unit_rest&             u = p.rest();
-    if (u.queue.load(std::memory_order_relaxed)) return;
-    unit_rest* const first = l->queue.load(std::memory_order_relaxed);
-    u.prev_hole            = nullptr;
-    u.next_hole            = first;
-    if (first) first->prev_hole = &u;
-    l->queue.store(&u, std::memory_order_relaxed);
-    u.queue.store(l, std::memory_order_relaxed);
+    if (u.listed.load(std::memory_order_relaxed)) return;
+    bool const in_front = where == list_end::first;
+    u.prev_hole         = in_front ? nullptr : to.last;
+    u.next_hole         = in_front ? to.first.load(std::memory_order_relaxed) : nullptr;
+    (u.next_hole ? u.next_hole->prev_hole : to.last) = &u;
+    if (u.prev_hole) u.prev_hole->next_hole = &u;
+    else to.first.store(&u, std::memory_order_relaxed);
+    u.listed.store(&to, std::memory_order_relaxed);
+}
+
+/// Takes a unit out of its list, if it is in one. Called under `holes_lock`.
+inline void unlist(unit_rest& u) noexcept {
+    hole_list* const from = u.listed.load(std::memory_order_relaxed);
+    if (!from) return;
+    (u.next_hole ? u.next_hole->prev_hole : from->last) = u.prev_hole;
+    if (u.prev_hole) u.prev_hole->next_hole = u.next_hole;
+    else from->first.store(u.next_hole, std::memory_order_relaxed);
+    u.listed.store(nullptr, std::memory_order_relaxed);
 }
 
 inline void dequeue(place p) noexcept {
-    unit_rest&  u = p.rest();
-    lane* const l = u.queue.load(std::memory_order_relaxed);
-    if (!l) return;
-    std::scoped_lock const guard(l->batch->lock);
-    if (u.queue.load(std::memory_order_relaxed) != l) return;
-    if (u.next_hole) u.next_hole->prev_hole = u.prev_hole;
-    if (u.prev_hole) u.prev_hole->next_hole = u.next_hole;
-    else l->queue.store(u.next_hole, std::memory_order_relaxed);
-    u.queue.store(nullptr, std::memory_order_relaxed);
+    if (!p.rest().listed.load(std::memory_order_relaxed)) return;
+    std::scoped_lock const guard(p.where->from->holes_lock);
+    unlist(p.rest());
 }
 
-/// Returns the only batch that owns anything in the unit, or null.
-inline batch_record* sole_owner(place p) noexcept {
-    batch_record* only = p.head()->home.load(std::memory_order_relaxed);
-    for (share const* s = p.rest().shares.load(std::memory_order_relaxed); s; s = s->next_here) {
-        if (s->granules == 0) continue;
-        if (only) return nullptr;
-        only = s->owner;
+/// Looks for words of the unit that are wholly free.
+inline void find_room(place p) noexcept {
+    tracking& t = p.track();
+    for (std::size_t i = 0; i < words_a_unit; i += 64) {
+        t.room[i / 64] = 0;
+        for (std::size_t k = 0; k < 64; ++k)
+            t.room[i / 64] |= std::uint64_t{dead_in(t, i + k) == ~std::uint32_t{0}} << k;
     }
-    return only;
 }
 
-/// Returns the lane whose list has the entries of objects that `owner`, the sole owner, makes here. Only that lane
-/// may fill holes.
-inline lane* filler(unit const* u, batch_record* owner) noexcept {
-    unit const* const head = u->head.load(std::memory_order_relaxed);
-    return head->home.load(std::memory_order_relaxed) == owner ? head->maker.load(std::memory_order_relaxed)
-                                                               : &owner->primary;
+inline constexpr std::size_t   least_room   = words_a_unit / 16;  ///< that is worth to come for
+inline constexpr std::uint32_t least_deaths = unit_bytes >>
+                                              (granule_shift + 3);  ///< that are worth a look for room
+
+/// Returns whether the room that was found is worth that the unit changes hands.
+inline bool is_roomy(place p) noexcept {
+    int words = 0;
+    for (std::uint64_t const w : p.track().room) words += std::popcount(w);
+    return words >= static_cast<int>(least_room);
 }
 
-inline bool all_dead(tracking const& t) noexcept {
-    for (auto const& word : t.dead)
-        if (word.load(std::memory_order_relaxed) != ~std::uint32_t{0}) return false;
-    return true;
+/// Finds the room of a unit without a home.
+inline void look_again(place p) noexcept {
+    find_room(p);
+    p.track().changed = 0;
 }
 
-inline constexpr std::uint16_t last_pass = 255;  ///< of a generation; the next one needs a unit that is all dead
-
+/// Lists a unit for its holes: for the lane whose memory it is, or for every batch of its store.
 inline void offer_holes(place p) noexcept {
-    if (p.rest().filling || (p.rest().passes >= last_pass && !all_dead(p.track()))) return;
-    batch_record* const owner = sole_owner(p);
-    if (!owner || p.where->from != owner->slabs) return;  // new objects of the owner belong in its own store
-    enqueue(p, filler(p.u, owner));
+    unit_rest& u = p.rest();
+    if (u.filling || u.listed.load(std::memory_order_relaxed)) return;
+    unit const* const head = p.head();
+    u.deaths               = 0;
+    if (head->home.load(std::memory_order_relaxed)) {
+        enqueue(p, head->maker.load(std::memory_order_relaxed)->queue);
+    } else {
+        look_again(p);
+        if (is_roomy(p)) enqueue(p, p.where->from->recyclable);
+    }
 }
 
 inline void count_for(place p, batch_record* b) noexcept {
@@ -88,7 +106,6 @@ inline share* share_for(place p, batch_record* owner) noexcept {
     bool const embedded = s != nullptr;
     if (!s) s = new (std::nothrow) share;
     if (!s) return nullptr;
-    dequeue(p);  // the unit has one more owner
     s->owner    = owner;
     s->where    = p.u;
     s->base     = p.base;
@@ -106,9 +123,12 @@ inline share* share_for(place p, batch_record* owner) noexcept {
     return s;
 }
 
-/// Gives the share the granules of [begin, end), none of which it had before.
-inline void set(share& s, std::uintptr_t begin, std::uintptr_t end) noexcept {
-    set(s.objects, begin, end);
+/// Gives a share of the unit the granules of [begin, end), none of which it had before.
+inline void set(place p, share& s, std::uintptr_t begin, std::uintptr_t end) noexcept {
+    for_words(begin, end, [&](std::uint32_t i, std::uint32_t mask) {
+        s.objects[i].store(s.objects[i].load(std::memory_order_relaxed) | mask, std::memory_order_release);
+        note_change(p.track(), i);
+    });
     s.granules += static_cast<std::uint32_t>((end - begin) >> granule_shift);
 }
 
@@ -142,7 +162,7 @@ inline void drop_share(place p, share* s) noexcept {
 /// generation. The caller passes it to give_part() once the lock is released. While its batch lives, a share
 /// without objects is not dropped earlier: it may be reserved for an object in transfer.
 inline word_t retire_unit(place p) noexcept {
-    word_t const fresh = generation_of(p.word().load(std::memory_order_relaxed)) + p.rest().passes + 1;
+    word_t const fresh = generation_of(p.word().load(std::memory_order_relaxed)) + 1;
     p.word().store(whole_word(fresh), std::memory_order_release);  // before tracked, shares: see alive_in_unit()
     while (share* const s = p.rest().shares.load(std::memory_order_relaxed)) drop_share(p, s);
     dequeue(p);
@@ -162,10 +182,26 @@ inline void poison_dead(std::uintptr_t line, std::uint32_t dead) noexcept {
         run_given_back(to_pointer(line + (static_cast<std::size_t>(std::countr_zero(dead)) << granule_shift)), 8);
 }
 
+/// Marks what no share has as dead in words [i, i + words_a_group), and finds the room there.
+inline void let_go(place p, std::size_t i, share const* first) noexcept {
+    tracking&           t     = p.track();
+    std::uint64_t const fresh = t.fresh[i / words_a_group].load(std::memory_order_relaxed);
+    std::uint64_t       room  = 0;
+    for (std::size_t k = i; k < i + words_a_group; ++k) {
+        std::uint32_t kept = 0;
+        for (share const* s = first; s; s = s->next_here) kept |= s->objects[k].load(std::memory_order_relaxed);
+        if (kept && fresh) settle(p, k, lines_any_in(kept));
+        if (t.dead[k].load(std::memory_order_relaxed) != ~kept) t.dead[k].store(~kept, std::memory_order_release);
+        room |= std::uint64_t{!kept} << k % 64;
+        poison_dead(p.base + (k * granules_a_word << granule_shift), ~kept);
+    }
+    std::uint64_t const here = ((std::uint64_t{1} << words_a_group) - 1) << i % 64;
+    t.room[i / 64]           = (t.room[i / 64] & ~here) | room;
+}
+
 /// Takes a unit from its home, which is gone. Returns true if no share has objects: it is then retired, with
 /// `fresh` as next generation. Else it is a run of its own now.
 inline bool orphan(place p, word_t& fresh) noexcept {
-    tracking&     t     = p.track();
     share* const  first = p.rest().shares.load(std::memory_order_relaxed);
     std::uint32_t live  = 0;
     for (share const* s = first; s; s = s->next_here) live += s->granules;
@@ -175,21 +211,23 @@ inline bool orphan(place p, word_t& fresh) noexcept {
     }
     dequeue(p);
     guard_word(p);
-    for (std::size_t i = 0; i < lines_a_unit; ++i) {
-        std::uint32_t mine = 0;
-        for (share const* s = first; s; s = s->next_here) mine |= s->objects[i].load(std::memory_order_relaxed);
-        t.dead[i].store(~mine, std::memory_order_release);
-        poison_dead(p.base + (i * granules_a_line << granule_shift), ~mine);
+    tracking&  t   = p.track();
+    bool const all = memory_is_checked();  // which is told of each word
+    for (std::size_t g = 0; g < words_a_unit / words_a_group; ++g) {
+        if (all || t.changed >> g & 1) let_go(p, g * words_a_group, first);
+        t.fresh[g].store(0, std::memory_order_release);
     }
+    t.changed        = 0;
     p.rest().live    = live;
     p.rest().filling = nullptr;  // it was one of the home's lanes
+    p.rest().deaths  = 0;
     p.u->address     = p.base;
     p.u->length      = 1;
     p.u->home.store(nullptr, std::memory_order_relaxed);
     p.u->head.store(p.u, std::memory_order_release);
     p.u->guarded.store(1, std::memory_order_relaxed);
     count_for(p, first->owner);
-    offer_holes(p);
+    if (is_roomy(p)) enqueue(p, p.where->from->recyclable);
     return false;
 }
 
@@ -198,17 +236,17 @@ inline bool orphan(place p, word_t& fresh) noexcept {
 inline bool mark_dead(place p, share* s, std::uintptr_t begin, std::uintptr_t end, word_t& fresh) noexcept {
     auto const granules = static_cast<std::uint32_t>((end - begin) >> granule_shift);
     guard_word(p);
-    set(p.track().dead, begin, end);
+    set_dead(p, begin, end);
     if (s && test(s->objects, begin)) clear(*s, begin, end);
     p.rest().deaths += granules;
     if (!p.head()->home.load(std::memory_order_relaxed)) {
         p.rest().live -= granules;
-        if (p.rest().live == 0 && !p.rest().filling) {
+        if (p.rest().live == 0) {
             fresh = retire_unit(p);
             return true;
         }
     }
-    if (p.rest().deaths >= unit_bytes >> (granule_shift + 3)) offer_holes(p);
+    if (p.rest().deaths >= least_deaths) offer_holes(p);
     return false;
 }
 
@@ -247,24 +285,20 @@ inline void mark_range_dead(batch_record& owner, std::uintptr_t from, std::uintp
 /// Closes a share whose batch is over. Returns true if it was the last with objects: the unit is then retired,
 /// with `fresh` as next generation.
 inline bool close_share(place p, share* s, word_t& fresh) noexcept {
-    bool const  homeless = !p.head()->home.load(std::memory_order_relaxed);
-    lane* const filler   = p.rest().filling;
-    if (filler && filler->batch == s->owner) p.rest().filling = nullptr;
+    bool const homeless = !p.head()->home.load(std::memory_order_relaxed);
     if (homeless) p.rest().live -= s->granules;
-    if (homeless && p.rest().live == 0 && !p.rest().filling) {
+    if (homeless && p.rest().live == 0) {
         fresh = retire_unit(p);
         return true;
     }
     guard_word(p);
-    tracking& t = p.track();
-    for (std::size_t i = 0; i < lines_a_unit; ++i) {
+    for (std::size_t i = 0; i < words_a_unit; ++i) {
         std::uint32_t const mine = s->objects[i].load(std::memory_order_relaxed);
         if (!mine) continue;
-        poison_dead(p.base + (i * granules_a_line << granule_shift), mine);
-        t.dead[i].store(t.dead[i].load(std::memory_order_relaxed) | mine, std::memory_order_release);
+        poison_dead(p.base + (i * granules_a_word << granule_shift), mine);
+        set_dead(p, i, mine);
     }
     p.rest().deaths += s->granules;
-    dequeue(p);
     drop_share(p, s);
     offer_holes(p);
     return false;

@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -76,17 +78,45 @@ private:
 };
 TENURE_SHARED inline constinit expiry_log expiries{};
 
-/// Notes in a unit why what `b` owned there went before its end. Notes nothing if other batches own something
-/// there, for which the reason would be wrong. Called under the unit's lock, or while the unit is not tracked.
+/// Calls f(ago) for each line in which a share has something: so many generations ago it was given out.
+template <class F>
+void for_ages(place p, share const& s, F f) {
+    tracking const& t   = p.track();
+    auto const      now = static_cast<std::uint32_t>(generation_of(p.word().load(std::memory_order_relaxed)));
+    for (std::size_t i = 0; i < words_a_unit; ++i)
+        for (std::uint32_t left = lines_any_in(s.objects[i].load(std::memory_order_relaxed)); left;
+             left &= left - 1) {
+            std::size_t const   k     = static_cast<std::size_t>(std::countr_zero(left));
+            std::uint32_t const given = t.pass[i * lines_a_word + k].load(std::memory_order_relaxed);
+            f(fresh_lines(t, i) >> k & 1 ? 0 : now - given);
+        }
+}
+
+/// Notes in a unit why what `b` owned there went before its end. Notes nothing if other batches own something of
+/// the same generations, for which the reason would be wrong. Called under the unit's lock, or while the unit is
+/// not tracked.
 inline void note_expiry(place p, batch_record const& b, errc cause) noexcept {
-    batch_record const* const home = p.head()->home.load(std::memory_order_relaxed);
-    if (home && home != &b) return;
-    bool const tracked = p.u->tracked.load(std::memory_order_relaxed);
-    for (share const* s = tracked ? p.rest().shares.load(std::memory_order_relaxed) : nullptr; s; s = s->next_here)
-        if (s->owner != &b && s->granules) return;
-    p.rest().expiry.store(
-        expiry_of(generation_of(p.word().load(std::memory_order_relaxed)), tracked ? p.rest().passes : 0, cause),
-        std::memory_order_release);
+    batch_record const* const home   = p.head()->home.load(std::memory_order_relaxed);
+    word_t const              now    = generation_of(p.word().load(std::memory_order_relaxed));
+    std::uint32_t             newest = last_pass, oldest = 0;
+    if (home == &b) newest = 0;
+    if (p.u->tracked.load(std::memory_order_relaxed)) {
+        share const* const first = p.rest().shares.load(std::memory_order_relaxed);
+        if (home == &b) oldest = p.rest().passes - p.rest().first_pass;
+        for (share const* s = first; s; s = s->next_here)
+            if (s->owner == &b)
+                for_ages(p, *s, [&](std::uint32_t ago) {
+                    newest = std::min(newest, ago);
+                    oldest = std::max(oldest, ago);
+                });
+        bool mixed = false;
+        for (share const* s = first; s; s = s->next_here)
+            if (s->owner != &b)
+                for_ages(p, *s, [&](std::uint32_t ago) { mixed = mixed || (newest <= ago && ago <= oldest); });
+        if (mixed) return;
+    }
+    if (newest > oldest) return;
+    p.rest().expiry.store(expiry_of(now - newest, oldest - newest, cause), std::memory_order_release);
 }
 
 /// Notes why a batch goes before its end, for all that is its own.

@@ -177,11 +177,12 @@ public:
     /// runs.
     void outdate() noexcept {
         std::scoped_lock const guard(mutex_);
-        for_units_in_use([](unit const& u, std::uintptr_t address) {
+        for_units_in_use([](unit& u, std::uintptr_t address) {
+            if (u.state != unit_state::owned) return;
             zeroed_atomic<word_t>& word = table_word(address);
-            if (u.state == unit_state::owned)
-                word.store(whole_word(generation_of(word.load(std::memory_order_relaxed)) + 1),
-                           std::memory_order_release);
+            word.store(whole_word(generation_of(word.load(std::memory_order_relaxed)) + 1),
+                       std::memory_order_release);
+            u.tracked.store(false, std::memory_order_release);  // which would tell of objects of older generations
         });
     }
 

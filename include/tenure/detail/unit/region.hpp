@@ -14,15 +14,21 @@
 #include <tenure/detail/base/zeroed_atomic.hpp>
 #include <tenure/detail/blocks/block_list.hpp>
 #include <tenure/detail/space/address_space.hpp>
+#include <tenure/detail/unit/hole_list.hpp>
 #include <tenure/store/any_store.hpp>
 
 namespace tenure::detail {
 
-inline constexpr std::size_t granules_a_line = 32;  ///< 256 bytes: what is recycled between kept objects
-inline constexpr std::size_t lines_a_unit    = unit_bytes / (granules_a_line << granule_shift);
+inline constexpr std::size_t line_bytes   = 64;  ///< what is recycled between kept objects: all of it or nothing
+inline constexpr std::size_t lines_a_unit = unit_bytes / line_bytes;
 
-/// One bit for each granule, one word for each line.
-using granule_bits = zeroed_atomic<std::uint32_t>[lines_a_unit];
+inline constexpr std::size_t granules_a_word = 32;
+inline constexpr std::size_t words_a_unit    = unit_bytes / (granules_a_word << granule_shift);
+inline constexpr std::size_t lines_a_word    = lines_a_unit / words_a_unit;
+inline constexpr std::size_t words_a_group   = 64 / lines_a_word;  ///< whose lines are one word of tracking::fresh
+
+/// One bit for each granule.
+using granule_bits = zeroed_atomic<std::uint32_t>[words_a_unit];
 
 struct unit;
 struct lane;
@@ -45,11 +51,17 @@ struct share {
 
 /// What a unit needs to know when its objects no longer live and die together. It has its place in the region from
 /// the start, so that free() and the end of a batch never allocate; it takes memory only when touched. Guarded by
-/// the unit's lock. Accesses also read `dead` and `pass` without it (see liveness.hpp).
+/// the unit's lock. Accesses also read the first three without it (see liveness.hpp).
+///
+/// A *fresh* line was given out whole in the unit's generation, and nothing in it is dead, whatever `dead` says:
+/// that stays as it was before, all ones. Most lines are never asked about one by one.
 struct tracking {
-    granule_bits                dead;
-    zeroed_atomic<std::uint8_t> pass[lines_a_unit];  ///< generation of the line, above the unit's
-    share                       own[2];              ///< most units never have more
+    zeroed_atomic<std::uint64_t> fresh[lines_a_unit / 64];
+    granule_bits                 dead;
+    zeroed_atomic<std::uint32_t> pass[lines_a_unit];       ///< low half of the generation when it was given out
+    std::uint64_t                room[words_a_unit / 64];  ///< free words, as bits, when last looked at
+    std::uint16_t                changed;                  ///< since the unit had no home: a bit for each group
+    share                        own[2];                   ///< most units never have more
 };
 
 enum class unit_state : std::uint8_t { unused, free, owned };
@@ -83,16 +95,17 @@ static_assert(sizeof(unit) == 96);
 /// The rest of what is known of a unit: of one whose objects do not live and die together, one that was paged out,
 /// one under a checkpoint, one whose batch went before its end. Memory that is zero is one that is none of these.
 struct unit_rest {
-    zeroed_atomic<share*> shares;
-    lane*                 filling;     ///< the lane that makes objects in its holes now, or null
-    batch_record*         counted_by;  ///< without a home: the batch whose `shared_units` counts it
-    std::uintptr_t        self;        ///< the unit's address, once it was tracked
-    std::uint32_t         live;        ///< without a home: granules that are not dead
-    std::uint32_t         deaths;      ///< granules freed since its holes were last looked at
-    zeroed_atomic<lane*>  queue;       ///< the lane that lists it for its holes; under its batch's lock
-    unit_rest*            next_hole;   ///< in that list, under that lock
-    unit_rest*            prev_hole;
-    std::uint16_t         passes;  ///< how often holes were filled in this generation; under the unit's lock
+    zeroed_atomic<share*>     shares;
+    lane*                     filling;     ///< the lane that makes objects in its holes now, or null
+    batch_record*             counted_by;  ///< without a home: the batch whose `shared_units` counts it
+    std::uintptr_t            self;        ///< the unit's address, once it was tracked
+    std::uint32_t             live;        ///< without a home: granules that are not dead
+    std::uint32_t             deaths;      ///< granules freed since its holes were last looked at
+    zeroed_atomic<hole_list*> listed;      ///< where it stands for its holes; under the supply's `holes_lock`
+    unit_rest*                next_hole;   ///< in that list, under that lock
+    unit_rest*                prev_hole;
+    std::uint32_t             passes;  ///< generations since it was tracked, or since the oldest of what lives here
+    std::uint32_t             first_pass;  ///< `passes` when it became the memory of its home
 
     std::uint32_t                given_up;  ///< head: depth of the checkpoint that keeps a large piece; 0: none
     zeroed_atomic<std::uint64_t> filed;     ///< id of the batch that mapped it from the page file; 0: none

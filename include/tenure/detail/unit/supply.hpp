@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <utility>
 
+#include <tenure/detail/base/spin_lock.hpp>
 #include <tenure/detail/blocks/unfreed.hpp>
 #include <tenure/detail/unit/run_cache.hpp>
 
@@ -37,7 +38,9 @@ struct supply {
     depot                   slabs;
     unfreed                 refused;
     registry_core&          registry;
-    std::uint64_t const     uid;  ///< 0: no stocks
+    std::uint64_t const     uid;         ///< 0: no stocks
+    spin_lock               holes_lock;  ///< of all lists of holes; taken inside a unit's lock
+    hole_list               recyclable;  ///< units that are no batch's memory, and hold little of what was kept
     std::atomic<run_cache*> caches{nullptr};
     std::uint32_t           users =
         0;  ///< batches, and what they have in it; guarded by the registry's supplies_mutex, as `next` is
