@@ -396,6 +396,29 @@ TEST_SUITE("what requests keep") {
         CHECK(r.usage().held <= before + 4 * unit_size);
     }
 
+    TEST_CASE("is recycled again after a batch that looked for more room there than there was") {
+        registry    r;
+        batch_scope cache(r);
+        auto const  h = make_kept(r, cache);
+        {
+            batch_scope other(r);
+            REQUIRE(comes_beside(other, h.get()));
+            std::vector<handle<answer>> made;
+            for (std::uint64_t i = 0; i < 500; ++i) made.push_back(other.make<answer>(i));
+            for (std::size_t i = 0; i < 200; i += 2) other.free(made[i]);
+            other.make<sized<8'000>>(1u);
+            for (std::uint64_t i = 0; i < 20; ++i) other.make<sized<8'000>>(i);
+        }
+        batch_scope third(r);
+        REQUIRE(comes_beside(third, h.get()));
+        int beside = 0;
+        for (std::uint64_t i = 0; i < 2'000; ++i) {
+            auto const at = reinterpret_cast<std::uintptr_t>(third.make<answer>(i).get());
+            beside += at / unit_size == reinterpret_cast<std::uintptr_t>(h.get()) / unit_size;
+        }
+        CHECK(beside > 600);
+    }
+
     TEST_CASE("leaves an outer checkpoint what was there, when an inner one is rolled back") {
         registry                       r;
         batch_scope                    b(r);

@@ -49,9 +49,11 @@ inline void dequeue(place p) noexcept {
     unlist(p.rest());
 }
 
-/// Looks for words of the unit that are wholly free.
+/// Looks for words of the unit that are wholly free. More will be once its home goes, so it has to be looked at
+/// again.
 inline void find_room(place p) noexcept {
     tracking& t = p.track();
+    t.changed   = 0xffff;
     for (std::size_t i = 0; i < words_a_unit; i += 64) {
         t.room[i / 64] = 0;
         for (std::size_t k = 0; k < 64; ++k)
