@@ -75,7 +75,10 @@ struct shared_requests {
 
     void request(cached<handle>* keep, std::size_t which) {
         std::vector<handle> all(objects_each);
-        for (std::size_t i = 0; i < objects_each; ++i) bench::use(all[i] = std::make_shared<answer>(i));
+        for (std::size_t i = 0; i < objects_each; ++i) {
+            all[i] = std::make_shared<answer>(i);
+            bench::use(all[i].get());
+        }
         if (keep) keep->add(all[which], [](handle& h) { h.reset(); });
     }
     std::size_t held() const { return ::mallinfo2().uordblks - before; }

@@ -16,7 +16,7 @@ public:
     class batch {
     public:
         explicit batch(tenure_batches&) {}
-        batch(tenure_batches&, batch& outer) : scope_{outer.scope_} {}
+        batch(tenure_batches&, batch& outer) : scope_{tenure::below(outer.scope_)} {}
 
         [[gnu::always_inline]] auto make(std::uint64_t id) { return scope_.make<object>(id); }
 
