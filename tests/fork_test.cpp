@@ -544,6 +544,39 @@ TEST_SUITE("a child of a process with threads" * doctest::skip(TENURE_TSAN != 0)
         r.end_batch(common);
     }
 
+    TEST_CASE("cancels and ends what is below scopes of other threads that it has not") {
+        registry         r;
+        batch_scope      above(r);
+        batch_id         ended{}, detached{};
+        std::atomic<int> stage{0};
+        std::thread      other([&] {
+            batch_scope job(tenure::below{above});
+            batch_scope nested, more;
+            ended = r.new_batch({}, nested.id());
+            {
+                batch_scope left;
+                detached = left.detach();
+            }
+            stage = 1;
+            while (stage == 1) std::this_thread::yield();
+        });
+        while (stage == 0) std::this_thread::yield();
+        for (bool const cancels : {false, true}) {
+            int const how = in_a_child([&] {
+                for (batch_id const id : {ended, detached})
+                    if (r.status(id) != tenure::batch_status::active) ::_exit(1);
+                cancels ? r.cancel(above.id()) : r.end_batch(above.id());
+                if (r.status(ended) == tenure::batch_status::active) ::_exit(2);
+                if ((r.status(detached) == tenure::batch_status::active) == cancels) ::_exit(3);
+                if (r.status(above.id()) == tenure::batch_status::active) ::_exit(4);
+            });
+            CHECK(how == 0);
+        }
+        stage = 2;
+        other.join();
+        r.end_batch(detached);
+    }
+
     TEST_CASE("runs what waited for the registry's thread, which it has not") {
         struct slow {
             std::atomic<int>*  at;

@@ -314,8 +314,8 @@ public:
     /// Cancels the batch: on every thread, make here and in batches below throws errc::cancelled from then on. The
     /// stop_token fires. Batches below that are not open on a thread go at once; this batch goes when its guard
     /// closes. Buffers lose their bytes at once, except those that are pinned, mapped, being read or written, or
-    /// under a checkpoint. Does nothing if the batch is over. Cost: a few microseconds, a call of each store that
-    /// has its buffers, and a pass over the batches of the process if there are batches below.
+    /// under a checkpoint. Does nothing if the batch is over. Cost: as registry::end_batch(), and a call of each
+    /// store that has its buffers.
     template <class Feature = detail::timing_calls>
     void cancel() noexcept {
         detail::require_timing<Feature>();

@@ -84,6 +84,15 @@ bool is_gone(std::error_code e) {
     return e == errc::stale_handle || e == errc::batch_ended || e == errc::not_owner;
 }
 
+/// Counts its end.
+struct counting {
+    explicit counting(std::atomic<int>& ended) noexcept : count(ended) {}
+    counting(counting const&)            = delete;
+    counting& operator=(counting const&) = delete;
+    ~counting() { ++count; }
+    std::atomic<int>& count;
+};
+
 /// Has memory of a resource, and a destructor that gives it back.
 struct text {
     explicit text(std::pmr::memory_resource* from) : letters(64, 'x', from) {}
@@ -546,6 +555,64 @@ TEST_CASE("scopes are opened in older records below a scope of one's own, while 
             }
             above = 0;
         }
+    }
+}
+
+TEST_CASE("scopes are nested in each other, with batches without a guard below, while what is above them goes") {
+    for (bool const cancelled : {false, true}) {
+        registry                    r;
+        ender                       other(r, cancelled);
+        std::atomic<std::uint64_t>& above = other.above;
+        std::atomic<std::uint64_t>& ended = other.ended;
+        for (unsigned i = 0; i < 30; ++i) {
+            batch_id const        top = r.new_batch();
+            std::vector<batch_id> opened;  // all that was ever opened below
+            {
+                std::vector<std::unique_ptr<batch_scope>> nested;
+                r.set_current_batch(top);
+                above = top.value;
+                for (unsigned k = 0; ended != top.value; ++k) try {
+                        if (nested.size() > 2) nested.pop_back();
+                        if (k % 3 == 2 && nested.size() > 1) nested.erase(nested.end() - 2);
+                        nested.push_back(std::make_unique<batch_scope>(r));
+                        opened.push_back(nested.back()->id());
+                        opened.push_back(r.new_batch({}, nested.back()->id()));
+                    } catch (tenure::error const& e) {
+                        CHECK((e.code() == errc::cancelled || is_gone(e.code())));
+                        std::this_thread::yield();
+                    }
+                for (batch_id const id : opened) CHECK(r.status(id) != tenure::batch_status::active);
+                nested.clear();
+                r.set_current_batch(registry::global().root());
+            }
+            above = 0;
+        }
+        for (auto const& b : r.snapshot().batches) CHECK(b.id == r.root());
+    }
+}
+
+TEST_CASE("two threads end and cancel batches above each other, and what is below goes once") {
+    registry r;
+    for (unsigned i = 0; i < 40; ++i) {
+        std::vector<batch_id> chain{r.new_batch()};
+        std::atomic<int>      destroyed = 0;
+        int                   made      = 0;
+        while (chain.size() < 6) {
+            chain.push_back(r.new_batch({}, chain.back()));
+            for (batch_id const id : {chain.back(), r.new_batch({}, chain.back())}) {
+                auto const in = r.enter(id);
+                tenure::make<counting>(destroyed);
+                ++made;
+            }
+        }
+        {
+            std::jthread const other([&] {
+                for (batch_id const id : chain) i % 2 ? r.end_batch(id) : r.cancel(id);
+            });
+            for (auto at = chain.rbegin(); at != chain.rend(); ++at) r.end_batch(*at);
+        }
+        CHECK(destroyed == made);
+        CHECK(r.snapshot().batches.size() == 1);
     }
 }
 

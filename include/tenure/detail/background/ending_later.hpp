@@ -58,6 +58,7 @@ inline void finish_end(batch_record& b) noexcept {
     b.reclaim_pending.store(false, std::memory_order_release);
     pending_reclaims.fetch_sub(1, std::memory_order_release);
     if (b.is_loose) leave_loose(b);
+    unlist_child(b);
     if (b.state.fetch_or(batch_flags::done, std::memory_order_acq_rel) & batch_flags::released) recycle(&b);
     release_hold(up);
 }
@@ -79,6 +80,7 @@ public:
         b.rest.waiting_bytes = bytes;
         mark_dead(b);
         if (!must_outlast_background(b)) {
+            unlist_child(b);
             if (b.holds_parent) parent = b.parent.load(std::memory_order_relaxed);
             b.holds_parent = false;
             b.parent.store(registry_.root, std::memory_order_release);

@@ -149,6 +149,12 @@ struct batch_rest {
 
     use_node uses;
 
+    // Guarded by the lock of the parent: children.hpp.
+    batch_record* oldest_child  = nullptr;
+    batch_record* newest_child  = nullptr;
+    batch_record* older_sibling = nullptr;
+    batch_record* newer_sibling = nullptr;
+
     std::atomic<int>           priority{0};
     std::atomic<packed_error>  page_error{};  ///< of the last try to go out, if that failed
     std::atomic<std::size_t>   out_bytes{0};
@@ -187,7 +193,7 @@ struct batch_record : batch_front {
 
     std::atomic<thread_context*> guard{nullptr};   ///< the thread whose chain of open guards it is in, or null
     batch_record*                older = nullptr;  ///< in that chain, or in its registry's list of loose batches
-    batch_record*                newer = nullptr;
+    std::atomic<batch_record*>   newer{nullptr};
     former_current               previous;
     std::uint32_t                children = 0;  ///< open guards of the same thread below this one
     std::uint32_t                index    = 0;
@@ -201,11 +207,11 @@ struct batch_record : batch_front {
     std::atomic<bool> evictable{false};  ///< to stay below the registry's memory limit
     std::atomic<bool> has_lanes{false};
     std::atomic<bool> uses_others{false};  ///< it has pins
-    bool              ends_along = false;  ///< ends with a batch above it; guarded as `older` is
+    bool              ends_along = false;  ///< end_local_children() ends it
     std::atomic<bool> reclaim_pending{
         false};  ///< over, but its destructors are yet to run in the background; its handles are stale
     std::atomic<bool> named{false};
-    spin_lock         lock;  ///< guards what follows up to `members`; taken inside a unit's lock
+    spin_lock         lock;  ///< guards what follows up to `members`, and the children; taken inside a unit's lock
 
     lane*                      lanes  = nullptr;  ///< besides `primary`
     share*                     shares = nullptr;
@@ -220,7 +226,7 @@ struct batch_record : batch_front {
     paged_batch*  paged      = nullptr;  ///< of the thread that made the paging state `moving`
     kept_log*     kept_out   = nullptr;  ///< what keep() gave away, newest first, for discard()
     supply*       buffers    = nullptr;  ///< if `joined`: where its buffers live, unless they name a store
-    batch_record* next_along = nullptr;
+    batch_record* next_along = nullptr;  ///< of those that one thread ends together
 
     std::atomic<paging_state>    paging{paging_state::in};
     std::atomic<errc>            cause{};         ///< why it went, or has to go, before its end
@@ -231,8 +237,9 @@ struct batch_record : batch_front {
     std::atomic<stop_front*>     stop{nullptr};  ///< made when a token is first asked for
     int                          unwound = no_unwinding;  ///< with more uncaught exceptions, its guard rolls back
     std::atomic<bool>            checkpoint_calls_out{
-        false};  ///< busy_thread runs the user's code, or waits for other threads that do
-    batch_rest& rest;
+        false};               ///< busy_thread runs the user's code, or waits for other threads that do
+    std::atomic<bool> is_listed{false};  ///< among its parent's children: children.hpp
+    batch_rest&       rest;
 
     bool ends_as(std::uint8_t how) const noexcept { return ends.load(std::memory_order_relaxed) & how; }
     void end_as(std::uint8_t how) noexcept {

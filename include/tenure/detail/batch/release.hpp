@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <utility>
 
+#include <tenure/detail/batch/children.hpp>
 #include <tenure/detail/batch/holding.hpp>
 #include <tenure/detail/batch/limits.hpp>
 #include <tenure/detail/batch/paging.hpp>
@@ -25,6 +26,7 @@ inline batch_record* retain(batch_record& b) noexcept {
     } else if (b.limited) {
         refund(limited_above(&b), nullptr, b.own_charge.load(std::memory_order_relaxed));
     }
+    unlist_child(b);
     b.holds_parent = false;
     b.parent.store(b.registry.load(std::memory_order_relaxed)->root, std::memory_order_release);
     return held;

@@ -12,25 +12,12 @@
 #include <sched.h>
 
 #include <tenure/detail/base/config.hpp>
+#include <tenure/detail/life/descendants.hpp>
 #include <tenure/detail/life/release.hpp>
 
 namespace tenure::detail {
 
 /// How batches end.
-
-/// Whether `b` ends when `top` does: it is `top` or below it, and no batch from `b` up to `top` was detached.
-inline bool governs(batch_record const& top, batch_record const* b) noexcept {
-    while (b && b != &top && !b->detached.load(std::memory_order_relaxed))
-        b = b->parent.load(std::memory_order_acquire);
-    return b == &top;
-}
-
-/// Whether `top` is above `b`.
-inline bool is_above(batch_record const& top, batch_record const& b) noexcept {
-    batch_record const* up = b.parent.load(std::memory_order_acquire);
-    while (up && up != &top) up = up->parent.load(std::memory_order_acquire);
-    return up;
-}
 
 void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept;
 
@@ -53,69 +40,58 @@ inline end_claim claim_end(batch_record& b, std::uint64_t id, bool manual, bool 
     return {true, held, holds_inside(s) != 0};
 }
 
-/// Ends the loose batches that `top` governs, newest first. Claims all of them first, in one pass from old to new,
-/// in which a parent always comes before its children. So the cost is linear, without allocation or recursion.
-inline void end_loose_descendants(batch_record& top) noexcept {
-    registry_core& r          = *top.registry.load(std::memory_order_relaxed);
-    batch_record*  ends_along = nullptr;
-    {
-        std::scoped_lock const guard(r.loose_lock);
-        for (batch_record* b = r.root; b; b = b->newer) {
-            batch_record const* up = b->parent.load(std::memory_order_relaxed);
-            while (up && up != &top && up->guard.load(std::memory_order_relaxed) && !up->detached)
-                up = up->parent.load(std::memory_order_relaxed);
-            b->ends_along              = up && !b->detached && (up == &top || (up->is_loose && up->ends_along));
-            bool const          manual = b->ends_as(end_flags::manual);
-            std::uint64_t const id     = b->id.load(std::memory_order_acquire);  // 0: being opened, and told then
-            if (!b->ends_along || id == 0 || !claim_end(*b, id, manual, true).mine) continue;
-            b->next_along = ends_along;
-            ends_along    = b;
+/// Batches without a guard that one thread ends together, each after those that it added later. They are claimed
+/// when they are added, and so held.
+class joint_end {
+public:
+    /// Claims a batch, with `manual` as retained, unless it is claimed.
+    void add(batch_record& b, std::uint64_t id, bool manual) noexcept {
+        if (!claim_end(b, id, manual, true).mine) return;
+        b.next_along = newest_;
+        newest_      = &b;
+    }
+
+    /// Ends them. Calls f(batch) with each before it may go.
+    template <class F>
+    void end(F f) noexcept {
+        if (newest_) heavy_barrier();
+        while (batch_record* const b = newest_) {
+            newest_ = b->next_along;
+            close_windows(*b);
+            fire_stop(*b);
+            f(*b);
+            release_hold(b);
         }
     }
-    if (ends_along) heavy_barrier();
-    while (batch_record* const b = ends_along) {
-        ends_along = b->next_along;
-        close_windows(*b);
-        fire_stop(*b);
-        release_hold(b);
-    }
+
+private:
+    batch_record* newest_ = nullptr;
+};
+
+/// Asks the guard of a batch to stop, which the caller holds. Returns false if its thread has just ended and left
+/// the batch without a guard.
+inline bool stop_guard(batch_record& b, std::uint64_t id) noexcept {
+    if (set_flag(b, id, batch_flags::stopping, batch_flags::over).done) stop_lanes(b);
+    return b.guard.load(std::memory_order_seq_cst);  // pairs with leave_guards()
 }
 
 /// Ends what is below a batch that is over but held: this thread's open guards, newest first, then batches without
-/// a guard. Asks guards of other threads to stop. Detached batches go on, until they are ended by id.
-///
-/// Costs a pass over the registry's loose batches. If other threads are inside, or have the batch's guard, costs
-/// passes over all records, too, because scopes that these threads have open below it do not hold it. The last
-/// pass stops nothing: a thread may have opened a scope below one of its own just before that was stopped, in a
-/// record that the pass had left behind.
+/// a guard, children before their parents. Asks guards of other threads to stop. Detached batches go on, until they
+/// are ended by id. Costs nothing for batches elsewhere.
 TENURE_COLD inline void end_descendants(batch_record& top) noexcept {
     for (batch_record *c = this_thread.newest, *older; c; c = older) {
         older = c->older;
         if (c != &top && governs(top, c) && !c->closed())
             end_record(*c, c->id.load(std::memory_order_relaxed), false);
     }
-    end_loose_descendants(top);
-    thread_context const* const guard = top.guard.load(std::memory_order_acquire);
-    bool const                  alone = !guard || guard == &this_thread;
-    if (alone && (top.state.load(std::memory_order_acquire) & batch_flags::holds) <= 1) return;  // the caller's
-    bool stopped = true;
-    while (std::exchange(stopped, false))
-        for_records([&](batch_record& b) {
-            std::uint64_t const s = b.state.load(std::memory_order_acquire);
-            std::uint64_t const n = b.id.load(std::memory_order_acquire);
-            if (n == 0 || s & batch_flags::over || !same_batch(s, n) || &b == &top) return;
-            if (!b.guard.load(std::memory_order_relaxed) || !governs(top, &b)) return;
-            if (!hold(b, n, batch_flags::over)) return;  // its guard may be closing just now
-            ++this_thread.listed_ends;  // its rollback waits for this hold, so callees here wait for no rollback
-            if (set_flag(b, n, batch_flags::stopping, batch_flags::over).done) {
-                stop_lanes(b);
-                stopped = true;
-            }
-            bool const left = !b.guard.load(std::memory_order_seq_cst);  // as in end_record()
-            --this_thread.listed_ends;
-            release_hold(&b);
-            if (left) end_record(b, n, false);
-        });
+    joint_end loose;
+    for_descendants(top, [&](batch_record& b, std::uint64_t id) {
+        if (b.detached.load(std::memory_order_relaxed)) return false;
+        if (!b.guard.load(std::memory_order_acquire) || !stop_guard(b, id))
+            loose.add(b, id, b.ends_as(end_flags::manual));
+        return true;
+    });
+    loose.end([](batch_record&) {});
 }
 
 /// Takes a guard out of its thread's chain of open guards. The thread goes on in what was current before.
@@ -123,15 +99,16 @@ TENURE_COLD inline void end_descendants(batch_record& top) noexcept {
     thread_context& me = this_thread;
     if (!b.in_chain) return;
     b.in_chain.store(false, std::memory_order_relaxed);
-    if (b.newer) b.newer->older = b.older;
+    batch_record* const newer = b.newer.load(std::memory_order_relaxed);
+    if (newer) newer->older = b.older;
     else me.newest = b.older;
-    if (b.older) b.older->newer = b.newer;
+    if (b.older) b.older->newer.store(newer, std::memory_order_release);
     if (b.primary.users > 0) return;  // a guard of enter() keeps it current
     if (me.current == &b.primary) {
         if (b.previous.where) resume(b.previous);
         else me.current = nullptr;
-    } else if (b.newer && b.newer->previous.where == &b.primary) {
-        b.newer->previous = std::exchange(b.previous, {});
+    } else if (newer && newer->previous.where == &b.primary) {
+        newer->previous = std::exchange(b.previous, {});
     } else {
         leave(b.previous);
     }
@@ -144,7 +121,8 @@ inline void release_primary(batch_record& b) noexcept {
     else take_primary(b);
 }
 
-/// Takes a child out of its parent's count of open guards. `wait`: the child holds the parent from here on.
+/// Takes a child out of its parent's count of open guards. `wait`: the child holds the parent from here on, and
+/// must not have left its thread's chain before.
 [[gnu::always_inline]] inline void leave_parent_locally(batch_record& b, bool wait) noexcept {
     batch_record* const up = b.parent.load(std::memory_order_relaxed);
     if (b.holds_parent || !up || is_root(*up)) return;
@@ -152,6 +130,7 @@ inline void release_primary(batch_record& b) noexcept {
     if (wait) {
         up->state.fetch_add(1, std::memory_order_acq_rel);
         b.holds_parent = true;
+        list_child(*up, b);
     }
 }
 
@@ -192,7 +171,7 @@ inline std::uint64_t leave_ended(batch_record& b) noexcept {
 /// Ends this thread's open guards below `b`, newest first. Finds them without recursion, along the thread's chain,
 /// where children are always newer than their parents.
 inline void end_local_children(batch_record& b) noexcept {
-    for (batch_record* c = b.newer; c; c = c->newer) {
+    for (batch_record* c = &b; (c = c->newer.load(std::memory_order_relaxed));) {
         batch_record* const up = c->parent.load(std::memory_order_relaxed);
         c->ends_along          = !c->holds_parent && up && (up == &b || up->ends_along);
     }
@@ -242,6 +221,7 @@ inline void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept
     if (b.ends_as(end_flags::background))
         if (batch_record* up = nullptr; put_off_end(b, up)) return release_hold(up);
     release_memory(b);  // the batch is still current
+    unlist_child(b);
     batch_record* const up   = b.holds_parent ? b.parent.load(std::memory_order_relaxed) : nullptr;
     std::uint64_t const gone = batch_flags::done | leave_ended(b);
     if ((b.state.fetch_or(gone, std::memory_order_acq_rel) | gone) & batch_flags::released) recycle(&b);
@@ -326,7 +306,7 @@ TENURE_COLD inline void leave_guards() noexcept {
         }
         batch_record* all = nullptr;
         for (batch_record *b = oldest, *newer; b; b = newer) {
-            newer           = b->newer;
+            newer           = b->newer.load(std::memory_order_relaxed);
             bool const over = is_done_or_lost(*b);
             b->children     = 0;
             leave_chain(*b);
@@ -392,7 +372,8 @@ TENURE_SLOW inline void close_special_guard(batch_record& b, std::uint64_t id) n
         return close_special_guard(b, id);
     batch_record* const up   = b.parent.load(std::memory_order_relaxed);
     bool const          held = b.holds_parent;
-    leave_parent_locally(b, false);
+    if (held) unlist_child(b);
+    else leave_parent_locally(b, false);
     if (!release_plainly(b)) release_memory(b);
     leave_chain(b);
     b.state.store(s | batch_flags::ended | batch_flags::done | batch_flags::released, std::memory_order_release);
@@ -416,10 +397,11 @@ inline void detach_guard(batch_record& b) noexcept {
         return release_record(b);
     }
     leave_parent_locally(b, true);
-    for (batch_record* c = b.newer; c; c = c->newer) {
+    for (batch_record* c = &b; (c = c->newer.load(std::memory_order_relaxed));) {
         if (c->holds_parent || c->parent.load(std::memory_order_relaxed) != &b) continue;
         b.state.fetch_add(1, std::memory_order_acq_rel);
         c->holds_parent = true;
+        list_child(b, *c);
     }
     b.children = 0;
     leave_chain(b);

@@ -132,6 +132,8 @@ inline void abandon(batch_record& b) noexcept {
     thread_context const* const guard = b.guard.load(std::memory_order_relaxed);
     if (!guard || guard == &this_thread) return;  // whose chain it is in, until the scope closes
     b.guard.store(&gone_thread, std::memory_order_relaxed);
+    b.in_chain.store(false, std::memory_order_relaxed);
+    if (batch_record* const up = b.parent.load(std::memory_order_relaxed)) list_child(*up, b);
     b.guard_at.store(guard_place::ended, std::memory_order_relaxed);
 }
 
@@ -153,6 +155,7 @@ inline void let_parents_go(registry_core& r) noexcept {
         batch_record* const     up    = b.holds_parent ? b.parent.load(std::memory_order_relaxed) : nullptr;
         if (!up || up->rest.abandoned || up->state.load(std::memory_order_relaxed) & stays) return;
         up->state.fetch_sub(1, std::memory_order_relaxed);
+        unlist_child(b);
         b.holds_parent = false;
         b.parent.store(r.root, std::memory_order_relaxed);
     });

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <tenure/detail/base/barrier.hpp>
+#include <tenure/detail/batch/children.hpp>
 #include <tenure/detail/batch/records.hpp>
 #include <tenure/detail/life/current_batch.hpp>
 #include <tenure/detail/objects/batch_figures.hpp>
@@ -69,9 +70,9 @@ TENURE_SLOW inline void set_options(batch_record& b, batch_options const& o) {
 TENURE_SLOW inline void become_loose(registry_core& r, batch_record& b) noexcept {
     note_use(b);
     std::scoped_lock const guard(r.loose_lock);
-    b.newer = nullptr;
+    b.newer.store(nullptr, std::memory_order_relaxed);
     b.older = r.loose;
-    if (r.loose) r.loose->newer = &b;
+    if (r.loose) r.loose->newer.store(&b, std::memory_order_relaxed);
     r.loose    = &b;
     b.is_loose = true;
 }
@@ -82,20 +83,22 @@ TENURE_COLD inline void become_loose_again(registry_core& r, batch_record& b) no
     std::scoped_lock const guard(r.loose_lock);
     batch_record*          above = b.parent.load(std::memory_order_relaxed);
     while (!above->is_loose) above = above->parent.load(std::memory_order_relaxed);  // the root is
-    b.older                              = above;
-    b.newer                              = above->newer;
-    (b.newer ? b.newer->older : r.loose) = &b;
-    above->newer                         = &b;
-    b.is_loose                           = true;
+    batch_record* const newer        = above->newer.load(std::memory_order_relaxed);
+    b.older                          = above;
+    (newer ? newer->older : r.loose) = &b;
+    b.newer.store(newer, std::memory_order_relaxed);
+    above->newer.store(&b, std::memory_order_relaxed);
+    b.is_loose = true;
 }
 
 /// Takes a batch out of the registry's list of batches without a guard.
 inline void leave_loose(batch_record& b) noexcept {
     registry_core&         r = *b.registry.load(std::memory_order_relaxed);
     std::scoped_lock const guard(r.loose_lock);
-    (b.newer ? b.newer->older : r.loose) = b.older;
-    if (b.older) b.older->newer = b.newer;
-    b.is_loose = b.ends_along = false;
+    batch_record* const    newer     = b.newer.load(std::memory_order_relaxed);
+    (newer ? newer->older : r.loose) = b.older;
+    if (b.older) b.older->newer.store(newer, std::memory_order_relaxed);
+    b.is_loose = false;
 }
 
 TENURE_COLD inline void give_unopened(batch_record& b) noexcept {
@@ -167,10 +170,10 @@ void tell_new_batch(opened_batch const& opened, batch_record& parent, bool guard
         b->primary.thread.store(&me, relaxed);
         b->children = 0;
         b->previous = suspend_for(&b->primary);
-        b->newer    = nullptr;
-        b->older    = me.newest;
+        b->newer.store(nullptr, relaxed);
+        b->older = me.newest;
         b->in_chain.store(true, relaxed);
-        if (me.newest) me.newest->newer = b;
+        if (me.newest) me.newest->newer.store(b, std::memory_order_release);  // pairs with guard_above()
         me.newest = b;
     } else {
         b->guard.store(nullptr, relaxed);
@@ -178,6 +181,7 @@ void tell_new_batch(opened_batch const& opened, batch_record& parent, bool guard
     b->state.store(generation << state_tag_shift | (guarded ? 0 : batch_flags::released),
                    std::memory_order_release);
     if (!guarded) become_loose(r, *b);  // before others can find it, end it and return its record
+    if (holds) list_child(*parent, *b);
     b->id.store(id, std::memory_order_release);
     if (local) {
         light_barrier();  // pairs with the heavy one before a stop looks for batches below

@@ -109,6 +109,7 @@ inline void close_registry(registry_core* r) noexcept {
             return b.id.store(0, std::memory_order_release);
         }
         b.state.fetch_or(batch_flags::ended, std::memory_order_acq_rel);
+        unlist_child(b);
         if (&b != r->root) b.parent.store(r->root, std::memory_order_release);  // the batch above it may be gone
         if (me.root_lane && me.root_lane->batch == &b) {
             if (me.current == me.root_lane) me.current = nullptr;
@@ -124,6 +125,7 @@ inline void close_registry(registry_core* r) noexcept {
     for_records([&](batch_record& b) {
         if (!is_in_use(b, *r)) return;
         if (r->uses) r->uses->forget(b);
+        forget_children(b);
         drop_deadline(b);  // a guard that outlives this has no deadline any more
     });
     if (r->uses) r->uses->forget_objects();

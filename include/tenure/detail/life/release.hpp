@@ -65,6 +65,7 @@ inline batch_record* reclaim(batch_record* b) noexcept {
     batch_record* const held = b->holds_parent ? b->parent.load(std::memory_order_relaxed) : nullptr;
     release_memory(*b);
     if (b->is_loose) leave_loose(*b);
+    unlist_child(*b);
     std::uint64_t const before = b->state.fetch_or(batch_flags::done, std::memory_order_acq_rel);
     if (before & batch_flags::released) recycle(b);
     return held;

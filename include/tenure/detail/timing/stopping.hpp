@@ -43,7 +43,7 @@ struct stopped {
 /// held once more for that.
 inline stopped stop_making(batch_record& b, std::uint64_t id) noexcept {
     if (b.guard.load(std::memory_order_acquire)) {
-        if (set_flag(b, id, batch_flags::stopping, batch_flags::over).done) stop_lanes(b);
+        stop_guard(b, id);
         return {};
     }
     if (!claim_end(b, id, false, false).mine) return {};
@@ -67,45 +67,22 @@ private:
     std::unique_ptr<buffer_drop_front> blocks_;
 };
 
-/// Drops the buffers of batches below `top` that have just been ended for `cause`, and that other threads are
-/// still in.
-TENURE_COLD inline void drop_buffers_below(batch_record& top, errc cause, buffer_drops& to) noexcept {
-    constexpr std::uint64_t over = batch_flags::ended | batch_flags::retained;
-    for_records([&](batch_record& b) {
-        std::uint64_t const s = b.state.load(std::memory_order_acquire);
-        std::uint64_t const n = b.id.load(std::memory_order_acquire);
-        if (n == 0 || !(s & over) || !same_batch(s, n) || !b.stores.load(std::memory_order_acquire) ||
-            b.cause.load(std::memory_order_acquire) != cause || !is_above(top, b) || !hold_until_freed(b, n))
-            return;
-        to.drop(b);
-        release_hold(&b);
-    });
-}
-
 /// Stops what is below a batch. Unlike end_descendants(), only asks this thread's open guards to stop, and stops
-/// detached batches, too. Costs passes over all records until one stops nothing, and another if what goes has
-/// buffers.
+/// detached batches, too.
 TENURE_COLD inline void stop_descendants(batch_record& top, errc cause, buffer_drops& dropped) noexcept {
-    bool more = false, again = true;
-    while (std::exchange(again, false))  // as in end_descendants()
-        for_records([&](batch_record& b) {
-            std::uint64_t const s = b.state.load(std::memory_order_acquire);
-            std::uint64_t const n = b.id.load(std::memory_order_acquire);
-            if (n == 0 || s & batch_flags::closed || !same_batch(s, n) || !is_above(top, b) || !hold(b, n)) return;
-            bool const first = give_cause(b, cause);
-            bool const left  = b.guard.load(std::memory_order_acquire) || !governs(top, &b);
-            if (left) {
-                stopped const how = stop_making(b, n);
-                if (first && how.others) dropped.drop(b);
-                if (how.again) release_hold(&b);
-                again = true;
-            } else {
-                more = more || b.stores.load(std::memory_order_acquire);
-            }
-            release_hold(&b);
-        });
-    end_loose_descendants(top);
-    if (more) drop_buffers_below(top, cause, dropped);
+    joint_end loose;
+    for_descendants(top, [&](batch_record& b, std::uint64_t id) {
+        if (b.state.load(std::memory_order_acquire) & batch_flags::over) return true;
+        bool const first = give_cause(b, cause);
+        if (!b.guard.load(std::memory_order_acquire) || !stop_guard(b, id))
+            loose.add(b, id, b.ends_as(end_flags::manual) && governs(top, &b));
+        else if (first) dropped.drop(b);
+        return true;
+    });
+    loose.end([&](batch_record& b) {
+        bool const others = (b.state.load(std::memory_order_acquire) & batch_flags::holds) > 1;
+        if (others && b.cause.load(std::memory_order_acquire) == cause) dropped.drop(b);
+    });
 }
 
 /// Stops a batch, and what is below it, for `cause`. False: it was over, or is the root.
