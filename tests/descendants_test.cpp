@@ -185,10 +185,11 @@ private:
         });
     }
     void detach(actor& a) {
-        if (a.scopes.empty() || is_over(a.scopes.back()->id())) return;
-        batch_id const id  = a.scopes.back()->detach();
-        find(id)->detached = true;
-        a.scopes.pop_back();
+        if (a.scopes.empty()) return;
+        auto const at = a.scopes.begin() + static_cast<std::ptrdiff_t>(roll_.below(a.scopes.size()));
+        if (is_over((*at)->id())) return;
+        find((*at)->detach())->detached = true;
+        a.scopes.erase(at);
     }
     void close(actor& a, std::size_t which) {
         if (which >= a.scopes.size()) return;

@@ -572,9 +572,9 @@ TEST_CASE("scopes are nested in each other, with batches without a guard below, 
                 r.set_current_batch(top);
                 above = top.value;
                 for (unsigned k = 0; ended != top.value; ++k) try {
-                        if (nested.size() > 2) nested.pop_back();
-                        if (k % 3 == 2 && nested.size() > 1) nested.erase(nested.end() - 2);
-                        nested.push_back(std::make_unique<batch_scope>(r));
+                        if (nested.size() > 3) nested.erase(nested.begin() + 1 + k % 3);
+                        if (nested.empty() || k % 4 == 0) nested.push_back(std::make_unique<batch_scope>(r));
+                        else nested.push_back(std::make_unique<batch_scope>(tenure::below(*nested.front())));
                         opened.push_back(nested.back()->id());
                         opened.push_back(r.new_batch({}, nested.back()->id()));
                     } catch (tenure::error const& e) {
