@@ -140,6 +140,20 @@ struct virtual_derived : virtual second_base, virtual third_base {
     virtual_derived(journal& j, int number) : own(j, number) {}
     traced own;
 };
+struct over_aligned_derived : second_base, third_base {  // how far it is from its entry depends on where it lies
+    over_aligned_derived(journal& j, int number) : own(j, number) {}
+    alignas(128) traced own;
+};
+struct low {
+    int low = 5;
+};
+struct high {
+    int high = 6;
+};
+struct middle : low, high {};  // `high` begins within the first 8 bytes
+struct top : third_base, middle {
+    double last = 7;
+};
 
 /// Makes Derived objects, some kept and some freed through Base.
 template <class Derived, class Base>
@@ -507,6 +521,30 @@ TEST_SUITE("polymorphic") {
     TEST_CASE_FIXTURE(accounting, "... one of an object larger than a slab") {
         check_through_base<huge_derived, second_base>();
         check_through_base<far_derived, last_base>();
+    }
+
+    TEST_CASE_FIXTURE(accounting, "... one of an object with an alignment of its own") {
+        check_through_base<over_aligned_derived, second_base>();
+        check_through_base<over_aligned_derived, third_base>();
+    }
+    TEST_CASE_FIXTURE(accounting, "... one that does not begin at a multiple of 8 bytes") {
+        batch_scope outer;
+        batch_scope inner;
+        for (int i = 0; i < 20; ++i) {  // wherever it lies between the boundaries of lines
+            auto const         h       = inner.make<top>();
+            handle<high> const direct  = h;
+            handle<high> const by_step = handle<middle>(h);
+            CHECK(direct == by_step);
+            CHECK(direct->high == 6);
+            if (i % 2) inner.free(direct);
+            else inner.keep(by_step);
+            CHECK(h.alive() == (i % 2 == 0));
+        }
+        auto const report = inner.end();
+        CHECK(report.kept == 10);
+        CHECK(report.freed == 10);
+        CHECK(outer.usage().objects == 10);
+        CHECK(outer.usage().bytes == 10 * 24);
     }
 
     TEST_CASE_FIXTURE(accounting, "adopted, and then through a base") {

@@ -95,7 +95,9 @@ public:
 
     template <class U>
         requires(!std::is_array_v<U> && std::is_convertible_v<U*, T*>)
-    handle(handle<U> const& other) noexcept : pointer_(other.pointer_), word_(other.word_) {}
+    handle(handle<U> const& other) noexcept
+        : pointer_(other.pointer_),
+          word_(detail::word_at(detail::to_address(pointer_), detail::to_address(other.pointer_), other.word_)) {}
 
     /// Returns the object. Throws stale_handle. Cost: one hot load and a compare.
     [[gnu::always_inline]] T& operator*() const { return *operator->(); }
@@ -195,7 +197,7 @@ concept handle_range = requires(R& r) {
 template <class T>
 struct std::hash<tenure::handle<T>> {
     std::size_t operator()(tenure::handle<T> const& h) const noexcept {
-        // Objects of one unit and generation differ in these bits only.
+        // The word tells apart what was at one address at different times.
         return std::hash<std::uint64_t>{}(reinterpret_cast<std::uintptr_t>(h.pointer_) ^ h.word_ << 7);
     }
 };

@@ -75,9 +75,7 @@ class Tenure:
         if not word & self.EXTENT:
             head = self.plain(self.unit_of(pointer)['head'])
             return int(head['address']) + int(self.plain(head['large_offset']))
-        start = (word >> 11 & 8191) * 8
-        here = pointer % self.UNIT
-        return pointer - here + start - (self.UNIT if start > here else 0)
+        return pointer // 8 * 8 - (word >> 11 & 8191) * 8
 
     def entry_bytes(self, word):
         return gdb.lookup_type('tenure::detail::entry').sizeof if word & self.HEADER else 0
@@ -162,9 +160,9 @@ class Tenure:
         others = record['lanes']
         while int(lane):
             cursor = int(self.plain(lane['cursor']))
-            objects += int(self.plain(lane['objects_before'])) + (cursor >> 48)
+            objects += int(self.plain(lane['objects_before'])) + cursor % (1 << 16)
             size += int(self.plain(lane['bytes_before']))
-            size += cursor % (1 << 48) - int(self.plain(lane['window_begin']))
+            size += (cursor >> 16) - int(self.plain(lane['window_begin']))
             lane, others = others, others['next'] if int(others) else others
         for name, sign in (('received', 1), ('given', -1), ('freed', -1)):
             objects += sign * tally(name, 'objects')

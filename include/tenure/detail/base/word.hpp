@@ -10,24 +10,26 @@ namespace tenure::detail {
 
 /// The word beside the pointer in a handle, and its counterpart in the generation table.
 ///
-///   handle into a slab   0 1 [generation 37] [header 1] [start 13] [extent 11]
+///   handle into a slab   0 1 [generation 37] [header 1] [offset 13] [extent 11]
 ///   handle to a cell     1 0 [generation 37] [cell index 25]
 ///   null handle          all zero
 ///   table, unit whole    0 1 [generation 37] 0
 ///   table, unit guarded  0 0 [generation 37] 0        some handles of this generation are stale: ask the unit
 ///   table, no unit       0
 ///
-/// A checked access compares the two words from bit 25 up. `start` (the object's first granule in its unit) and
-/// `extent` tell a handle<Base> what its whole object covers, because slab memory has no directory.
+/// A checked access compares the two words from bit 25 up. `offset` (granules from the first of the extent to the
+/// one that the pointer is in) and `extent` tell a handle<Base> what its whole object covers, because slab memory
+/// has no directory. Both are constants of the type that is made: a make adds nothing to the word of its lane but
+/// these.
 using word_t = std::uint64_t;
 
 inline constexpr unsigned    granule_shift = 3;  ///< objects start and end at multiples of 8 bytes
 inline constexpr unsigned    unit_shift    = 16;
 inline constexpr std::size_t unit_bytes    = std::size_t{1} << unit_shift;
 
-inline constexpr unsigned start_shift      = 11;
+inline constexpr unsigned offset_shift     = 11;
 inline constexpr unsigned generation_shift = 25;
-inline constexpr word_t   extent_mask      = (word_t{1} << start_shift) - 1;
+inline constexpr word_t   extent_mask      = (word_t{1} << offset_shift) - 1;
 inline constexpr word_t   header_flag      = word_t{1} << 24;
 inline constexpr word_t   cell_flag        = word_t{1} << 63;
 inline constexpr word_t   whole_flag       = word_t{1} << 62;
@@ -71,16 +73,20 @@ constexpr std::size_t decode_extent(word_t w) noexcept {
     return e > last_unbound ? (e - last_unbound) << granule_shift : (e & 1023) << 7;
 }
 
-constexpr word_t encode_start(std::uintptr_t address) noexcept {
-    return (address >> granule_shift & 8191) << start_shift;
+/// Encodes the bytes, whole granules, from the beginning of a small object's extent to its pointer.
+constexpr word_t encode_offset(std::size_t bytes) noexcept { return bytes >> granule_shift << offset_shift; }
+
+/// Returns where the extent of a small object begins, given the pointer of its handle.
+constexpr std::uintptr_t extent_begin(std::uintptr_t pointer, word_t w) noexcept {
+    return (pointer >> granule_shift << granule_shift) - ((w >> offset_shift & 8191) << granule_shift);
 }
 
-/// Returns where the extent of a small object begins, given any address in it. Extents are at most one unit long,
-/// so it is the nearest granule at or below `inside` that has this start.
-constexpr std::uintptr_t extent_begin(std::uintptr_t inside, word_t w) noexcept {
-    std::uintptr_t const start = (w >> start_shift & 8191) << granule_shift;
-    std::uintptr_t const here  = inside & (unit_bytes - 1);
-    return inside - here + start - (start > here ? unit_bytes : 0);
+/// Returns the word of a handle whose pointer goes from one place in its object to another, as to a base. The words
+/// of large objects and of cells have no offset.
+constexpr word_t word_at(std::uintptr_t to, std::uintptr_t from, word_t w) noexcept {
+    word_t const granules = (to >> granule_shift) - (from >> granule_shift);
+    if (granules == 0 || w & cell_flag || !(w & extent_mask)) return w;
+    return w + (granules << offset_shift);
 }
 
 inline void*          to_pointer(std::uintptr_t address) noexcept { return reinterpret_cast<void*>(address); }

@@ -19,16 +19,23 @@ struct lane;
 struct thread_context;
 struct unit;
 
-inline constexpr std::uint64_t cursor_address = (std::uint64_t{1} << 48) - 1;
-inline constexpr std::uint64_t one_object     = std::uint64_t{1} << 48;
-inline constexpr std::size_t window_bytes = 65'535 * 8;  ///< at most 65,535 objects, which is what a cursor counts
+/// The parts of lane::cursor: an address and, below it, a number of objects.
+inline constexpr unsigned      cursor_shift = 16;
+inline constexpr std::uint64_t most_objects = (std::uint64_t{1} << cursor_shift) - 1;
+inline constexpr std::uint64_t one_object   = 1;
+inline constexpr std::size_t   window_bytes = most_objects * 8;  ///< so a window never has more objects
+
+constexpr std::uint64_t  cursor_at(std::uintptr_t address) noexcept { return address << cursor_shift; }
+constexpr std::uintptr_t address_in(std::uint64_t cursor) noexcept { return cursor >> cursor_shift; }
+constexpr std::uint64_t  objects_in(std::uint64_t cursor) noexcept { return cursor & most_objects; }
 
 /// One thread's place to make objects in one batch: a bump pointer into runs of its own.
 ///
-/// `cursor` holds the next address and, above it, the number of objects made since the window began. It is one
-/// word, so that one relaxed store for each make keeps both exact for a snapshot on another thread. Only the
-/// lane's own thread writes it. A thread that asks the batch to stop writes 0 to `window_end`, so that the next
-/// make calls refill().
+/// `cursor` holds the next address and, in its lowest bits, the number of objects made since the window began. It
+/// is one word, so that one relaxed store for each make keeps both exact for a snapshot on another thread. The
+/// address is above, so that cursors compare as their addresses do. Only the lane's own thread writes it.
+/// `window_end` is the greatest cursor that the window allows. A thread that asks the batch to stop writes 0 there,
+/// so that the next make calls refill().
 struct alignas(64) lane {
     std::atomic<std::uint64_t>   cursor{0};
     std::atomic<std::uint64_t>   window_end{0};
@@ -44,7 +51,7 @@ struct alignas(64) lane {
     std::atomic<std::uint64_t> bytes_before{0};  ///< made in windows before this one
     std::atomic<std::uint64_t> objects_before{0};
     std::atomic<std::uint64_t> units{0};        ///< in `runs`
-    std::uint64_t              window_top = 0;  ///< what window_end was set to
+    std::uint64_t              window_top = 0;  ///< the address that window_end was set to
     unit*                      runs       = nullptr;
     std::atomic<entry*>        remote{nullptr};  ///< ended by other threads, still on `entries`
 

@@ -38,8 +38,8 @@ struct lane_figures {
 /// Returns what was made in a lane so far, for the thread that makes there.
 inline lane_figures own_figures_of(lane const& l) noexcept {
     std::uint64_t const cursor = l.cursor.load(std::memory_order_relaxed);
-    return {l.objects_before.load(std::memory_order_relaxed) + (cursor >> 48),
-            l.bytes_before.load(std::memory_order_relaxed) + (cursor & cursor_address) -
+    return {l.objects_before.load(std::memory_order_relaxed) + objects_in(cursor),
+            l.bytes_before.load(std::memory_order_relaxed) + address_in(cursor) -
                 l.window_begin.load(std::memory_order_relaxed)};
 }
 
@@ -52,7 +52,7 @@ inline lane_figures figures_of(lane const& l) noexcept {
         std::uint64_t const bytes   = l.bytes_before.load(std::memory_order_acquire);
         std::uint64_t const objects = l.objects_before.load(std::memory_order_acquire);
         if (before & 1 || l.moving.load(std::memory_order_acquire) != before) continue;
-        return {objects + (cursor >> 48), bytes + (cursor & cursor_address) - begin};
+        return {objects + objects_in(cursor), bytes + address_in(cursor) - begin};
     }
 }
 
@@ -60,14 +60,14 @@ inline lane_figures figures_of(lane const& l) noexcept {
 inline void close_window(lane& l) noexcept {
     if (l.run_end == 0) return;
     std::uint64_t const cursor = l.cursor.load(std::memory_order_relaxed);
-    std::uint64_t const at     = cursor & cursor_address;
+    std::uint64_t const at     = address_in(cursor);
     std::uint64_t const unused = l.window_top - at;
     {
         moving_guard const moving(l);
-        add_relaxed(l.objects_before, cursor >> 48);
+        add_relaxed(l.objects_before, objects_in(cursor));
         add_relaxed(l.bytes_before, at - l.window_begin.load(std::memory_order_relaxed));
         l.window_begin.store(at, std::memory_order_release);
-        l.cursor.store(at, std::memory_order_release);
+        l.cursor.store(cursor_at(at), std::memory_order_release);
     }
     l.window_top = at;
     l.window_end.store(0, std::memory_order_relaxed);
@@ -103,7 +103,7 @@ inline void refund_use(batch_record& b, std::uint64_t bytes) noexcept {
 inline void aim(lane& l, std::uintptr_t begin, std::uintptr_t end, word_t generation) noexcept {
     moving_guard const moving(l);
     l.window_begin.store(begin, std::memory_order_release);
-    l.cursor.store(begin, std::memory_order_release);
+    l.cursor.store(cursor_at(begin), std::memory_order_release);
     l.window_top = begin;
     l.run_end    = end;
     l.word       = whole_word(generation);

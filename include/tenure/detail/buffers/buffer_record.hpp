@@ -72,8 +72,8 @@ public:
 
 private:
     static constexpr std::uint64_t lent_bit = 1, transit_bit = 2, evicted_bit = 4, mapped_bit = 8;
-    static constexpr std::uint64_t derivation_bits = cursor_address & ~std::uint64_t{15},
-                                   one_reader      = cursor_address + 1;
+    static constexpr std::uint64_t one_reader      = std::uint64_t{1} << 48,
+                                   derivation_bits = (one_reader - 1) & ~std::uint64_t{15};
 
     void set(std::uint64_t bit, bool yes) noexcept { put(yes ? rest_ | bit : rest_ & ~bit); }
     void put(std::uint64_t rest) noexcept { __atomic_store_n(&rest_, rest, __ATOMIC_RELEASE); }

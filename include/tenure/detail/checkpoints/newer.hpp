@@ -138,7 +138,7 @@ inline void give_newer_runs(batch_record& b, lane& l, unit const* mark) noexcept
 inline void set_cursor(lane& l, std::uintptr_t at) noexcept {
     moving_guard const moving(l);
     l.window_begin.store(at, std::memory_order_release);
-    l.cursor.store(at, std::memory_order_release);
+    l.cursor.store(cursor_at(at), std::memory_order_release);
     l.window_top = l.run_end = at;
     l.window_end.store(0, std::memory_order_relaxed);
 }

@@ -91,7 +91,7 @@ inline void take_checkpoint(batch_record& b, std::uint64_t id) {
     for_lanes(b, [&](lane& l) {
         close_window(l);
         if (!b.undo) drain_remote(l);  // else what is listed there may be older, and stays
-        std::uintptr_t const at     = l.cursor.load(std::memory_order_relaxed) & cursor_address;
+        std::uintptr_t const at     = address_in(l.cursor.load(std::memory_order_relaxed));
         std::uintptr_t const hole   = l.in_hole && at < l.run_end ? l.run_end : 0;
         bool const           inside = !l.in_hole && l.runs && at - l.runs->address < l.run_end - l.runs->address &&
                             l.run_end == l.runs->address + (std::size_t{l.runs->length} << unit_shift);

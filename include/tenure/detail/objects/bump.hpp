@@ -32,31 +32,38 @@ constexpr std::uintptr_t object_at(std::uintptr_t begin, std::size_t before, std
 /// `alignment`. `count` is one_object or 0. Returns `begin` 0 if there is no room.
 [[gnu::always_inline]] inline bytes_at bump(lane& l, std::size_t before, std::size_t bytes, std::size_t alignment,
                                             std::uint64_t count) noexcept {
-    std::uint64_t const cursor = l.cursor.load(std::memory_order_relaxed);
-    std::uint64_t const at     = cursor & cursor_address;
+    std::uint64_t const  cursor = l.cursor.load(std::memory_order_relaxed);
+    std::uintptr_t const at     = address_in(cursor);
     if (alignment > 8) bytes = round_extent(object_at(at, before, alignment) - at + bytes - before);
-    if (at + bytes > l.window_end.load(std::memory_order_relaxed)) [[unlikely]]
+    std::uint64_t const next = cursor + cursor_at(bytes) + count;
+    if (next > l.window_end.load(std::memory_order_relaxed)) [[unlikely]]
         return {};
-    l.cursor.store(cursor + bytes + count, std::memory_order_relaxed);
+    if (at == 0) __builtin_unreachable();  // so that the caller's test costs nothing
+    l.cursor.store(next, std::memory_order_relaxed);
     return {at, bytes};
 }
 
-/// Takes bytes as bump() does, after it has made room for them. Called by the lane's own thread. May call on_soft,
-/// whose exceptions pass. Fails with batch_ended, wrong_thread, limit_exceeded, memory_full or what the store says:
-/// returns `begin` 0 and sets `why`, or throws if that is null.
-TENURE_DECL bytes_at bump_after_refill(lane& l, std::size_t before, std::size_t bytes, std::size_t alignment,
-                                       std::uint64_t count, failure* why);
+/// Makes room for `needed` bytes in the lane's window, unless another thread closes it at once. Called by the
+/// lane's own thread. May call on_soft, whose exceptions pass. Fails with batch_ended, wrong_thread,
+/// limit_exceeded, memory_full or what the store says: returns false and sets `why`.
+TENURE_DECL bool make_room(lane& l, std::size_t needed, failure& why);
+
+/// As make_room(), but throws the failure.
+TENURE_DECL void make_room_or_throw(lane& l, std::size_t needed);
 
 /// Reports a refusal in the caller's failure.
 struct report_to {
     failure& why;
 
-    failure* place() const noexcept { return &why; }
-    void     refuse(failure const& f) const noexcept { why = f; }
+    void refuse(failure const& f) const noexcept { why = f; }
+    bool make_room(lane& l, std::size_t needed) const { return detail::make_room(l, needed, why); }
 };
 struct throw_it {
-    static failure*   place() noexcept { return nullptr; }
-    [[noreturn]] void refuse(failure const& f) const { throw_failure(f, "make in batch "); }
+    [[noreturn]] static void refuse(failure const& f) { throw_failure(f, "make in batch "); }
+    static bool              make_room(lane& l, std::size_t needed) {
+        make_room_or_throw(l, needed);
+        return true;
+    }
 };
 
 /// Takes bytes as bump() does, and refills the window if need be. Returns `begin` 0 if refused; `refusal` has the
@@ -64,9 +71,11 @@ struct throw_it {
 template <std::uint64_t Count, class Refusal>
 [[gnu::always_inline]] inline bytes_at bump_or(lane& l, std::size_t before, std::size_t bytes,
                                                std::size_t alignment, Refusal refusal) {
-    if (bytes_at const b = bump(l, before, bytes, alignment, Count); b.begin) [[likely]]
-        return b;
-    return bump_after_refill(l, before, bytes, alignment, Count, refusal.place());
+    for (;;) {
+        if (bytes_at const b = bump(l, before, bytes, alignment, Count); b.begin) [[likely]]
+            return b;
+        if (!refusal.make_room(l, alignment <= 8 ? bytes : round_extent(bytes + alignment - 8))) return {};
+    }
 }
 
 }  // namespace tenure::detail

@@ -33,13 +33,13 @@ namespace tenure::detail {
     {
         moving_guard const moving(l);
         l.window_begin.store(u->address, std::memory_order_relaxed);
-        l.cursor.store(u->address, std::memory_order_release);
+        l.cursor.store(cursor_at(u->address), std::memory_order_release);
     }
     open_window(l, l.run_end);
     return true;
 }
 
-/// Makes room for `needed` bytes at the lane's cursor. Errors as bump_after_refill().
+/// Makes room for `needed` bytes at the lane's cursor. Errors as make_room().
 TENURE_SLOW inline failure refill(lane& l, std::size_t needed) {
     batch_record& b = *l.batch;
     if (b.closed()) [[unlikely]]
@@ -50,13 +50,13 @@ TENURE_SLOW inline failure refill(lane& l, std::size_t needed) {
     l.thread.store(&this_thread, std::memory_order_relaxed);
     close_window(l);
 
-    std::uint64_t at = l.cursor.load(std::memory_order_relaxed) & cursor_address;
+    std::uintptr_t at = address_in(l.cursor.load(std::memory_order_relaxed));
     if (l.run_end - at < needed) {
         bool const any_holes =
             l.holes || l.queue.any() || l.remote.load(std::memory_order_relaxed) || b.slabs->recyclable.any();
         if ((!any_holes || !aim_at_hole(l, needed)) && !aim_at_new_run(l, needed))
             return {b.slabs->slabs.refusal(), &b, needed};
-        at = l.cursor.load(std::memory_order_relaxed) & cursor_address;
+        at = address_in(l.cursor.load(std::memory_order_relaxed));
     }
     std::uint64_t size = std::min<std::uint64_t>(l.run_end - at, window_bytes);
     if (b.limited) {
@@ -75,27 +75,21 @@ TENURE_SLOW inline failure refill(lane& l, std::size_t needed) {
     return {};
 }
 
-TENURE_SLOW inline bytes_at bump_or_refill(lane& l, std::size_t before, std::size_t bytes, std::size_t alignment,
-                                           std::uint64_t count, failure* why) {
-    std::size_t const needed = alignment <= 8 ? bytes : round_extent(bytes + alignment - 8);
-    if (aim_at_first_run(l, needed)) [[likely]] {
-        if (bytes_at const b = bump(l, before, bytes, alignment, count); b.begin) [[likely]]
-            return b;
-    }
-    for (;;) {
-        failure const refused = refill(l, needed);
-        if (refused) {
-            if (!why) throw_failure(refused, "make in batch ");
-            *why = refused;
-            return {};
-        }
-        if (bytes_at const b = bump(l, before, bytes, alignment, count); b.begin) return b;
-    }
+TENURE_SLOW inline bool refill_or_refuse(lane& l, std::size_t needed, failure& why) {
+    why = refill(l, needed);
+    return !why;
 }
 
-TENURE_DECL bytes_at bump_after_refill(lane& l, std::size_t before, std::size_t bytes, std::size_t alignment,
-                                       std::uint64_t count, failure* why) {
-    return bump_or_refill(l, before, bytes, alignment, count, why);
+TENURE_SLOW inline void refill_or_throw(lane& l, std::size_t needed) {
+    if (failure const refused = refill(l, needed)) throw_failure(refused, "make in batch ");
+}
+
+TENURE_DECL bool make_room(lane& l, std::size_t needed, failure& why) {
+    return aim_at_first_run(l, needed) || refill_or_refuse(l, needed, why);
+}
+
+TENURE_DECL void make_room_or_throw(lane& l, std::size_t needed) {
+    if (!aim_at_first_run(l, needed)) refill_or_throw(l, needed);
 }
 
 }  // namespace tenure::detail

@@ -92,7 +92,8 @@ template <class Refusal>
     if (!s.at.begin) [[unlikely]]
         return {};
     s.pointer = to_pointer(object_at(s.at.begin, before, alignment));
-    s.word    = l.word | (before ? header_flag : 0) | encode_start(s.at.begin) | encode_extent(s.at.bytes);
+    s.word    = l.word | (before ? header_flag : 0) | encode_extent(s.at.bytes) |
+             encode_offset(alignment <= 8 ? before : to_address(s.pointer) - s.at.begin);
     unpoison(to_pointer(s.at.begin), s.at.bytes);
     return s;
 }

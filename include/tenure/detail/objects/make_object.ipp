@@ -35,9 +35,9 @@ TENURE_DECL space allocate_large(lane& l, std::size_t before, std::size_t bytes,
         return;
     }
     std::uint64_t const cursor = l.cursor.load(std::memory_order_relaxed);
-    if ((cursor & cursor_address) == s.at.begin + s.at.bytes && cursor >= one_object) {
+    if (address_in(cursor) == s.at.begin + s.at.bytes && objects_in(cursor) != 0) {
         poison(to_pointer(s.at.begin), s.at.bytes);
-        l.cursor.store(cursor - s.at.bytes - one_object, std::memory_order_relaxed);
+        l.cursor.store(cursor - cursor_at(s.at.bytes) - one_object, std::memory_order_relaxed);
         return;
     }
     // The constructor made other objects behind this one.

@@ -25,7 +25,7 @@ namespace tenure::detail {
 /// with. Called under the unit's lock.
 inline void leave_hole(lane& l, place p) noexcept {
     if (!std::exchange(l.in_hole, false)) return;
-    std::uintptr_t const at = l.cursor.load(std::memory_order_relaxed) & cursor_address;
+    std::uintptr_t const at = address_in(l.cursor.load(std::memory_order_relaxed));
     if (l.run_end - at >= granules_a_word << granule_shift) set_dead(p, at, l.run_end);
     l.run_end = at;  // the rest is no longer the lane's
 }
@@ -40,7 +40,7 @@ inline void leave_hole(lane& l) noexcept {
 /// Leaves the lane's run. The unused end of the run has no owner, and can be recycled once objects around it end.
 inline void leave_run(lane& l) noexcept {
     if (l.in_hole) return leave_hole(l);
-    std::uintptr_t const at = l.cursor.load(std::memory_order_relaxed) & cursor_address;
+    std::uintptr_t const at = address_in(l.cursor.load(std::memory_order_relaxed));
     if (!l.runs || at == l.run_end) return;
     l.runs->used_end.store(at, std::memory_order_relaxed);
     for_units(at, l.run_end, [](place p, std::uintptr_t begin, std::uintptr_t end) {

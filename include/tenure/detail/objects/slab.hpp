@@ -55,7 +55,7 @@ inline bool aim_at_new_run(lane& l, std::size_t needed) noexcept {
 /// barrier pairs with the light one here. So one of the two sees the other.
 inline void open_window(lane& l, std::uint64_t top) noexcept {
     l.window_top = top;
-    l.window_end.store(top, std::memory_order_relaxed);
+    l.window_end.store(cursor_at(top) | most_objects, std::memory_order_relaxed);
     light_barrier();
     if (l.batch->state.load(std::memory_order_relaxed) & batch_flags::closed)
         l.window_end.store(0, std::memory_order_relaxed);
@@ -152,10 +152,10 @@ inline void deallocate_to(lane& l, std::uint64_t id, void* p, std::size_t bytes,
         return deallocate_large(id, at);
     if (TENURE_ASAN && !l.batch->closed() && !is_under_checkpoint(*l.batch, at)) poison(p, bytes);
     std::uint64_t const cursor = l.cursor.load(std::memory_order_relaxed);
-    if ((cursor & cursor_address) != at + rounded || l.window_begin.load(std::memory_order_relaxed) > at) return;
+    if (address_in(cursor) != at + rounded || l.window_begin.load(std::memory_order_relaxed) > at) return;
     if (l.thread.load(std::memory_order_relaxed) != &this_thread) return;  // that thread may be making objects
     note_peak(*l.batch);
-    l.cursor.store(cursor - rounded, std::memory_order_relaxed);
+    l.cursor.store(cursor - cursor_at(rounded), std::memory_order_relaxed);
 }
 
 }  // namespace tenure::detail
