@@ -28,9 +28,9 @@ TENURE_COLD inline opened_batch open_in_end(registry_core const* core, batch_opt
     return end.open(options, true, where);
 }
 
-/// What open_scope() does. Inlined, so that the usual scope, which names nothing, asks for nothing.
-[[gnu::always_inline]] inline opened_scope open_any(registry* in, lane* below, batch_options const* options,
-                                                    std::source_location where) {
+/// Opens a scope where open_at_once() does not.
+TENURE_SLOW inline opened_scope open_any(registry* in, lane* below, batch_options const* options,
+                                         std::source_location where) {
     close_those_elsewhere();
     registry_core* core   = in ? &core_of(*in) : nullptr;
     batch_record*  parent = nullptr;
@@ -60,19 +60,24 @@ TENURE_COLD inline opened_batch open_in_end(registry_core const* core, batch_opt
     return {&opened.record->primary, opened.id};
 }
 
-TENURE_DECL opened_scope open_scope(std::source_location where) {
+/// What open_scope() and end_scope() do most of the time, once in a program: too much to be in each scope.
+TENURE_SLOW inline opened_scope open_usual(std::source_location where) {
+    if (auto const opened = open_at_once(where); opened.record) [[likely]]
+        return {&opened.record->primary, opened.id};
     return open_any(nullptr, nullptr, nullptr, where);
 }
+TENURE_SLOW inline void end_usual(lane& l, std::uint64_t id) noexcept {
+    close_guard_at_once(owner_of_primary(l), id);
+}
+
+TENURE_DECL opened_scope open_scope(std::source_location where) { return open_usual(where); }
 
 TENURE_DECL opened_scope open_scope(registry* in, lane* below, batch_options const* options,
                                     std::source_location where) {
     return open_any(in, below, options, where);
 }
 
-TENURE_DECL void end_scope(lane& l, std::uint64_t id) noexcept {
-    batch_record& b = owner_of_primary(l);
-    if (!is_over_record(&b)) close_guard_inlined(b, id);
-}
+TENURE_DECL void end_scope(lane& l, std::uint64_t id) noexcept { end_usual(l, id); }
 
 }  // namespace detail
 

@@ -40,6 +40,13 @@ inline constexpr std::uint8_t manual     = 1;  ///< it frees nothing
 inline constexpr std::uint8_t background = 2;  ///< the registry's thread runs its destructors
 }  // namespace end_flags
 
+/// What few batches have, so that the usual one ends, and its record begins anew, without looking for it: flags of
+/// batch_record::unusual. Written by the thread that has the guard, or by the one that ends the batch.
+namespace unusual_flags {
+inline constexpr std::uint8_t own    = 1;  ///< something that reset_unusual() resets
+inline constexpr std::uint8_t common = 2;  ///< limits or a named store, which batches below have, too
+}  // namespace unusual_flags
+
 /// Objects and bytes that went one way. The batch's own thread adds without a locked instruction.
 class tally {
 public:
@@ -195,8 +202,8 @@ struct batch_record : batch_front {
     batch_record*                older = nullptr;  ///< in that chain, or in its registry's list of loose batches
     std::atomic<batch_record*>   newer{nullptr};
     former_current               previous;
-    std::uint32_t                children = 0;  ///< open guards of the same thread below this one
-    std::uint32_t                index    = 0;
+    std::uint32_t                index   = 0;
+    std::uint8_t                 unusual = 0;  ///< unusual_flags
     std::atomic<std::uint64_t>   opened_ns{0};
 
     std::atomic<std::source_location> where{};
@@ -245,6 +252,12 @@ struct batch_record : batch_front {
     void end_as(std::uint8_t how) noexcept {
         ends.store(static_cast<std::uint8_t>(ends.load(std::memory_order_relaxed) | how),
                    std::memory_order_relaxed);
+        unusual |= unusual_flags::own;
+    }
+
+    void hold_its_parent() noexcept {
+        holds_parent = true;
+        unusual |= unusual_flags::own;
     }
 
     void                        touch() noexcept { used.store(true, std::memory_order_relaxed); }

@@ -126,7 +126,7 @@ public:
             if (l == &l->batch->primary) l->batch->state.fetch_and(~batch_flags::taken, std::memory_order_release);
             me.root_lane = nullptr;
         }
-        me.record_count = 0;
+        me.record_count = ~std::uint32_t{0};  // it keeps none from here on
         me.cache        = nullptr;
         me.cache_uid    = 0;
         me.exiting      = true;  // from here on the thread works without stocks of its own

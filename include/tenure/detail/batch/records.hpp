@@ -68,6 +68,9 @@ TENURE_COLD inline batch_record* more_records() {
     return b;
 }
 
+/// How many free records a thread keeps.
+inline constexpr std::uint32_t most_records = 256;
+
 inline batch_record* take_record() {
     thread_context& me = this_thread;
     if (batch_record* const b = me.records) {
@@ -87,7 +90,7 @@ TENURE_COLD inline void give_record_to_process(batch_record* b) noexcept {
 [[gnu::always_inline]] inline void give_record(batch_record* b) noexcept {
     thread_context& me = this_thread;
     if (b->generation.load(std::memory_order_relaxed) >> (generation_bits - 1)) return;  // its ids are used up
-    if (me.record_count >= 256 || me.exiting) [[unlikely]]
+    if (me.record_count >= most_records) [[unlikely]]
         return give_record_to_process(b);
     b->next_free = me.records;
     me.records   = b;

@@ -95,7 +95,7 @@ TENURE_COLD inline void end_descendants(batch_record& top) noexcept {
 }
 
 /// Takes a guard out of its thread's chain of open guards. The thread goes on in what was current before.
-[[gnu::always_inline]] inline void leave_chain(batch_record& b) noexcept {
+inline void leave_chain(batch_record& b) noexcept {
     thread_context& me = this_thread;
     if (!b.in_chain) return;
     b.in_chain.store(false, std::memory_order_relaxed);
@@ -109,6 +109,7 @@ TENURE_COLD inline void end_descendants(batch_record& top) noexcept {
         else me.current = nullptr;
     } else if (newer && newer->previous.where == &b.primary) {
         newer->previous = std::exchange(b.previous, {});
+        if (newer->previous.visited) newer->unusual |= unusual_flags::own;
     } else {
         leave(b.previous);
     }
@@ -121,20 +122,25 @@ inline void release_primary(batch_record& b) noexcept {
     else take_primary(b);
 }
 
-/// Takes a child out of its parent's count of open guards. `wait`: the child holds the parent from here on, and
-/// must not have left its thread's chain before.
-[[gnu::always_inline]] inline void leave_parent_locally(batch_record& b, bool wait) noexcept {
+/// Has a child hold its parent, which it outlives, or whose chain it leaves. It must not have left the chain
+/// before.
+inline void hold_parent(batch_record& b) noexcept {
     batch_record* const up = b.parent.load(std::memory_order_relaxed);
     if (b.holds_parent || !up || is_root(*up)) return;
-    --up->children;
-    if (wait) {
-        up->state.fetch_add(1, std::memory_order_acq_rel);
-        b.holds_parent = true;
-        list_child(*up, b);
-    }
+    up->state.fetch_add(1, std::memory_order_acq_rel);
+    b.hold_its_parent();
+    list_child(*up, b);
 }
 
-inline void close_guard(batch_record& b, std::uint64_t id) noexcept;
+/// Whether a guard is open directly below `b` in the same chain, the child of a batch that is this thread's.
+inline bool has_open_children(batch_record const& b) noexcept {
+    constexpr auto      relaxed = std::memory_order_relaxed;
+    batch_record const* c       = b.in_chain.load(relaxed) ? b.newer.load(relaxed) : nullptr;
+    while (c && (c->holds_parent || c->parent.load(relaxed) != &b)) c = c->newer.load(relaxed);
+    return c;
+}
+
+void close_guard(batch_record& b, std::uint64_t id) noexcept;
 
 inline bool is_closed_elsewhere(batch_record const& b) noexcept {
     return b.guard_at.load(std::memory_order_acquire) == guard_place::closed;
@@ -160,7 +166,7 @@ inline std::uint64_t leave_ended(batch_record& b) noexcept {
 }
 
 /// Closes this thread's newest guards that another thread destroyed.
-[[gnu::always_inline]] inline void close_those_elsewhere() noexcept {
+inline void close_those_elsewhere() noexcept {
     while (batch_record* const b = this_thread.newest) {
         if (!is_closed_elsewhere(*b)) [[likely]]
             return;
@@ -200,7 +206,7 @@ inline void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept
         return;
     }
     // Again if a destructor has left a scope open, which it must not; but not for ever.
-    for (int i = 0; ours && b.children && i < 64; ++i) end_local_children(b);
+    for (int i = 0; ours && i < 64 && has_open_children(b); ++i) end_local_children(b);
 
     // Once the batch is retained, any thread may destroy it: so it is held until all is done here.
     bool const manual               = b.ends_as(end_flags::manual) && !destroy;
@@ -208,7 +214,7 @@ inline void end_record(batch_record& b, std::uint64_t id, bool destroy) noexcept
     if (!mine) return;
 
     bool const chained = ours && b.in_chain;  // else its own thread leaves the chain
-    if (chained) leave_parent_locally(b, held || must_outlast_background(b));
+    if (chained && (held || must_outlast_background(b))) hold_parent(b);
     if (inside || manual) stop_lanes(b);
     else if (held) close_windows(b);
     if (inside) end_descendants(b);
@@ -301,14 +307,13 @@ TENURE_COLD inline void leave_guards() noexcept {
         for (batch_record* b = me.newest; b; b = b->older) {
             oldest = b;
             if (is_done_or_lost(*b)) continue;
-            leave_parent_locally(*b, true);
+            hold_parent(*b);
             b->state.fetch_add(1, std::memory_order_acq_rel);
         }
         batch_record* all = nullptr;
         for (batch_record *b = oldest, *newer; b; b = newer) {
             newer           = b->newer.load(std::memory_order_relaxed);
             bool const over = is_done_or_lost(*b);
-            b->children     = 0;
             leave_chain(*b);
             if (!over) {
                 release_primary(*b);
@@ -350,7 +355,7 @@ TENURE_COLD TENURE_SHARED inline void note_unordered_end(batch_record& b) noexce
 /// checkpoint or open guards below it, or an end unlike the usual one.
 TENURE_SLOW inline void close_special_guard(batch_record& b, std::uint64_t id) noexcept {
     std::uint64_t const s = b.state.load(std::memory_order_relaxed);
-    if (b.children && !(s & batch_flags::ended)) note_unordered_end(b);
+    if (!(s & batch_flags::ended) && has_open_children(b)) note_unordered_end(b);
     constexpr std::uint64_t over = batch_flags::ended | batch_flags::retained;  // another thread may be freeing it
     if (s & batch_flags::checkpointed && !(s & over)) b.undo->guard_closes(b, id);
     end_record(b, id, false);
@@ -360,20 +365,15 @@ TENURE_SLOW inline void close_special_guard(batch_record& b, std::uint64_t id) n
     release_record(b);
 }
 
-/// Closes a guard, which ends its batch. The common case costs one locked instruction.
-[[gnu::always_inline]] inline void close_guard_inlined(batch_record& b, std::uint64_t id) noexcept {
-    if (b.guard.load(std::memory_order_relaxed) != &this_thread) [[unlikely]]
-        return close_foreign_guard(b, id);
-    std::uint64_t           s       = b.state.load(std::memory_order_relaxed);
-    constexpr std::uint64_t special = batch_flags::holds | batch_flags::ended | batch_flags::done |
-                                      batch_flags::retained | batch_flags::checkpointed;
-    if (s & special || b.ends.load(std::memory_order_relaxed) != 0 || b.children != 0 ||
-        !b.state.compare_exchange_strong(s, s | batch_flags::ended, std::memory_order_seq_cst)) [[unlikely]]
-        return close_special_guard(b, id);
+/// With any of these, the end of a batch is not its guard's alone.
+inline constexpr std::uint64_t ends_specially =
+    batch_flags::holds | batch_flags::ended | batch_flags::done | batch_flags::retained | batch_flags::checkpointed;
+
+/// Does what is left of closing a guard whose batch was in the state `s` and has just ended, with no hold.
+TENURE_SLOW inline void finish_closing(batch_record& b, std::uint64_t s) noexcept {
     batch_record* const up   = b.parent.load(std::memory_order_relaxed);
     bool const          held = b.holds_parent;
     if (held) unlist_child(b);
-    else leave_parent_locally(b, false);
     if (!release_plainly(b)) release_memory(b);
     leave_chain(b);
     b.state.store(s | batch_flags::ended | batch_flags::done | batch_flags::released, std::memory_order_release);
@@ -381,7 +381,54 @@ TENURE_SLOW inline void close_special_guard(batch_record& b, std::uint64_t id) n
     if (held) release_hold(up);
     close_those_elsewhere();
 }
-inline void close_guard(batch_record& b, std::uint64_t id) noexcept { close_guard_inlined(b, id); }
+
+/// Closes a guard, which ends its batch.
+inline void close_guard(batch_record& b, std::uint64_t id) noexcept {
+    if (is_over_record(&b)) return;
+    if (b.guard.load(std::memory_order_relaxed) != &this_thread) [[unlikely]]
+        return close_foreign_guard(b, id);
+    std::uint64_t s = b.state.load(std::memory_order_relaxed);
+    if (s & ends_specially || b.ends.load(std::memory_order_relaxed) != 0 || has_open_children(b) ||
+        !b.state.compare_exchange_strong(s, s | batch_flags::ended, std::memory_order_seq_cst)) [[unlikely]]
+        return close_special_guard(b, id);
+    finish_closing(b, s);
+}
+
+/// Whether this thread's newest guard leaves the chain as most do: its batch is current, the next guard `up` in the
+/// chain, or nothing, is what was current before, and the thread has room for the record.
+[[gnu::always_inline]] inline bool leaves_at_once(thread_context const& me, batch_record const& b,
+                                                  batch_record const* up) noexcept {
+    if (me.current != &b.primary || me.record_count >= most_records) return false;
+    if (b.generation.load(std::memory_order_relaxed) >> (generation_bits - 1)) return false;
+    if (!up) return b.previous.where == nullptr;
+    return b.previous.where == &up->primary &&
+           up->primary.serial.load(std::memory_order_relaxed) == b.previous.serial &&
+           up->primary.thread.load(std::memory_order_relaxed) == &me;
+}
+
+/// Closes a guard, which ends its batch, as close_guard() does. The usual batch, which is this thread's newest and
+/// has one lane of objects without destructors at most, costs one locked instruction and no call.
+[[gnu::always_inline]] inline void close_guard_at_once(batch_record& b, std::uint64_t id) noexcept {
+    thread_context& me = this_thread;
+    std::uint64_t   s  = b.state.load(std::memory_order_relaxed);
+    if (me.newest != &b || b.unusual || s & ends_specially ||
+        !b.state.compare_exchange_strong(s, s | batch_flags::ended, std::memory_order_seq_cst)) [[unlikely]]
+        return close_guard(b, id);
+    batch_record* const up = b.older;
+    if (!leaves_at_once(me, b, up) || !release_at_once(b)) return finish_closing(b, s);
+    me.newest = up;
+    b.in_chain.store(false, std::memory_order_relaxed);
+    me.current = up ? &up->primary : nullptr;
+    if (up) up->newer.store(nullptr, std::memory_order_release);
+    b.state.store(s | batch_flags::ended | batch_flags::done | batch_flags::released, std::memory_order_release);
+    b.id.store(0, std::memory_order_release);
+    b.primary.serial.store(0, std::memory_order_relaxed);
+    b.next_free = me.records;
+    me.records  = &b;
+    ++me.record_count;
+    if (up && is_closed_elsewhere(*up)) [[unlikely]]
+        close_those_elsewhere();
+}
 
 /// Returns whether the batch's parent has as many holds as are allowed. A root is not held.
 inline bool is_crowded_above(batch_record const& b) noexcept {
@@ -391,19 +438,15 @@ inline bool is_crowded_above(batch_record const& b) noexcept {
 
 /// Detaches a batch from its guard. The batch lives on under its id, and holds its parent.
 inline void detach_guard(batch_record& b) noexcept {
+    b.unusual |= unusual_flags::own;
     b.detached.store(true, std::memory_order_release);
     if (!b.guard.load(std::memory_order_acquire)) {  // its thread has ended
         b.guard_at.store(guard_place::with_opener, std::memory_order_relaxed);
         return release_record(b);
     }
-    leave_parent_locally(b, true);
-    for (batch_record* c = &b; (c = c->newer.load(std::memory_order_relaxed));) {
-        if (c->holds_parent || c->parent.load(std::memory_order_relaxed) != &b) continue;
-        b.state.fetch_add(1, std::memory_order_acq_rel);
-        c->holds_parent = true;
-        list_child(b, *c);
-    }
-    b.children = 0;
+    hold_parent(b);
+    for (batch_record* c = &b; (c = c->newer.load(std::memory_order_relaxed));)
+        if (c->parent.load(std::memory_order_relaxed) == &b) hold_parent(*c);
     leave_chain(b);
     release_primary(b);
     become_loose(*b.registry.load(std::memory_order_relaxed), b);

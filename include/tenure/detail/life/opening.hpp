@@ -49,7 +49,10 @@ TENURE_SLOW inline void set_options(batch_record& b, batch_options const& o) {
     }
     if (o.residency != tenure::residency::memory && !pages_of(b))
         refuse_without("tenure/paging.hpp", "open a batch with a residency");
-    b.residency = o.residency;
+    if (o.residency != tenure::residency::memory) {
+        b.residency = o.residency;
+        b.unusual |= unusual_flags::own;
+    }
     b.rest.priority.store(o.priority, std::memory_order_relaxed);
     if (!o.name.empty()) set_name(b, o.name);
     if (o.on_exception == tenure::on_exception::rollback) {
@@ -60,6 +63,7 @@ TENURE_SLOW inline void set_options(batch_record& b, batch_options const& o) {
     std::uint64_t const due = b.limited ? b.limited->rest.deadline.load(std::memory_order_relaxed) : 0;
     b.rest.limits           = o.limits;
     b.limited               = &b;
+    b.unusual |= unusual_flags::own | unusual_flags::common;
     b.rest.deadline.store(due, std::memory_order_relaxed);
     b.rest.charged.store(0, std::memory_order_relaxed);
     b.rest.above_soft.store(false, std::memory_order_relaxed);
@@ -75,6 +79,7 @@ TENURE_SLOW inline void become_loose(registry_core& r, batch_record& b) noexcept
     if (r.loose) r.loose->newer.store(&b, std::memory_order_relaxed);
     r.loose    = &b;
     b.is_loose = true;
+    b.unusual |= unusual_flags::own;
 }
 
 /// Puts a batch that had a guard into that list: in front of the batches below it, behind those above it.
@@ -89,6 +94,7 @@ TENURE_COLD inline void become_loose_again(registry_core& r, batch_record& b) no
     b.newer.store(newer, std::memory_order_relaxed);
     above->newer.store(&b, std::memory_order_relaxed);
     b.is_loose = true;
+    b.unusual |= unusual_flags::own;
 }
 
 /// Takes a batch out of the registry's list of batches without a guard.
@@ -101,15 +107,28 @@ inline void leave_loose(batch_record& b) noexcept {
     b.is_loose = false;
 }
 
+/// Makes a record as it was before its batch had anything unusual, for the next one.
+TENURE_SLOW inline void reset_unusual(batch_record& b) noexcept {
+    b.limited      = nullptr;
+    b.holds_parent = false;
+    b.joined       = false;
+    b.detached.store(false, std::memory_order_relaxed);
+    b.ends.store(0, std::memory_order_relaxed);
+    if (b.residency != tenure::residency::memory) b.evictable.store(false, std::memory_order_relaxed);
+    b.residency = tenure::residency::memory;
+    b.members.store(no_common, std::memory_order_relaxed);
+    b.unusual = 0;
+}
+
 TENURE_COLD inline void give_unopened(batch_record& b) noexcept {
     b.unwound = no_unwinding;
     drop_deadline(b);
+    if (b.unusual) reset_unusual(b);
     give_record(&b);
 }
 
 /// Takes a record and sets it as the options say. Throws std::bad_alloc, and as set_deadline().
-[[gnu::always_inline]] inline batch_record* prepare_record(registry_core& r, batch_record const* parent,
-                                                           batch_options const* options) {
+inline batch_record* prepare_record(registry_core& r, batch_record const* parent, batch_options const* options) {
     batch_record* const b = take_record();
     struct guard {
         batch_record* b;
@@ -118,11 +137,11 @@ TENURE_COLD inline void give_unopened(batch_record& b) noexcept {
         }
     } undo{b};
     b->registry.store(&r, std::memory_order_relaxed);
-    b->ends.store(0, std::memory_order_relaxed);
-    b->residency = tenure::residency::memory;
-    b->joined    = false;
-    b->limited   = parent ? parent->limited : nullptr;
     b->named.store(false, std::memory_order_relaxed);
+    if (parent && parent->limited) {
+        b->limited = parent->limited;
+        b->unusual |= unusual_flags::own | unusual_flags::common;
+    }
     if (options) set_options(*b, *options);
     join_supplies(*b, parent, r, options && options->store ? &options->store : nullptr);
     if (b->residency != tenure::residency::memory) [[unlikely]]
@@ -144,37 +163,46 @@ void pass_on_stop(opened_batch const& opened, batch_record const& parent) noexce
 /// Throws error{why_closed()} of the parent.
 void tell_new_batch(opened_batch const& opened, batch_record& parent, bool guarded);
 
+/// Writes into a record what each batch has. Returns its id.
+[[gnu::always_inline]] inline std::uint64_t describe(batch_record& b, std::uint64_t generation,
+                                                     batch_record* parent, std::uint64_t now,
+                                                     std::source_location where) noexcept {
+    std::uint64_t const id = make_id(generation, b.index);
+    b.generation.store(generation, std::memory_order_relaxed);
+    b.parent.store(parent, std::memory_order_relaxed);
+    b.opened_ns.store(now, std::memory_order_relaxed);
+    b.where.store(where, std::memory_order_relaxed);
+    b.primary.serial.store(id, std::memory_order_relaxed);
+    return id;
+}
+
+/// Puts a batch with a guard on this thread into the thread's chain.
+[[gnu::always_inline]] inline void join_chain(thread_context& me, batch_record& b, batch_record* newest) noexcept {
+    b.guard.store(&me, std::memory_order_relaxed);
+    b.primary.thread.store(&me, std::memory_order_relaxed);
+    b.newer.store(nullptr, std::memory_order_relaxed);
+    b.older = newest;
+    b.in_chain.store(true, std::memory_order_relaxed);
+    if (newest) newest->newer.store(&b, std::memory_order_release);  // pairs with hold_nested()
+    me.newest = &b;
+}
+
 /// Opens a batch as open_batch() does. `local`: the parent has a guard on this thread. `holds`: the caller holds
 /// the parent, and that hold becomes the new batch's.
-[[gnu::always_inline]] inline opened_batch put_below(registry_core& r, batch_record* parent,
-                                                     batch_options const* options, bool guarded, bool local,
-                                                     bool holds, std::source_location where) {
+TENURE_SLOW inline opened_batch put_below(registry_core& r, batch_record* parent, batch_options const* options,
+                                          bool guarded, bool local, bool holds, std::source_location where) {
     constexpr auto  relaxed = std::memory_order_relaxed;
     thread_context& me      = this_thread;
     if (local && parent->closed()) [[unlikely]]
         refuse_below(*parent);  // first: the thread that frees it may be changing the rest
     batch_record* const b          = prepare_record(r, parent, options);
     std::uint64_t const generation = b->generation.load(relaxed) + 1;
-    std::uint64_t const id         = make_id(generation, b->index);
-    b->generation.store(generation, relaxed);
-    b->parent.store(parent, relaxed);
-    b->holds_parent = holds;
-    b->detached.store(false, relaxed);
-    b->opened_ns.store(coarse_now(), relaxed);
-    b->where.store(where, relaxed);
-    b->primary.serial.store(id, relaxed);
-    b->members.store(no_common, relaxed);
+    std::uint64_t const id         = describe(*b, generation, parent, coarse_now(), where);
+    if (holds) b->hold_its_parent();
     if (guarded) {
-        if (local) ++parent->children;
-        b->guard.store(&me, relaxed);
-        b->primary.thread.store(&me, relaxed);
-        b->children = 0;
         b->previous = suspend_for(&b->primary);
-        b->newer.store(nullptr, relaxed);
-        b->older = me.newest;
-        b->in_chain.store(true, relaxed);
-        if (me.newest) me.newest->newer.store(b, std::memory_order_release);  // pairs with guard_above()
-        me.newest = b;
+        if (b->previous.visited) b->unusual |= unusual_flags::own;
+        join_chain(me, *b, me.newest);
     } else {
         b->guard.store(nullptr, relaxed);
     }
@@ -218,6 +246,50 @@ TENURE_SLOW inline opened_batch open_apart(registry_core& r, batch_record& paren
     if (parent && parent != r.root && !local) [[unlikely]]
         return open_apart(r, *parent, options, guarded, where);
     return put_below(r, parent, options, guarded, local, false, where);
+}
+
+/// Has a batch that was just opened below a closed one asked to stop.
+TENURE_COLD inline opened_batch open_below_closed(opened_batch const& opened, batch_record const& parent) noexcept {
+    pass_on_stop(opened, parent);
+    return opened;
+}
+
+/// Opens the usual batch: with a guard on this thread, without options, below the thread's newest guard, if that is
+/// current, else below the root of the global registry. Returns no record, with nothing done, where there is more
+/// to consider; open_batch() does that. Calls nothing but the clock, and that first, so that no register needs
+/// saving.
+[[gnu::always_inline]] inline opened_batch open_at_once(std::source_location where) noexcept {
+    constexpr auto      relaxed = std::memory_order_relaxed;
+    std::uint64_t const now     = coarse_now();
+    thread_context&     me      = this_thread;
+    batch_record* const b       = me.records;
+    batch_record* const newest  = me.newest;
+    batch_record* const parent  = newest ? newest : process.global_root.load(std::memory_order_acquire);
+    if (me.ending || !b || !parent || is_timing_used()) return {};
+    if (newest ? me.current != &newest->primary : me.current != nullptr) return {};
+    if (parent->unusual & unusual_flags::common) return {};
+    if (newest &&
+        (newest->closed() || newest->guard_at.load(std::memory_order_acquire) != guard_place::with_opener))
+        return {};
+    me.records = b->next_free;
+    --me.record_count;
+    b->registry.store(parent->registry.load(relaxed), relaxed);
+    b->slabs = parent->slabs;
+    b->named.store(false, relaxed);
+    std::uint64_t const generation = b->generation.load(relaxed) + 1;
+    std::uint64_t const id         = describe(*b, generation, parent, now, where);
+    b->previous.where              = newest ? &newest->primary : nullptr;
+    b->previous.serial             = newest ? newest->primary.serial.load(relaxed) : 0;
+    me.current                     = &b->primary;
+    join_chain(me, *b, newest);
+    b->state.store(generation << state_tag_shift, std::memory_order_release);
+    b->id.store(id, std::memory_order_release);
+    if (newest) {
+        light_barrier();  // as in put_below()
+        if (newest->closed()) [[unlikely]]
+            return open_below_closed({b, id}, *newest);
+    }
+    return {b, id};
 }
 
 }  // namespace tenure::detail

@@ -173,7 +173,7 @@ inline void release_runs(supply& s, lane& l) noexcept {
     }
 }
 
-[[gnu::always_inline]] inline void reset(lane& l) noexcept {
+inline void reset(lane& l) noexcept {
     moving_guard const moving(l);
     l.cursor.store(0, std::memory_order_release);
     l.window_begin.store(0, std::memory_order_release);
@@ -194,7 +194,7 @@ inline void release_runs(supply& s, lane& l) noexcept {
 
 /// Frees the memory of the usual batch: one lane full of objects without destructors. False, and nothing is done:
 /// the batch is another one.
-[[gnu::always_inline]] inline bool release_plainly(batch_record& b) noexcept {
+inline bool release_plainly(batch_record& b) noexcept {
     lane& l = b.primary;
     if (b.used.load(std::memory_order_relaxed) || l.entries || b.limited) return false;
     l.window_end.store(0, std::memory_order_relaxed);
@@ -212,6 +212,39 @@ inline void release_runs(supply& s, lane& l) noexcept {
         if (l.resource.load(std::memory_order_relaxed)) end_resource(l);
     }
     leave_supplies(b);
+    return true;
+}
+
+/// Frees the memory of a batch as release_plainly() does, if it is none, or one unit that this thread's cache takes
+/// back. False, and nothing is done: there is more to consider. Calls nothing.
+[[gnu::always_inline]] inline bool release_at_once(batch_record& b) noexcept {
+    constexpr auto relaxed = std::memory_order_relaxed;
+    lane&          l       = b.primary;
+    if (b.used.load(relaxed) || l.entries || l.resource.load(relaxed)) return false;
+    if (l.run_end) {
+        unit* const      u = l.runs;
+        run_cache* const c = this_thread.cache;
+        if (u->next || u->length != 1 || u->guarded.load(relaxed) || !c || u->origin != c) return false;
+        std::size_t const more = c->units.load(relaxed) + 1;
+        auto&             word = table_word(u->address);
+        word_t const      last = word.load(relaxed);
+        if (more > run_cache::most || last >= whole_word(last_generation - 1) || under_valgrind) return false;
+        word.store(last + whole_word(1) - whole_flag, std::memory_order_release);
+        poison(to_pointer(u->address), unit_bytes);
+        moving_guard const moving(l);
+        l.cursor.store(0, std::memory_order_release);
+        l.window_begin.store(0, std::memory_order_release);
+        l.bytes_before.store(0, std::memory_order_release);
+        l.objects_before.store(0, std::memory_order_release);
+        l.units.store(0, std::memory_order_release);
+        l.window_end.store(0, relaxed);
+        l.run_end  = 0;
+        l.runs     = nullptr;
+        u->next    = c->runs[0];
+        c->runs[0] = u;
+        c->units.store(more, relaxed);
+    }
+    l.thread.store(nullptr, relaxed);
     return true;
 }
 

@@ -116,7 +116,6 @@ inline void close_registry(registry_core* r) noexcept {
             me.root_lane = nullptr;
         }
         release_memory(b);
-        b.children         = 0;  // the children's guards will find that their batches are over
         std::uint64_t gone = batch_flags::done;
         if (b.guard.load(std::memory_order_relaxed) == &this_thread) gone |= leave_ended(b);
         if (b.is_loose) leave_loose(b);

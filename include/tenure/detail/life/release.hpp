@@ -34,13 +34,13 @@ TENURE_SLOW inline void forget(batch_record& b) noexcept {
 }
 
 /// Returns the record of a batch whose guard and memory are both gone.
-[[gnu::always_inline]] inline void recycle(batch_record* b) noexcept {
+inline void recycle(batch_record* b) noexcept {
     leave(b->previous);  // a lane to which no thread came back
     if (b->is_loose) leave_loose(*b);
     b->id.store(0, std::memory_order_release);
     b->primary.serial.store(0, std::memory_order_relaxed);
     if (b->limited == b || b->used.load(std::memory_order_relaxed)) forget(*b);
-    if (b->residency != tenure::residency::memory) b->evictable.store(false, std::memory_order_relaxed);
+    if (b->unusual) reset_unusual(*b);
     give_record(b);
 }
 

@@ -11,31 +11,38 @@
 
 namespace tenure::detail {
 
-/// Gives a lane its first run, from this thread's cache: what most batches need, and all that small ones do.
-/// Returns false if the lane has a run, the cache is empty, or refill() has more to consider.
+/// Gives a lane of this thread its first run, from the thread's cache: what most batches need, and all that small
+/// ones do. Returns false if the lane has a run, the cache is empty, or refill() has more to consider. Calls
+/// nothing.
 [[gnu::always_inline]] inline bool aim_at_first_run(lane& l, std::size_t needed) noexcept {
-    batch_record& b = *l.batch;
+    constexpr auto        relaxed = std::memory_order_relaxed;
+    thread_context const& me      = this_thread;
+    batch_record&         b       = *l.batch;
     if (b.closed()) return false;  // before anything that its reclaimer may be changing
-    if (l.run_end != 0 || l.queue.any() || b.limited) return false;
-    if (needed > unit_bytes / 4 || !may_make_in(l)) return false;
-    run_cache* const c = cache_of(*b.slabs);
-    unit* const      u = c ? c->runs[0] : nullptr;
+    if (l.run_end != 0 || b.limited || needed > unit_bytes / 4 || l.thread.load(relaxed) != &me) return false;
+    run_cache* const c = me.cache;
+    if (!c || me.cache_uid != b.slabs->uid || under_valgrind) return false;
+    unit* const u = c->runs[0];
     if (!u) return false;
     c->runs[0] = u->next;
-    c->units.store(c->units.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-    own_run(u, b, l);
-    u->next = nullptr;
-    l.runs  = u;
-    l.thread.store(&this_thread, std::memory_order_relaxed);
-    l.word = table_word(u->address).load(std::memory_order_relaxed);
-    l.units.store(1, std::memory_order_relaxed);
-    l.run_end = u->address + unit_bytes;
+    c->units.store(c->units.load(relaxed) - 1, relaxed);
+    u->home.store(&b, std::memory_order_release);
+    u->maker.store(&l, std::memory_order_release);
+    u->used_end.store(0, relaxed);
+    u->origin = c;
+    u->next   = nullptr;
+    l.runs    = u;
+    l.units.store(1, relaxed);
+    std::uintptr_t const at  = u->address;
+    std::uintptr_t const end = at + unit_bytes;
+    l.word                   = table_word(at).load(relaxed);
+    l.run_end                = end;
     {
         moving_guard const moving(l);
-        l.window_begin.store(u->address, std::memory_order_relaxed);
-        l.cursor.store(cursor_at(u->address), std::memory_order_release);
+        l.window_begin.store(at, relaxed);
+        l.cursor.store(cursor_at(at), std::memory_order_release);
     }
-    open_window(l, l.run_end);
+    open_window(l, b, end);
     return true;
 }
 
@@ -70,7 +77,7 @@ TENURE_SLOW inline failure refill(lane& l, std::size_t needed) {
         if (why) return why;
         b.own_charge.fetch_add(size, std::memory_order_relaxed);
     }
-    open_window(l, at + size);
+    open_window(l, b, at + size);
     if (b.limited) tell_soft_limits(b.limited);
     return {};
 }
@@ -84,12 +91,15 @@ TENURE_SLOW inline void refill_or_throw(lane& l, std::size_t needed) {
     if (failure const refused = refill(l, needed)) throw_failure(refused, "make in batch ");
 }
 
+/// What make_room_or_throw() does, once in a program: too much to be where each object is made.
+TENURE_SLOW inline void begin_or_refill(lane& l, std::size_t needed) {
+    if (!aim_at_first_run(l, needed)) refill_or_throw(l, needed);
+}
+
 TENURE_DECL bool make_room(lane& l, std::size_t needed, failure& why) {
     return aim_at_first_run(l, needed) || refill_or_refuse(l, needed, why);
 }
 
-TENURE_DECL void make_room_or_throw(lane& l, std::size_t needed) {
-    if (!aim_at_first_run(l, needed)) refill_or_throw(l, needed);
-}
+TENURE_DECL void make_room_or_throw(lane& l, std::size_t needed) { begin_or_refill(l, needed); }
 
 }  // namespace tenure::detail

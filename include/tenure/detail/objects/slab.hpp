@@ -50,14 +50,14 @@ inline bool aim_at_new_run(lane& l, std::size_t needed) noexcept {
     return true;
 }
 
-/// Opens a window for the maker, unless another thread meanwhile asked the batch to stop. This stores the window,
-/// then reads the state; that thread changes the state, then clears the window in stop_lanes(), whose heavy
-/// barrier pairs with the light one here. So one of the two sees the other.
-inline void open_window(lane& l, std::uint64_t top) noexcept {
+/// Opens a window of the batch's lane for its maker, unless another thread meanwhile asked the batch to stop. This
+/// stores the window, then reads the state; that thread changes the state, then clears the window in stop_lanes(),
+/// whose heavy barrier pairs with the light one here. So one of the two sees the other.
+inline void open_window(lane& l, batch_record const& b, std::uintptr_t top) noexcept {
     l.window_top = top;
     l.window_end.store(cursor_at(top) | most_objects, std::memory_order_relaxed);
     light_barrier();
-    if (l.batch->state.load(std::memory_order_relaxed) & batch_flags::closed)
+    if (b.state.load(std::memory_order_relaxed) & batch_flags::closed)
         l.window_end.store(0, std::memory_order_relaxed);
 }
 

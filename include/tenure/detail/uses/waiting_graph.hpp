@@ -235,7 +235,7 @@ private:
     void rejoin_parent(batch_record& b) noexcept {
         if (!std::exchange(b.rest.uses.to_parent.user, nullptr)) return;
         b.parent.load(std::memory_order_relaxed)->state.fetch_add(1, std::memory_order_acq_rel);
-        b.holds_parent = true;
+        b.hold_its_parent();
         if (b.rest.uses.to_parent.object) remove(b.rest.uses.to_parent);
     }
 
