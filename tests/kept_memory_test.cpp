@@ -180,6 +180,22 @@ TEST_SUITE("what requests keep") {
         CHECK(r.usage().held <= unit_size);
     }
 
+    TEST_CASE_TEMPLATE("is whole, wherever its granules lie", Object, sized<8>, sized<24>, sized<48>, sized<200>,
+                       sized<256>, sized<264>, sized<3000>) {
+        batch_scope                 outer;
+        batch_scope                 inner;
+        std::vector<handle<Object>> all;
+        for (std::uint64_t i = 0; i < 300; ++i) all.push_back(inner.make<Object>(i));
+        for (std::size_t i = 0; i < all.size(); i += 3) inner.keep(all[i]);
+        CHECK(outer.usage().objects == 100);
+        CHECK(outer.usage().bytes == 100 * sizeof(Object));
+        CHECK(inner.end().kept == 100);
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            CHECK(all[i].alive() == (i % 3 == 0));
+            if (all[i].alive()) CHECK(all[i]->is(i));
+        }
+    }
+
     TEST_CASE("is whole, however long") {
         registry                           r;
         batch_scope                        cache(r);

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <chrono>
+#include <functional>
 #include <list>
 #include <memory>
 #include <stdexcept>
@@ -56,6 +57,61 @@ void with_small_stack(F f) {
 static_assert(!std::is_copy_constructible_v<registry> && !std::is_move_constructible_v<registry>);
 
 TEST_SUITE("registry") {
+    TEST_CASE_FIXTURE(own_registry, "a batch has nothing of the unusual one that had its record before") {
+        constexpr std::uint64_t record = (std::uint64_t{1} << tenure::detail::record_bits) - 1;
+
+        batch_id   visited{};
+        auto const scope_with = [&](tenure::batch_options const& how) { return batch_scope{how}.id(); };
+        std::vector<std::function<batch_id()>> const kinds{
+            [&] {
+                batch_id const id = scope_with({.cleanup = cleanup::manual});
+                CHECK(r.status(id) == batch_status::retained);
+                r.destroy_batch(id);
+                return id;
+            },
+            [&] { return scope_with({.limits = {.hard = 100}}); },
+            [&] { return scope_with({.timeout = std::chrono::hours(1)}); },
+            [&] { return scope_with({.store = std::make_shared<tenure::heap_store>()}); },
+            [&] { return scope_with({.reclaim = tenure::reclamation::background}); },
+            [&] { return scope_with({.residency = tenure::residency::paged_when_left}); },
+            [&] { return scope_with({.on_exception = tenure::on_exception::rollback}); },
+            [&] {
+                batch_scope    left;
+                batch_id const id = left.detach();
+                r.end_batch(id);
+                return id;
+            },
+            [&] {
+                batch_id const id = r.new_batch();
+                r.end_batch(id);
+                return id;
+            },
+            [&] {
+                visited                 = r.new_batch();
+                batch_id const previous = r.set_current_batch(visited);
+                batch_id const id       = batch_scope{}.id();  // it notes that the thread was visiting
+                r.set_current_batch(previous);
+                return id;
+            },
+        };
+        for (std::size_t k = 0; k < kinds.size(); ++k) {
+            CAPTURE(k);
+            batch_scope    outer{r};
+            batch_id const before = kinds[k]();
+            batch_scope    inner;
+            REQUIRE((inner.id().value & record) == (before.value & record));
+            auto const h = inner.make<int>(1);
+            auto const a = inner.make<char[]>(100'000);
+            CHECK(inner.keep(inner.make<int>(2)).owner() == outer.id());
+            r.end_batch(outer.id());
+            CHECK_FALSE(h.alive());
+            CHECK_FALSE(a.alive());
+            CHECK(r.status(inner.id()) == batch_status::done);
+            CHECK(r.status(outer.id()) == batch_status::done);
+        }
+        r.end_batch(visited);
+    }
+
     TEST_CASE_FIXTURE(own_registry, "the global one is one, and others are apart from it") {
         CHECK(&registry::global() == &registry::global());
         CHECK(r.root() != registry::global().root());

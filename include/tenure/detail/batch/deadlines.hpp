@@ -40,7 +40,7 @@ TENURE_COLD inline bool notice_deadline(batch_record& b) noexcept {
 /// Expires a batch if its time is up and nobody watches deadlines. The caller is inside it, holds it, or has its
 /// guard. Looks at nothing but the state of a batch that is over: a guard alone does not keep the rest.
 inline void mind_the_clock(batch_record& b) noexcept {
-    if (!is_timing_used()) [[likely]]
+    if (!timing_used_anywhere.load(std::memory_order_relaxed)) [[likely]]
         return;
     if (!b.closed() && b.limited && minds_the_clock(b)) notice_deadline(b);
 }
@@ -48,7 +48,7 @@ inline void mind_the_clock(batch_record& b) noexcept {
 /// Expires a batch as mind_the_clock() does, for a caller outside: holds it before looking at anything of its
 /// registry.
 inline void look_at_the_clock(batch_record& b, std::uint64_t id) noexcept {
-    if (!is_timing_used()) [[likely]]
+    if (!timing_used_anywhere.load(std::memory_order_relaxed)) [[likely]]
         return;
     if (!hold_or_root(b, id) || is_root(b)) return;
     mind_the_clock(b);

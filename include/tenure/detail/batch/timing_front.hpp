@@ -65,8 +65,6 @@ struct timing_front {
 /// Whether there was a deadline in any registry.
 TENURE_SHARED inline constinit std::atomic<bool> timing_used_anywhere{false};
 
-inline bool is_timing_used() noexcept { return timing_used_anywhere.load(std::memory_order_relaxed); }
-
 /// Batches and objects that went before their end, for errors that say why.
 struct expiry_front {
     virtual errc of_batch(std::uint64_t id) noexcept = 0;

@@ -103,15 +103,29 @@ private:
 using held_batch = call_hold<true>;
 using kept_open  = call_hold<false>;
 
+/// Writes down that an object of `bytes` was kept.
+[[gnu::always_inline]] inline void note_kept(batch_record& from, batch_record& to, kept_log& log, raw_handle h,
+                                             std::size_t bytes) noexcept {
+    ledger& out = from.rest.books;
+    ledger& in  = to.rest.books;
+    note_peak(from);
+    from.touch();
+    out.given.add(1, bytes, true);
+    to.touch();
+    in.received.add(1, bytes, to.is_here());
+    in.noted.store(0, std::memory_order_relaxed);
+    log.add(h);
+}
+
 /// Keeps one object in the usual case: a small object without a destructor, in a unit from which the batch has
 /// kept something before, no limits, no uses by other batches, and room in the log. False: another case, and
 /// nothing was done. `just_ask`: only answers, whatever room the log has. The caller is in a read_section.
-[[gnu::always_inline]] inline bool keep_quickly(batch_record& from, raw_handle h, bool just_ask = false) noexcept {
+TENURE_SLOW inline bool keep_quickly(batch_record& from, raw_handle h, bool just_ask) noexcept {
     if (from.state.load(std::memory_order_acquire) & (batch_flags::closed | batch_flags::checkpointed))
         return false;  // before anything that its reclaimer may be changing
     batch_record* const to  = from.parent.load(std::memory_order_relaxed);
     kept_log* const     log = from.kept_out;
-    if (!log || from.limited || to->limited || to->closed()) return false;
+    if (!log || from.limited || to->closed()) return false;
     if (log->count == log->room && !just_ask) return false;
     if (h.word & (header_flag | cell_flag) || (h.word & extent_mask) - 1 >= last_unbound) return false;
 
@@ -131,11 +145,54 @@ using kept_open  = call_hold<false>;
         if (just_ask) return true;
         set(p, *s, begin, begin + bytes);
     }
-    note_peak(from);
-    from.add(&ledger::given, 1, bytes, true);
-    to->add(&ledger::received, 1, bytes, to->is_here());
-    to->rest.books.noted.store(0, std::memory_order_relaxed);
-    log->add(h);
+    note_kept(from, *to, *log, h, bytes);
+    return true;
+}
+
+/// Locks a unit, as std::scoped_lock does, but is always inlined.
+struct unit_guard {
+    [[gnu::always_inline]] explicit unit_guard(unit& u) noexcept : lock(u.lock) { lock.lock(); }
+    [[gnu::always_inline]] ~unit_guard() { lock.unlock(); }
+    unit_guard(unit_guard const&)            = delete;
+    unit_guard& operator=(unit_guard const&) = delete;
+
+    spin_lock& lock;
+};
+
+/// As keep_quickly(), of one object. What keep_quickly() asks of objects in general is less for most of them: those
+/// whose granules are all in one word of bits.
+[[gnu::always_inline]] inline bool keep_small(batch_record& from, raw_handle h) noexcept {
+    constexpr auto       relaxed  = std::memory_order_relaxed;
+    word_t const         granules = h.word & extent_mask;
+    std::uintptr_t const begin    = extent_begin(to_address(h.pointer), h.word);
+    auto const           first    = static_cast<std::uint32_t>(begin >> granule_shift) % granules_a_word;
+    if (h.word & (header_flag | cell_flag) || granules == 0 || first + granules > granules_a_word)
+        return keep_quickly(from, h, false);
+    if (from.state.load(std::memory_order_acquire) & (batch_flags::closed | batch_flags::checkpointed))
+        return false;  // before anything that its reclaimer may be changing
+    batch_record* const to  = from.parent.load(relaxed);
+    kept_log* const     log = from.kept_out;
+    if (!log || from.limited || to->closed() || log->count == log->room) return false;
+    region* const r = find_region(begin);
+    if (!r) return false;
+    std::size_t const n = (begin - r->base) >> unit_shift;
+    std::size_t const i = word_of(begin);
+    {
+        unit&            u = r->units[n];
+        unit_guard const guard(u);
+        if (from.state.load(std::memory_order_acquire) & (batch_flags::closed | batch_flags::used)) return false;
+        if ((table_word(begin).load(relaxed) ^ h.word) >> generation_shift != 0) return false;
+        share* const s = r->rests[n].shares.load(relaxed);
+        if (!u.tracked.load(relaxed) || !s || s->owner != to || s->next_here) return false;
+        if (u.head.load(relaxed)->home.load(relaxed) != &from) return false;
+        auto const          mask = static_cast<std::uint32_t>(((std::uint64_t{1} << granules) - 1) << first);
+        std::uint32_t const had  = s->objects[i].load(relaxed);
+        if (had & mask) return false;
+        s->objects[i].store(had | mask, std::memory_order_release);
+        note_change(r->tracks[n], i);
+        s->granules += static_cast<std::uint32_t>(granules);
+    }
+    note_kept(from, *to, *log, h, granules << granule_shift);
     return true;
 }
 
@@ -182,7 +239,7 @@ inline failure keep_all(batch_record& from, each_handle for_each) {
     if (!why && moved) why = g.reserve_log(moved);
     if (why || !moved) return why;
     for_each([&](raw_handle h) {
-        if (keep_quickly(from, h)) return true;
+        if (keep_quickly(from, h, false)) return true;
         h = resolve(h);
         if (is_alive(h) && g.commit(h)) g.log(h);
         return true;

@@ -265,9 +265,9 @@ TENURE_COLD inline opened_batch open_below_closed(opened_batch const& opened, ba
     batch_record* const b       = me.records;
     batch_record* const newest  = me.newest;
     batch_record* const parent  = newest ? newest : process.global_root.load(std::memory_order_acquire);
-    if (me.ending || !b || !parent || is_timing_used()) return {};
+    if (me.ending || !b || !parent) return {};
     if (newest ? me.current != &newest->primary : me.current != nullptr) return {};
-    if (parent->unusual & unusual_flags::common) return {};
+    if (parent->unusual & unusual_flags::common) return {};  // so there is no deadline either
     if (newest &&
         (newest->closed() || newest->guard_at.load(std::memory_order_acquire) != guard_place::with_opener))
         return {};

@@ -12,7 +12,7 @@ namespace tenure::detail {
 
 TENURE_DECL bool keep_at_once(lane& from, raw_handle h) noexcept {
     read_section const here;
-    return keep_quickly(*from.batch, h);
+    return keep_small(*from.batch, h);
 }
 
 TENURE_DECL failure keep_all(lane& from, each_handle handles) { return keep_all(*from.batch, handles); }

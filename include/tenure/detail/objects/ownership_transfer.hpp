@@ -102,7 +102,8 @@ public:
     failure reserve_log(std::size_t n) noexcept {
         kept_log const* const newest = from_.kept_out;
         if (newest && newest->room - newest->count >= n) return {};
-        std::size_t const room = std::max<std::size_t>(n, 30);
+        std::size_t const more = newest ? std::min<std::size_t>(newest->room * 4, 1000) : 30;
+        std::size_t const room = std::max(n, more);
         std::size_t const size = sizeof(kept_log) + room * sizeof(raw_handle);
         void* const       p    = ::operator new(size, std::nothrow);
         if (!p) return {errc::memory_full, &from_, size};

@@ -131,6 +131,7 @@ struct region {
     unit*     at(std::uintptr_t address) noexcept { return units + ((address - base) >> unit_shift); }
     tracking* track(unit const* u) noexcept { return tracks + (u - units); }
 
+    tracking&  track_at(std::uintptr_t address) noexcept { return tracks[(address - base) >> unit_shift]; }
     unit_rest& rest_at(std::uintptr_t address) noexcept { return rests[(address - base) >> unit_shift]; }
 
     std::uintptr_t base_of(unit const* u) const noexcept {
@@ -161,7 +162,7 @@ struct place {
     unit*          u;
     std::uintptr_t base;
 
-    tracking&              track() const noexcept { return *where->track(u); }
+    tracking&              track() const noexcept { return where->track_at(base); }
     unit_rest&             rest() const noexcept { return where->rest_at(base); }
     unit*                  head() const noexcept { return u->head.load(std::memory_order_relaxed); }
     zeroed_atomic<word_t>& word() const noexcept { return table_word(base); }
