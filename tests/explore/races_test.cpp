@@ -18,6 +18,8 @@
 
 #include <tenure/tenure.hpp>
 
+#include "accounting.hpp"
+
 namespace {
 
 using tenure::batch_id;
@@ -365,6 +367,36 @@ TEST_CASE("what is shared is freed, passed on and shared anew by all its owners"
 
 /// What is shared next has the record of the owner that was just given up, and the stranger, who is refused for the
 /// sake of a pin, must not take one for the other.
+TEST_CASE("a batch keeps what is its parent's, while others give it that") {
+    registry                          r;
+    batch_scope                       above{r, {.limits = {.soft = 1'000'000}}};
+    std::array<handle<text>, 3> const all{above.make<text>(std::pmr::new_delete_resource()),
+                                          above.make<text>(std::pmr::new_delete_resource()),
+                                          above.make<text>(std::pmr::new_delete_resource())};
+    r.share(all[2], r.root());
+    std::atomic<std::uint64_t> below = 0;
+    std::atomic<bool>          over  = false;
+    std::jthread const         giver([&] {
+        for (std::size_t i = 0; !over; ++i) try {
+                r.transfer_ownership(all[i % 3], batch_id{below});
+            } catch (tenure::error const& e) {
+                CHECK((is_gone(e.code()) || e.code() == errc::no_such_batch));
+            }
+    });
+    until_left const           going(over);
+    for (unsigned i = 0; i < 60; ++i) {
+        batch_scope b;
+        below = b.id().value;
+        if (auto const kept = b.try_keep(all); !kept)
+            CHECK((is_gone(kept.error()) || kept.error() == errc::not_owner));
+        below = 0;
+        for (auto const h : all)  // what is here goes at the end
+            if (auto const kept = b.try_keep(h); !kept)
+                CHECK((is_gone(kept.error()) || kept.error() == errc::not_owner));
+    }
+    CHECK(books_error(r.snapshot()) == "");
+}
+
 TEST_CASE("a stranger would free what is shared, given to one owner and shared anew") {
     registry r;
     {

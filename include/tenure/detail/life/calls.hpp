@@ -2,10 +2,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include <tenure/detail/batch/deadlines.hpp>
@@ -196,6 +199,37 @@ struct unit_guard {
     return true;
 }
 
+/// Places in a list. The first 64 need no memory.
+class places {
+public:
+    /// Adds a place, above all that were added before. Returns false if memory is full.
+    bool add(std::size_t place) noexcept {
+        std::size_t const word = place / 64;
+        if (word > words_ && !grow(word)) return false;
+        (word ? more_[word - 1] : first_) |= std::uint64_t{1} << place % 64;
+        return true;
+    }
+    bool has(std::size_t place) const noexcept {
+        std::size_t const word = place / 64;
+        return word <= words_ && (word ? more_[word - 1] : first_) >> place % 64 & 1;
+    }
+
+private:
+    bool grow(std::size_t needed) noexcept {
+        std::size_t const                room = needed * 2;
+        std::unique_ptr<std::uint64_t[]> larger(new (std::nothrow) std::uint64_t[room]());
+        if (!larger) return false;
+        std::copy_n(more_.get(), words_, larger.get());
+        more_  = std::move(larger);
+        words_ = room;
+        return true;
+    }
+
+    std::uint64_t                    first_ = 0;
+    std::unique_ptr<std::uint64_t[]> more_;
+    std::size_t                      words_ = 0;
+};
+
 /// Does one keep(): transfers objects of `from`, a batch of this thread, to its parent, all or none. `for_each(f)`
 /// calls f with each raw handle and stops when f returns false. Errors: not_owner, stale_handle, why_closed() of
 /// either batch, and those of prepare().
@@ -214,14 +248,18 @@ inline failure keep_all(batch_record& from, each_handle for_each) {
 
     std::unique_ptr<share_transfer_front> shared;
 
-    std::size_t moved = 0;
+    // What is not this batch's is not prepared. Another thread may transfer that to this batch in between.
+    places      unprepared;
+    std::size_t moved = 0, at = 0;
     for_each([&](raw_handle h) {
+        std::size_t const here_in_list = at++;
         if (keep_quickly(from, h, true)) {
             ++moved;
             return true;
         }
-        h = resolve(h);
-        if (is_alive(h) && owner_of(extent_of(h)) == &from) {
+        h                   = resolve(h);
+        bool const prepared = is_alive(h) && owner_of(extent_of(h)) == &from;
+        if (prepared) {
             why = g.prepare(h);
             if (why.code == errc::stale_handle && is_alive(h)) why.code = errc::not_owner;  // moved just now
             ++moved;
@@ -234,12 +272,14 @@ inline failure keep_all(batch_record& from, each_handle for_each) {
         } else if (owner != to && !is_above(*owner, *to)) {
             why = {errc::not_owner, &from};
         }
+        if (!why && !prepared && !unprepared.add(here_in_list)) why = {errc::memory_full, to, sizeof(places)};
         return !why;
     });
     if (!why && moved) why = g.reserve_log(moved);
     if (why || !moved) return why;
+    at = 0;
     for_each([&](raw_handle h) {
-        if (keep_quickly(from, h, false)) return true;
+        if (unprepared.has(at++) || keep_quickly(from, h, false)) return true;
         h = resolve(h);
         if (is_alive(h) && g.commit(h)) g.log(h);
         return true;
