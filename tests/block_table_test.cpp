@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -141,5 +142,35 @@ TEST_SUITE("block_table") {
         for (auto& each : threads) each.join();
         CHECK(wrong == std::array<int, 4>{});
         CHECK(t.size() == 4 * 2500);
+    }
+
+    // A mistake of the caller's that must not become one of the store's. ThreadSanitizer sees whether it is a race.
+    TEST_CASE("a block that is freed while another thread looks for it is found whole, or not at all") {
+        struct place {
+            std::uint64_t a, b, c;
+        };
+        tenure::detail::block_table<place> t;
+        std::atomic<std::uint64_t>         newest{0};
+        std::atomic<bool>                  over{false};
+        std::size_t                        torn = 0, looks = 0;
+        std::thread                        reader([&] {
+            do {
+                place      p{};
+                bool const found = t.find(newest.load(std::memory_order_relaxed), p);
+                torn += found && (p.b != p.a + 1 || p.c != p.a + 2);
+                ++looks;
+            } while (!over.load(std::memory_order_relaxed));
+        });
+        for (std::uint64_t i = 0; i < (TENURE_SANITIZED ? 20'000u : 500'000u); ++i) {
+            std::uint64_t const id = t.insert({i, i + 1, i + 2});  // in the place that was just freed
+            newest.store(id, std::memory_order_relaxed);
+            place p{};
+            if (!t.erase(id, p) || p.a != i) FAIL_CHECK(i);
+        }
+        over.store(true, std::memory_order_relaxed);
+        reader.join();
+        CHECK(torn == 0);
+        CHECK(looks > 0);
+        CHECK(t.size() == 0);
     }
 }

@@ -14,6 +14,7 @@
 #include <tenure/detail/base/fork_list.hpp>
 #include <tenure/detail/base/memory_tools.hpp>
 #include <tenure/detail/base/os.hpp>
+#include <tenure/detail/base/racing_copy.hpp>
 #include <tenure/detail/base/zeroed_atomic.hpp>
 #include <tenure/store/concept.hpp>
 
@@ -71,7 +72,7 @@ public:
             p        = at(touched_);
             p->index = static_cast<std::uint32_t>(touched_++);
         }
-        p->value = value;
+        write_racing(p->kept, value);
         if (name(*p) == 0) ++p->uses;
         std::uint64_t const id = name(*p);
         p->id.store(id, std::memory_order_release);
@@ -80,11 +81,12 @@ public:
     }
 
     /// Returns whether the block lives, and copies its value. The answer holds as long as no thread frees the
-    /// block.
+    /// block. If one does meanwhile, the block is found with its value or not at all: never with what its place
+    /// holds for the next.
     bool find(std::uint64_t id, T& value) const noexcept {
         place const* const p = live_at(id);
         if (!p) return false;
-        value = p->value;
+        value = read_racing(p->kept);  // each word acquired, so that the id is read again after them
         return p->id.load(std::memory_order_acquire) == id;
     }
 
@@ -92,7 +94,7 @@ public:
     /// other thread frees the block, or reads what is changed, meanwhile.
     T* find(std::uint64_t id) noexcept {
         place* const p = live_at(id);
-        return p ? &p->value : nullptr;
+        return p ? &p->kept.value : nullptr;
     }
 
     /// Ends the block's life and hands its value to this caller alone. Returns false if the block did not live.
@@ -112,7 +114,7 @@ public:
         std::size_t            n = 0;
         for (block const& b : many) {
             place* const p = live_at(b.id);
-            if (!p || !has_bytes(p->value, b.bytes)) continue;
+            if (!p || !has_bytes(p->kept.value, b.bytes)) continue;
             values[n++] = take(*p);
         }
         return n;
@@ -127,7 +129,7 @@ public:
         std::scoped_lock const guard(lock_);
         for (std::uint64_t i = 0; i < touched_; ++i) {
             place& p = *at(i);
-            if (std::uint64_t const id = p.id.load(std::memory_order_relaxed)) f(id, p.value);
+            if (std::uint64_t const id = p.id.load(std::memory_order_relaxed)) f(id, p.kept.value);
         }
     }
 
@@ -135,7 +137,7 @@ private:
     /// All zeros until its first use.
     struct place {
         zeroed_atomic<std::uint64_t> id;  ///< while the block lives, else 0
-        T                            value;
+        whole_words<T>               kept;
         std::uint32_t                uses;
         std::uint32_t                index;
         place*                       next_free;
@@ -181,7 +183,7 @@ private:
             p.next_free = free_;
             free_       = &p;
         }
-        return p.value;
+        return p.kept.value;
     }
 
     /// Adds a chunk. It is zero-filled and takes memory only where it is touched, so that the lock is not held
