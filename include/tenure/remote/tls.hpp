@@ -12,12 +12,12 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include <openssl/bio.h>
-#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
@@ -133,17 +133,16 @@ protected:
             with(files.certificate,
                  [&](auto&, auto& ec) { context_.use_certificate_chain(boost::asio::buffer(chain), ec); });
             // A user who can read the key can pretend to be its owner.
-            auto key = read("private key", files.key, others_may::nothing);
+            auto const key = read("private key", files.key, others_may::nothing);
             with(files.key, [&](auto&, auto& ec) {
                 context_.use_private_key(boost::asio::buffer(key), boost::asio::ssl::context::pem, ec);
-                ::OPENSSL_cleanse(key.data(), key.size());
             });
         }
         proves_ = !server || !files.authorities.empty();
         if (!files.authorities.empty()) {
             // A user who can write the authorities can let in anybody.
             auto const all = read("authorities", files.authorities, others_may::read);
-            with(files.authorities, [&](auto&, auto& ec) { ec = trust(all); });
+            with(files.authorities, [&](auto&, auto& ec) { ec = trust(detail::view_of(all)); });
         } else if (!server) {
             with("the system's authorities", [&](auto&, auto& ec) { context_.set_default_verify_paths(ec); });
         }
@@ -155,7 +154,7 @@ protected:
 private:
     /// Adds certificates to the authorities that vouch for the other side, and revocation lists to the context's
     /// store. Returns OpenSSL's error; invalid_argument if there is no certificate.
-    boost::system::error_code trust(std::string const& pem) {
+    boost::system::error_code trust(std::string_view pem) {
         ::ERR_clear_error();
         std::unique_ptr<::BIO, decltype(&::BIO_free)> const text(
             ::BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), &::BIO_free);

@@ -5,7 +5,6 @@
 #include <tenure/version.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <optional>
@@ -20,6 +19,7 @@
 #include <unistd.h>
 
 #include <tenure/detail/base/file.hpp>
+#include <tenure/detail/base/secret.hpp>
 #include <tenure/error.hpp>
 #include <tenure/remote/protocol.hpp>
 
@@ -33,11 +33,12 @@ enum class others_may { write, read, nothing };
 /// Returns the contents of the file at `path`, which a user named as a file of tokens, a key or a certificate.
 /// `what` begins the message of an error. The file is read through the descriptor that was checked, so that no
 /// other file can take its place in between. Links are followed, because secrets that a system mounts are links.
+/// No copy of the contents is left in memory.
 /// O_NONBLOCK: opening a pipe would otherwise wait for its other end.
 ///
 /// Throws not_a_file for a pipe, a device or a directory; access_denied if users other than the owner may do more
 /// with the file than `most`; limit_exceeded beyond 16 MiB; else what the system says.
-inline std::string read_named_file(std::string_view what, std::string const& path, others_may most) {
+inline secret_text read_named_file(std::string_view what, std::string const& path, others_may most) {
     constexpr std::size_t most_bytes = std::size_t{16} << 20;
     auto const            name       = std::string(what) + ' ' + path;
     unique_fd const       fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
@@ -49,16 +50,16 @@ inline std::string read_named_file(std::string_view what, std::string const& pat
         throw error(errc::access_denied, name + " can be read by others; chmod 600 it");
     if (most == others_may::read && (about.st_mode & 022) != 0)
         throw error(errc::access_denied, name + " can be written by others; chmod go-w it");
-    std::string text;
-    text.reserve(std::min(static_cast<std::size_t>(about.st_size), most_bytes));  // no copies of a secret are left
-    std::array<char, 4096> part;
-    for (;;) {
-        ::ssize_t const n = ::read(fd.get(), part.data(), part.size());
-        if (n == 0) return text;
-        if (n > 0 && static_cast<std::size_t>(n) > most_bytes - text.size())
-            throw error(errc::limit_exceeded, name + " is too long");
-        if (n > 0) text.append(part.data(), static_cast<std::size_t>(n));
-        else if (errno != EINTR) throw error(system_code(errno), name);
+    secret_text text(std::min(static_cast<std::size_t>(about.st_size), most_bytes) + 1);
+    for (std::size_t size = 0;;) {
+        if (size == text.size()) text.resize(2 * size);  // it grows while it is read, or has no size
+        ::ssize_t const n = ::read(fd.get(), text.data() + size, text.size() - size);
+        if (n > 0) size += static_cast<std::size_t>(n);
+        else if (n < 0 && errno != EINTR) throw error(system_code(errno), name);
+        if (size > most_bytes) throw error(errc::limit_exceeded, name + " is too long");
+        if (n != 0) continue;
+        text.resize(size);
+        return text;
     }
 }
 
@@ -83,7 +84,7 @@ T random_bytes() {
 }  // namespace detail
 
 /// Tokens and the names of their holders: those that a server accepts, or those that a client has. They are in no
-/// message and no log. As thread-safe as a std::vector.
+/// message and no log, and are overwritten in memory when they go. As thread-safe as a std::vector.
 class tokens {
 public:
     tokens() = default;
@@ -93,9 +94,9 @@ public:
     /// not_a_file for a pipe, a device or a directory; limit_exceeded beyond 16 MiB; std::errc::invalid_argument
     /// as add() does; what the system says if the file cannot be read.
     static tokens from_file(std::string const& path) {
-        std::string const text = detail::read_named_file("token file", path, detail::others_may::nothing);
+        auto const text = detail::read_named_file("token file", path, detail::others_may::nothing);
         try {
-            tokens out = from_text(text);
+            tokens out = from_text(detail::view_of(text));
             if (out.empty()) throw error(errc::access_denied, "it has no token");
             return out;
         } catch (error const& e) {
@@ -124,7 +125,7 @@ public:
     void add(std::string_view name, std::string_view token) {
         if (token.empty() || token.size() > protocol::most_token)
             throw error(make_error_code(std::errc::invalid_argument), "a token has 1 to 1024 bytes");
-        all_.push_back({std::string(name), std::string(token)});
+        all_.push_back({std::string(name), {token.begin(), token.end()}});
     }
 
     bool empty() const noexcept { return all_.empty(); }
@@ -147,12 +148,13 @@ public:
 
     /// Returns the first token, which is what a client shows; empty if there is none.
     std::string_view first() const noexcept {
-        return all_.empty() ? std::string_view() : std::string_view(all_.front().token);
+        return all_.empty() ? std::string_view() : detail::view_of(all_.front().token);
     }
 
 private:
     struct entry {
-        std::string name, token;
+        std::string         name;
+        detail::secret_text token;
     };
     std::vector<entry> all_;
 };

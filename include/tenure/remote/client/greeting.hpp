@@ -12,6 +12,7 @@
 
 #include <boost/asio/buffer.hpp>
 
+#include <tenure/detail/base/secret.hpp>
 #include <tenure/remote/client/answers.hpp>
 #include <tenure/remote/client/inbox.hpp>
 #include <tenure/remote/client/options.hpp>
@@ -19,9 +20,11 @@
 
 namespace tenure::detail::remote {
 
-/// The first request of a connection, and what resumes a session. Allocates only when it is made.
+/// The first request of a connection, and what resumes a session. Allocates only when it is made. Overwrites the
+/// token that it sends when it goes.
 class greeting {
 public:
+    /// The options must outlive it.
     explicit greeting(client_options const& o)
         : name_(std::string_view(o.name).substr(0, protocol::most_name)), token_(o.tokens.first()) {
         bytes_.reserve(sizeof(protocol::frame_header) + sizeof(protocol::hello_request) + name_.size() +
@@ -42,9 +45,9 @@ public:
         f.operation = static_cast<std::uint16_t>(protocol::operation::hello);
         bytes_.clear();
         for (auto const part : {protocol::bytes_of(f), protocol::bytes_of(h)})
-            bytes_.append(reinterpret_cast<char const*>(part.data()), part.size());
-        bytes_ += name_;
-        bytes_ += token_;
+            append({reinterpret_cast<char const*>(part.data()), part.size()});
+        append(name_);
+        append(token_);
         out_ = 0;
     }
 
@@ -92,6 +95,8 @@ public:
     }
 
 private:
+    void append(std::string_view s) noexcept { bytes_.insert(bytes_.end(), s.begin(), s.end()); }
+
     static bool is_answer(protocol::frame_header const& h, std::uint64_t number) noexcept {
         auto const op = static_cast<std::uint16_t>(protocol::operation::hello) | protocol::is_reply;
         return h.operation == op && h.request == number && h.settled == 0 && h.payload == 0 &&
@@ -106,8 +111,9 @@ private:
                r.most_body >= protocol::most_hello && r.most_payload != 0 && r.in_flight != 0;
     }
 
-    std::string const name_, token_;
-    std::string       bytes_;
+    std::string const name_;
+    std::string_view  token_;  ///< in the options
+    secret_text       bytes_;
     std::size_t       out_      = 0;
     std::uint64_t     instance_ = 0, session_ = 0;
     protocol::key     secret_{};

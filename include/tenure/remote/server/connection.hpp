@@ -269,6 +269,7 @@ private:
             out_.filling().reply(h.request, h.operation, protocol::status_of(outward(why)),
                                                           std::as_bytes(std::span(reason)));
             hub_->log_refusal(peer_, why);
+            in_.drop();  // there may be a token in it, and nothing more is read
             last_words();
         };
         auto const violated = make_error_code(errc::protocol_error);
@@ -290,7 +291,7 @@ private:
             hello_          = h.request;
             resumed_        = w->resumed;
             if (w->ticket) {
-                in_.take_head(h);
+                in_.take_hello(h);
                 in_.widen();
                 ticket_ = std::move(w->ticket);
                 queued_.emplace(ticket_->whose());
@@ -305,7 +306,7 @@ private:
                 return refuse(violated);
             }
             s->logic.version = version_;
-            in_.take_head(h);
+            in_.take_hello(h);
             in_.widen();
             hub_->equip(s, peer_);
             waiting_ = true;
@@ -356,6 +357,7 @@ private:
         // No read or write is under way, so the system no longer refers to a block.
         out_.clear();
         in_.clear();
+        if (!session_ && !ticket_) in_.drop();  // a hello that nobody took
         end_turn();
         queued_.reset();
         ticket_ = nullptr;

@@ -13,6 +13,7 @@
 
 #include <boost/asio/buffer.hpp>
 
+#include <tenure/detail/base/secret.hpp>
 #include <tenure/remote/protocol.hpp>
 #include <tenure/remote/server/outbox.hpp>
 #include <tenure/remote/server/session_logic.hpp>
@@ -36,6 +37,11 @@ public:
     std::span<std::byte const> bytes() const noexcept { return std::span(memory_).subspan(begin_, size()); }
     std::size_t                size() const noexcept { return end_ - begin_; }
     void                       take(std::size_t n) noexcept { begin_ += n; }
+    /// Takes as take() does, and overwrites what was there.
+    void take_secret(std::size_t n) noexcept {
+        wipe(memory_.data() + begin_, n);
+        begin_ += n;
+    }
 
     std::size_t memory() const noexcept { return memory_.size(); }
 
@@ -119,7 +125,8 @@ public:
         in_.expect(all);
         return std::nullopt;
     }
-    void take_head(protocol::frame_header const& h) noexcept { in_.take(sizeof h + h.body); }
+    /// Takes a hello, and overwrites the token in it.
+    void take_hello(protocol::frame_header const& h) noexcept { in_.take_secret(sizeof h + h.body); }
 
     /// Handles one frame, or a part of one. Returns null if more has to arrive first.
     std::optional<session_logic::next> step(session_logic& logic, outgoing& out) {
@@ -170,7 +177,8 @@ public:
         return session_logic::next::over;
     }
 
-    void drop() noexcept { in_.take(in_.size()); }
+    /// Drops all that has arrived, which may be a hello, and overwrites it.
+    void drop() noexcept { in_.take_secret(in_.size()); }
 
     /// Gives up the write that is arriving, so that nothing refers to a block any more.
     void clear() noexcept { landing_ = {}; }
