@@ -5,15 +5,18 @@
 
 #include <array>
 #include <chrono>
+#include <cstdio>
 #include <functional>
 #include <list>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <doctest/doctest.h>
 
@@ -467,6 +470,36 @@ TEST_SUITE("registry") {
         CHECK(leaks.find("retained") != std::string::npos);
         CHECK(log.alive == 0);
         CHECK(log.ended.size() == 2);
+    }
+
+    TEST_CASE("its destructor survives what on_leak throws, of any type, and tells the report itself") {
+        std::FILE* const said = std::tmpfile();
+        REQUIRE(said);
+        int const before = ::dup(STDERR_FILENO);
+        std::fflush(stderr);
+        ::dup2(::fileno(said), STDERR_FILENO);
+        int told = 0;
+        for (int i = 0; i < 3; ++i) {
+            registry r{{.on_leak = [&](std::string const&) {
+                ++told;
+                if (i == 0) throw std::runtime_error("the log is closed");
+                if (i == 1) throw 5;
+                throw std::bad_alloc();
+            }}};
+            batch_scope(r, {.name = "left " + std::to_string(i)}).detach();
+        }
+        std::fflush(stderr);
+        ::dup2(before, STDERR_FILENO);
+        ::close(before);
+        CHECK(told == 3);
+        std::string text(4096, '\0');
+        std::rewind(said);
+        text.resize(std::fread(text.data(), 1, text.size(), said));
+        std::fclose(said);
+        CAPTURE(text);
+        for (char const* const name : {"left 0 #", "left 1 #", "left 2 #"})
+            CHECK(text.find(name) != std::string::npos);
+        CHECK(text.find("on_leak threw") != std::string::npos);
     }
 
     TEST_CASE("guards may outlive it: nested, with timeouts, ended before; here, and on another thread") {

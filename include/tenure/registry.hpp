@@ -69,7 +69,7 @@ struct registry_options {
     std::size_t background_limit = std::size_t{256} << 20;
 
     /// Called with leak_report(), unless that is empty, by the destructor, and at exit for the global registry.
-    /// Must not throw.
+    /// Should not throw: nobody could catch it, so the report then goes to standard error.
     std::function<void(std::string const&)> on_leak = [](std::string const& report) {
         std::fputs(report.c_str(), stderr);
     };

@@ -45,13 +45,15 @@ TENURE_DECL registry::~registry() {
 
 TENURE_DECL void registry::tell_leaks() const noexcept {
     if (!options_.on_leak) return;
-    auto const tell = [&] {
-        std::string const report = leak_report();
+    std::string report;
+    bool const  told = !detail::thrown_by([&] {
+        report = leak_report();
         if (!report.empty()) options_.on_leak(report);
-    };
-    detail::run_or<std::bad_alloc>(tell, [](auto const&) {
-        std::fputs("tenure: no memory left to tell which batches nobody ended\n", stderr);
     });
+    if (told) return;
+    // This runs in a destructor, or at the exit of the program, so nobody could catch what was thrown.
+    if (report.empty()) std::fputs("tenure: no memory left to tell which batches nobody ended\n", stderr);
+    else std::fprintf(stderr, "tenure: on_leak threw, and may not have told this:\n%s", report.c_str());
 }
 
 /// The global registry. Its static variables are those of an inline function in every mode, so that programs and
