@@ -92,15 +92,17 @@ public:
         }
         result<chunk*> const made = grow(bytes, total);
         if (!made) return made.error();
-        std::scoped_lock const guard(mutex_);
-        if (!pool_.prepare() || !memory_lasts([&] { chunks_.reserve(chunks_.size() + 1); })) {
-            static_cast<void>(free_all(*made));  // the pool does not know the chunk yet
-            return make_error_code(errc::memory_full);
+        {
+            std::scoped_lock const guard(mutex_);
+            if (pool_.prepare() && memory_lasts([&] { chunks_.reserve(chunks_.size() + 1); })) {
+                add(**made);
+                extent_in_file const e{place_of(**made), bytes};
+                pool_.take(e);
+                return taken(e);
+            }
         }
-        add(**made);
-        extent_in_file const e{place_of(**made), bytes};
-        pool_.take(e);
-        return taken(e);
+        static_cast<void>(free_all(*made));  // no other thread knows the chunk yet
+        return make_error_code(errc::memory_full);
     }
 
     /// Takes memory of its own, beside the chunks. Errors: memory_full, or what the driver says.
