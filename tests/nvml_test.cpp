@@ -172,6 +172,37 @@ TEST_CASE("what the driver does not tell is not known, and never zero") {
     CHECK(read(nvml).devices.at(1).processes == std::nullopt);
 }
 
+TEST_CASE("a driver that says more processes than there was room for is not believed, and not asked for ever") {
+    driver            d;
+    nvml_memory const nvml(FAKE_NVML);
+    auto&             at = d.says->devices[0];
+    at.count             = 3;
+    for (unsigned const more : {65u, 1000u, 1u << 20, 1u << 31, ~0u}) {
+        at.claims = more;
+        CHECK(read(nvml).devices.at(0).processes == std::nullopt);
+    }
+    at.claims = 64;  // it fits, but the driver has written three
+    CHECK(read(nvml).devices.at(0).processes == std::nullopt);
+    at.claims = 0;
+    for (unsigned const more :
+         {(1u << 20) + 1, 1u << 31, (1u << 31) + 8, ~0u}) {  // twice that is little, or nothing
+        at.count = more;
+        at.asked = 0;
+        CHECK(read(nvml).devices.at(0).processes == std::nullopt);
+        CHECK(at.asked == 1);
+    }
+}
+
+TEST_CASE("a driver that says more devices than a machine can have is not believed") {
+    driver d;
+    for (unsigned const more : {1025u, 1u << 31, ~0u}) {
+        d.says->count = more;
+        check_throws(errc::device_unavailable, {"nvmlDeviceGetCount_v2", std::to_string(more).c_str()},
+                     [] { nvml_memory(FAKE_NVML); });
+    }
+    d.says->count = 2;
+}
+
 TEST_CASE("a device that cannot be reached at all is not known, and the others are") {
     driver d;
     d.says->devices[0].handle_says = 4;

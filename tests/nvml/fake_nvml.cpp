@@ -41,7 +41,7 @@ int nvmlDeviceGetCount_v2(unsigned* count) {
 }
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, handle* device) {
-    if (index >= fake_nvml.count) return 2;
+    if (index >= fake_nvml.count || index >= fake_nvml_state::most_devices) return 2;
     *device = reinterpret_cast<handle>(&fake_nvml.devices[index]);
     return fake_nvml.devices[index].handle_says;
 }
@@ -54,7 +54,8 @@ int nvmlDeviceGetMemoryInfo(handle which, memory* out) {
 }
 
 int nvmlDeviceGetComputeRunningProcesses_v3(handle which, unsigned* count, void* out) {
-    fake_nvml_state::device const* const device = state(which);
+    fake_nvml_state::device* const device = state(which);
+    ++device->asked;
     if (device->processes_say) return device->processes_say;
     unsigned const room = *count;
     *count              = device->count;
@@ -65,6 +66,7 @@ int nvmlDeviceGetComputeRunningProcesses_v3(handle which, unsigned* count, void*
         unsigned long long const words[] = {device->processes[i].pid, device->processes[i].bytes, ~0ull, 0};
         std::memcpy(to, words, fake_nvml.process_bytes);
     }
+    if (device->claims) *count = device->claims;
     return 0;
 }
 }

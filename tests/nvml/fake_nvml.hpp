@@ -15,6 +15,8 @@ struct fake_nvml_state {
         unsigned long long total, free;
         int                handle_says, memory_says, processes_say;
         unsigned           count;
+        unsigned           claims;  ///< processes that it says it has written, if not 0
+        unsigned           asked;   ///< how often it was asked for processes
         process            processes[most_processes];
     };
 

@@ -93,7 +93,11 @@ public:
     /// Throws device_unavailable if `call` returned an error.
     void must(int code, char const* call) const {
         if (code == 0) return;
-        raise(error(errc::device_unavailable, path + ": " + call + ": " + nvml_category().message(code)));
+        refuse(call, nvml_category().message(code));
+    }
+    /// Throws device_unavailable: what `call` said.
+    [[noreturn]] void refuse(std::string const& call, std::string const& said) const {
+        raise(error(errc::device_unavailable, path + ": " + call + ": " + said));
     }
 
 private:
@@ -128,9 +132,10 @@ inline std::optional<std::vector<process_use>> nvml_processes(nvml_library const
     constexpr std::uint64_t pattern    = 0xa5c3'96e1'5a3c'691e;  // no existing pid or size
     if (!nvml.processes) return std::nullopt;
     std::vector<std::uint64_t> words;
+    constexpr unsigned         most  = 1u << 20;  // what the driver says is not to be trusted with our memory
     unsigned                   count = 0;
     for (unsigned room = 64;; room = std::max(count, room) * 2) {
-        if (room > 1u << 20) return std::nullopt;
+        if (count > most || room > most) return std::nullopt;
         words.assign(room * most_words, pattern);
         count         = room;
         int const why = nvml.processes(d, &count, words.data());
@@ -183,6 +188,7 @@ public:
         : nvml_(std::make_shared<detail::nvml_library>(library)) {
         unsigned count = 0;
         nvml_->must(nvml_->count(&count), "nvmlDeviceGetCount_v2");
+        if (count > most_devices) nvml_->refuse("nvmlDeviceGetCount_v2", std::to_string(count) + " devices");
         for (unsigned i = 0; i < count; ++i) {
             known_device& d = devices_.emplace_back();
             d.why           = nvml_->device_at(i, &d.handle);
@@ -202,6 +208,8 @@ public:
     std::size_t device_count() const noexcept { return devices_.size(); }
 
 private:
+    static constexpr unsigned most_devices = 1024;  ///< of one machine; a driver that says more is not sound
+
     struct known_device {
         detail::nvml_library::device handle = nullptr;
         int                          why    = 0;  ///< why there is no handle; 0: there is one
