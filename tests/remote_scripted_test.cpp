@@ -733,6 +733,29 @@ TEST_CASE("a goodbye that goes with the connection: nobody knows whether it was 
     CHECK(p.store->close().has_value());  // there is nothing to say any more
 }
 
+TEST_CASE("a store that is closed while the connection is down says that the server has not heard") {
+    pair                          p;
+    auto                          x = bytes(5, 0);
+    block const                   b = p.make(big, epoch + 1);
+    std::promise<std::error_code> read;
+    p.store->async_read(b, 0, x, [&](std::error_code why) { read.set_value(why); });
+    p.server.next(operation::read);
+    p.server.cut();
+    p.server.accept();
+    p.server.next(operation::hello);  // the server still has the session, and gives no answer
+    CHECK(p.store->close().error() == errc::disconnected);
+    CHECK(read.get_future().get() == errc::store_closed);
+    CHECK(p.store->close().has_value());
+}
+
+TEST_CASE("a store that is closed without a session at the server has nothing to say") {
+    pair p({}, [](auto& reply) { reply.lease = 60; });
+    p.server.cut();
+    std::filesystem::remove(p.dir.path() / "socket");
+    CHECK(p.store->allocate(big, 1).error() == errc::disconnected);  // its lease is over
+    CHECK(p.store->close().has_value());
+}
+
 TEST_CASE("who is not let in hears why") {
     temporary_directory dir;
     auto const          path = (dir.path() / "socket").string();

@@ -23,6 +23,10 @@ namespace tenure::detail::remote {
 /// payloads is under way is finished once the payload has gone, or the connection has.
 class exchange {
 public:
+    /// The error of a goodbye without an answer. All else that ends then is closed, but nobody knows what the
+    /// server did.
+    inline static std::error_code const unheard = make_error_code(errc::disconnected);
+
     exchange(stash& spare, std::uint32_t in_flight) : spare_(spare), window_(in_flight) {}
 
     /// Accepts a call. Returns false if it is finished already.
@@ -194,10 +198,6 @@ private:
     static constexpr std::size_t most_waiting = 2 << 20;   ///< bytes to send, beyond which calls wait their turn
     static constexpr std::size_t most_asked   = 16 << 20;  ///< bytes to come, beyond which large reads wait
     static constexpr std::size_t large        = 64 << 10;
-
-    /// The error of a goodbye without an answer. All else that ends then is closed, but nobody knows what the
-    /// server did.
-    inline static std::error_code const unheard = make_error_code(errc::disconnected);
 
     void ask_no_more(call& c) noexcept {
         c.ready.unlink();

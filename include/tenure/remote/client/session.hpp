@@ -44,10 +44,16 @@ public:
     clock::time_point now() const noexcept { return now_; }
 
     void accept(call& c) noexcept {
-        bool const bye = c.what == protocol::operation::goodbye;
-        if (shut_ && !bye) c.error = make_error_code(errc::store_closed);
-        if (bye && (std::exchange(shut_, true) || stage_ != stage::open)) calls_.finish(c);
-        else if (calls_.accept(c) && stage_ == stage::down) reach();
+        bool const again = shut_;
+        if (c.what == protocol::operation::goodbye) {
+            shut_ = true;
+            if (!again && stage_ == stage::open) return static_cast<void>(calls_.accept(c));
+            // A server that has a session and is out of reach does not hear that it is over.
+            if (!again && session_ != 0) c.error = exchange::unheard;
+            return calls_.finish(c);
+        }
+        if (again) c.error = make_error_code(errc::store_closed);
+        if (calls_.accept(c) && stage_ == stage::down) reach();
     }
 
     void  end_early(call& c, std::error_code why) noexcept { calls_.end_early(c, why); }
