@@ -714,6 +714,47 @@ TEST_SUITE("a child of a process with threads" * doctest::skip(TENURE_TSAN != 0)
         r.end_batch(from);
     }
 
+    TEST_CASE("goes on with its scope, and with what is above it, while another thread tries to page them out") {
+        registry       r;
+        batch_scope    up{r, {.name = "above"}}, mine{r, {.name = "mine"}};
+        batch_id const above = up.detach();
+        auto const     old   = mine.make<int>(7);
+        std::array     tried{std::atomic<int>{0}, std::atomic<int>{0}};
+        std::jthread   mover([&](std::stop_token const& over) {
+            while (!over.stop_requested())
+                for (std::size_t i = 0; i < 2; ++i) {
+                    errc why{};
+                    try {
+                        r.page_out(i == 0 ? mine.id() : above);
+                    } catch (tenure::error const& e) {
+                        if (e.code() == errc::batch_in_use) why = errc::batch_in_use;
+                    }
+                    tried[i] = why == errc::batch_in_use ? tried[i] + 1 : -1'000'000;
+                }
+        });
+        while (tried[0] == 0 || tried[1] == 0) std::this_thread::yield();
+        for (int i = 0; i < (TENURE_SANITIZED ? 40 : 400); ++i) {
+            CHECK(in_a_child([&] {
+                      if (*old != 7) ::_exit(1);
+                      if (*mine.make<int>(8) != 8) ::_exit(2);
+                      {
+                          auto const in = r.enter(above);
+                          if (*tenure::make<int>(9) != 9) ::_exit(3);
+                      }
+                      mine.keep(old);
+                      mine.end();
+                      if (*old != 7) ::_exit(4);
+                      r.end_batch(above);
+                  }) == 0);
+        }
+        mover.request_stop();
+        mover.join();
+        CHECK(tried[0] > 0);
+        CHECK(tried[1] > 0);
+        mine.end();
+        r.end_batch(above);
+    }
+
     TEST_CASE("ends a supervisor whose thread was just at a batch, and has one of its own") {
         registry                          r;
         std::optional<tenure::supervisor> watch(std::in_place, r);

@@ -138,8 +138,10 @@ enum class guard_place : std::uint8_t {
     left,         ///< the opener's thread has ended
 };
 
-/// Whether a batch's memory is in the page file. `moving`: a thread moves it, and a thread that enters waits.
-enum class paging_state : int { in, moving, out };
+/// Whether a batch's memory is in the page file. In the last three states a thread has claimed the batch's paging,
+/// and a thread that enters waits. With `moving` it has begun to change the memory; before that a forked child,
+/// which does not have the thread, knows where the memory is.
+enum class paging_state : int { in, out, claimed_in, claimed_out, moving };
 
 /// The rest of what is known of a batch: of one with a name, limits or a timeout, one that keeps, shares, frees
 /// early or is used by others, one that is paged. Opening and ending a plain batch do not touch it.
@@ -230,7 +232,7 @@ struct batch_record : batch_front {
     membership_list*           memberships  = nullptr;  ///< what it shares with other batches
     std::atomic<std::uint64_t> members{no_common};  ///< if this is a common, with its generation: sharing_front.hpp
 
-    paged_batch*  paged      = nullptr;  ///< of the thread that made the paging state `moving`
+    paged_batch*  paged      = nullptr;  ///< of the thread that has claimed the paging
     kept_log*     kept_out   = nullptr;  ///< what keep() gave away, newest first, for discard()
     supply*       buffers    = nullptr;  ///< if `joined`: where its buffers live, unless they name a store
     batch_record* next_along = nullptr;  ///< of those that one thread ends together

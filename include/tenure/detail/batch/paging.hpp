@@ -30,15 +30,27 @@ inline bool has_room(batch_record const& b, std::size_t bytes) noexcept {
     return b.slabs != &b.registry.load(std::memory_order_relaxed)->own || pages->make_room(bytes);
 }
 
-/// Claims the batch's paging, so that no other thread moves its memory, and returns the state before. Waits for a
-/// thread that has the claim. If the caller does not hold the batch, or it may be gone, the state must be restored
-/// at once.
+inline bool is_claimed(paging_state s) noexcept { return s != paging_state::in && s != paging_state::out; }
+
+/// Claims the batch's paging, so that no other thread moves its memory, and returns the state before: in or out.
+/// Waits for a thread that has the claim. If the caller does not hold the batch, or it may be gone, the state must
+/// be restored at once.
 inline paging_state claim_paging(batch_record& b) noexcept {
     for (;;) {
         paging_state now = b.paging.load(std::memory_order_acquire);
-        if (now == paging_state::moving) b.paging.wait(now, std::memory_order_acquire);
-        else if (b.paging.compare_exchange_weak(now, paging_state::moving, std::memory_order_acq_rel)) return now;
+        if (is_claimed(now)) {
+            b.paging.wait(now, std::memory_order_acquire);
+            continue;
+        }
+        paging_state const claimed = now == paging_state::in ? paging_state::claimed_in : paging_state::claimed_out;
+        if (b.paging.compare_exchange_weak(now, claimed, std::memory_order_acq_rel)) return now;
     }
+}
+
+/// Notes that the thread which has the claim is about to change the memory, or what is known of it in the file. In
+/// a child that another thread forks from here on, the batch is over.
+inline void begin_to_move(batch_record& b) noexcept {
+    b.paging.store(paging_state::moving, std::memory_order_seq_cst);
 }
 
 inline void end_claim_of_paging(batch_record& b, paging_state now) noexcept {

@@ -29,9 +29,9 @@ struct paging_options {
 
 /// The paging of one registry, as far as others know it: see paging/.
 ///
-/// A thread that moves a batch's memory first makes batch_record::paging `moving`, then looks whether a thread has
-/// entered or holds the batch. A thread that comes first holds the batch, then looks at the state. So one of them
-/// sees the other.
+/// A thread that moves a batch's memory first claims batch_record::paging, then looks whether a thread has entered
+/// or holds the batch. A thread that comes first holds the batch, then looks at the state. So one of them sees the
+/// other.
 struct paging_front {
     explicit paging_front(bool l) noexcept : limited(l) {}
     paging_front(paging_front const&)            = delete;

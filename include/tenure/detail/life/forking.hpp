@@ -124,10 +124,7 @@ inline void abandon(batch_record& b) noexcept {
     b.state.fetch_add(1, std::memory_order_acq_rel);
     b.state.fetch_and(~batch_flags::undoing, std::memory_order_release);
     b.rest.abandoned = true;
-    if (b.paging.load(std::memory_order_relaxed) == paging_state::moving) {
-        b.paged = nullptr;
-        b.paging.store(paging_state::in, std::memory_order_relaxed);
-    }
+    if (b.paging.load(std::memory_order_relaxed) == paging_state::moving) b.paged = nullptr;  // half changed
     if (b.is_loose) leave_loose(b);
     thread_context const* const guard = b.guard.load(std::memory_order_relaxed);
     if (!guard || guard == &this_thread) return;  // whose chain it is in, until the scope closes
@@ -135,6 +132,15 @@ inline void abandon(batch_record& b) noexcept {
     b.in_chain.store(false, std::memory_order_relaxed);
     if (batch_record* const up = b.parent.load(std::memory_order_relaxed)) list_child(*up, b);
     b.guard_at.store(guard_place::ended, std::memory_order_relaxed);
+}
+
+/// Ends the claim of a thread that is gone on the paging of a batch, or of a record that had one. That thread had
+/// moved nothing yet, or the batch is abandoned.
+inline void end_claim_of_gone_thread(batch_record& b) noexcept {
+    paging_state const now = b.paging.load(std::memory_order_relaxed);
+    if (!is_claimed(now)) return;
+    b.paging.store(now == paging_state::claimed_out ? paging_state::out : paging_state::in,
+                   std::memory_order_relaxed);
 }
 
 /// Gives back the holds of abandoned batches on their parents, which can then end without them. An abandoned batch
@@ -194,6 +200,7 @@ inline void mend_after_fork() noexcept {
         });
         let_parents_go(r);
     });
+    for_records(end_claim_of_gone_thread);  // free ones, too: a thread claims a record before it asks whose it is
 }
 
 /// Installs the core's part of the fork handlers. Called when a registry is made.

@@ -49,6 +49,7 @@ inline void set_paging(batch_record& b, paging_state now) noexcept {
 /// last went out.
 TENURE_COLD inline void registry_paging::come_back(batch_record& b, bool entered) noexcept {
     paging_state const before = claim_paging(b);
+    if (before == paging_state::out) begin_to_move(b);
     if (before == paging_state::out && space.options.access == paged_access::faults)
         for (paged_range const& r : b.paged->ranges) unprotect(to_pointer(r.begin), r.bytes);
     if (before == paging_state::out && entered && b.paged->changes)
@@ -80,6 +81,7 @@ inline std::error_code page_out_claimed(batch_record& b, bool asked) noexcept {
     if (!b.paged) b.paged = new (std::nothrow) paged_batch;
     if (!b.paged) return make_error_code(errc::memory_full);
     if (!asked && !worth_trying(pages, b)) return b.rest.page_error.load(std::memory_order_relaxed).code();
+    begin_to_move(b);
     std::error_code const why = page_out_of(pages, b, *b.paged, asked).run();
     if (why) {
         pages.failures.fetch_add(1, std::memory_order_relaxed);
@@ -155,7 +157,7 @@ inline std::vector<eviction> evictions(registry_core& r) {
         paging_state const  paging = b.paging.load(std::memory_order_acquire);
         std::uint64_t const held   = b.state.load(std::memory_order_acquire) &
                                    (batch_flags::holds | unless_over | batch_flags::checkpointed);
-        if (paging == paging_state::out || held > (paging == paging_state::moving)) return;
+        if (paging == paging_state::out || held > is_claimed(paging)) return;
         {
             std::scoped_lock const guard(b.lock);
             if (!is_empty(b)) return;
