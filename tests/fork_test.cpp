@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -712,6 +713,36 @@ TEST_SUITE("a child of a process with threads" * doctest::skip(TENURE_TSAN != 0)
         CHECK(!one.alive());
         CHECK(store->usage().blocks == 0);
         r.end_batch(from);
+    }
+
+    TEST_CASE("is there at once, below thousands of scopes of another thread and among many registries") {
+        constexpr int n = TENURE_SANITIZED ? 2'000 : 30'000;
+        // In a process of its own, because records of batches stay for as long as the process.
+        int const how = in_a_child([&] {
+            std::list<registry>   many(TENURE_SANITIZED ? 20 : 200);
+            registry&             r = many.front();
+            std::vector<batch_id> below;
+            gate                  stay;
+            stay.closed = true;
+            std::thread other([&] {
+                std::vector<std::unique_ptr<batch_scope>> scopes;
+                for (int i = 0; i < n; ++i) scopes.push_back(std::make_unique<batch_scope>(r));
+                for (int i = 0; i < n; ++i) below.push_back(r.new_batch({}, scopes.back()->id()));
+                stay.pass();
+            });
+            stay.await();
+            ::_exit(in_a_child([&] {
+                        for (batch_id const id : below) {
+                            auto const in = r.enter(id);
+                            static_cast<void>(tenure::make<int>(1));
+                        }
+                        for (batch_id const id : below) r.end_batch(id);
+                        if (r.status(below.back()) != tenure::batch_status::done) ::_exit(1);
+                    }) == 0
+                        ? 0
+                        : 2);
+        });
+        CHECK(how == 0);
     }
 
     TEST_CASE("goes on with its scope, and with what is above it, while another thread tries to page them out") {

@@ -108,7 +108,7 @@ public:
 
     void                lock_for_fork() noexcept override { queue_.lock_for_fork(); }
     void                unlock_after_fork() noexcept override { queue_.unlock_after_fork(); }
-    batch_record const* lose_thread(batch_record const* own) noexcept override { return queue_.lose_thread(own); }
+    batch_record* lose_thread(batch_record const* own) noexcept override { return queue_.lose_thread(own); }
 
 private:
     void run() noexcept {

@@ -48,7 +48,7 @@ struct background_front {
 
     /// Forgets the thread, in a forked child. `own`: what the caller is freeing, or null. Returns the batch that
     /// the thread was freeing, or null.
-    virtual batch_record const* lose_thread(batch_record const* own) noexcept = 0;
+    virtual batch_record* lose_thread(batch_record const* own) noexcept = 0;
 };
 
 /// Returns that of a new registry; `limit` bytes may wait. A weak symbol, which is there if a source of the program

@@ -170,8 +170,9 @@ struct batch_rest {
     std::atomic<std::uint64_t> entered_at{0};
 
     std::atomic<bool> rolled_back{false};  ///< which buffers were mapped may be forgotten
-    bool              abandoned = false;   ///< in a forked child: another thread was at it, see forking.hpp
-    bool              needed    = false;   ///< abandoned, and a batch below it goes on
+    bool              abandoned  = false;  ///< in a forked child: another thread was at it, see forking.hpp
+    bool              needed     = false;  ///< abandoned, and a batch below it goes on
+    bool              was_at_end = false;  ///< in a forked child: the registry's lost thread was freeing it
 
     std::size_t     store_errors = 0;  ///< stores that could not free all at the end
     std::error_code store_error;       ///< the last of them

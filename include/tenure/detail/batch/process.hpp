@@ -44,8 +44,9 @@ struct registry_core {
     std::mutex                    supplies_mutex;
     supply*                       supplies = nullptr;  ///< from stores that batches name
     std::atomic<std::uint32_t>    departures{0};       ///< supplies unlinked and not gone yet; and `closed`
-    batch_record*                 root = nullptr;
-    std::unique_ptr<timing_front> timing;  ///< as `pages`
+    batch_record*                 root    = nullptr;
+    std::uint32_t                 in_fork = 0;  ///< which forked child last found it open: fork_list::forks
+    std::unique_ptr<timing_front> timing;       ///< as `pages`
     spin_lock                     loose_lock;
     batch_record*                 loose = nullptr;  ///< without a guard, newest first, through older and newer
     std::atomic<std::uint64_t>    foreign_ends{0};  ///< guards destroyed on a thread that did not open them

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <utility>
 
 #include <tenure/detail/base/cells.hpp>
 #include <tenure/detail/base/config.hpp>
@@ -98,14 +99,14 @@ inline bool is_anothers(lane const& l) noexcept {
 }
 
 /// Whether another thread was at the batch. That includes an end that is not through, unless this thread runs it
-/// and has forked in a destructor. `at_end`: the batch that the lost background thread was freeing, or null.
-inline bool was_left(batch_record& b, batch_record const* at_end) noexcept {
+/// and has forked in a destructor. `was_at_end`: the lost background thread was freeing it.
+inline bool was_left(batch_record& b, bool was_at_end) noexcept {
     std::uint64_t const         s     = b.state.load(std::memory_order_relaxed);
     thread_context const* const guard = b.guard.load(std::memory_order_relaxed);
     if (guard && guard != &this_thread) return true;
     if (s & batch_flags::undoing && b.busy_thread.load(std::memory_order_relaxed) != &this_thread) return true;
     if (b.paging.load(std::memory_order_relaxed) == paging_state::moving) return true;
-    if (&b == at_end && b.reclaim_pending.load(std::memory_order_relaxed)) return true;
+    if (was_at_end && b.reclaim_pending.load(std::memory_order_relaxed)) return true;
     bool const ends = s & batch_flags::ended && !(s & batch_flags::holds);
     if (ends && !b.reclaim_pending.load(std::memory_order_relaxed) &&
         b.busy_thread.load(std::memory_order_relaxed) != &this_thread)
@@ -143,19 +144,27 @@ inline void end_claim_of_gone_thread(batch_record& b) noexcept {
                    std::memory_order_relaxed);
 }
 
+/// Returns whether the record is that of a batch which is not over, in a registry that is open. A guard may have
+/// the record of a batch that is over, and whose registry is no more.
+inline bool is_going_on(batch_record const& b) noexcept {
+    return b.id.load(std::memory_order_relaxed) && !(b.state.load(std::memory_order_relaxed) & batch_flags::done) &&
+           b.registry.load(std::memory_order_relaxed)->in_fork == forks.forks.load(std::memory_order_relaxed);
+}
+
 /// Gives back the holds of abandoned batches on their parents, which can then end without them. An abandoned batch
 /// keeps its hold if a batch below it goes on, because that is charged to the batches above, and ends with them.
 /// What abandoned batches have charged stays charged. A parent that had ended before stays as it is, because
-/// freeing it now would run destructors in fork().
-inline void let_parents_go(registry_core& r) noexcept {
-    for_records([&](batch_record& b) {
-        if (!is_in_use(b, r) || b.rest.abandoned || b.state.load(std::memory_order_relaxed) & batch_flags::done)
-            return;
+/// freeing it now would run destructors in fork(). O(records).
+inline void let_parents_go() noexcept {
+    for_records([](batch_record& b) {
+        if (!is_going_on(b) || b.rest.abandoned) return;
         batch_record* up = b.parent.load(std::memory_order_relaxed);
-        for (; up && up->rest.abandoned; up = up->parent.load(std::memory_order_relaxed)) up->rest.needed = true;
+        // Where one is needed already, so are those above it.
+        for (; up && up->rest.abandoned && !up->rest.needed; up = up->parent.load(std::memory_order_relaxed))
+            up->rest.needed = true;
     });
-    for_records([&](batch_record& b) {
-        if (!is_in_use(b, r) || !b.rest.abandoned || b.rest.needed) return;
+    for_records([](batch_record& b) {
+        if (!b.rest.abandoned || b.rest.needed || !is_going_on(b)) return;
         if (b.limited != &b) b.limited = nullptr;
         constexpr std::uint64_t stays = batch_flags::ended | batch_flags::done | batch_flags::retained;
         batch_record* const     up    = b.holds_parent ? b.parent.load(std::memory_order_relaxed) : nullptr;
@@ -163,11 +172,37 @@ inline void let_parents_go(registry_core& r) noexcept {
         up->state.fetch_sub(1, std::memory_order_relaxed);
         unlist_child(b);
         b.holds_parent = false;
-        b.parent.store(r.root, std::memory_order_relaxed);
+        b.parent.store(b.registry.load(std::memory_order_relaxed)->root, std::memory_order_relaxed);
     });
 }
 
+/// Leaves a lane that another thread was in, or was just moving to other memory.
+inline void leave_lane_of_gone_thread(lane& l) noexcept {
+    if (l.moving.load(std::memory_order_relaxed) & 1) l.moving.fetch_add(1, std::memory_order_relaxed);
+    thread_context const* const t = l.thread.load(std::memory_order_relaxed);
+    if (t && t != &this_thread && t != &whoever_comes) l.thread.store(&gone_thread, std::memory_order_relaxed);
+}
+
+/// Mends a record. Returns whether its batch is abandoned.
+inline bool mend_record(batch_record& b) noexcept {
+    b.rest.needed         = false;
+    bool const was_at_end = std::exchange(b.rest.was_at_end, false);
+    bool       abandoned  = false;
+    if (b.id.load(std::memory_order_relaxed)) {
+        if (is_going_on(b) && !is_root(b)) {
+            abandoned = was_left(b, was_at_end);
+            if (abandoned) abandon(b);
+            else if (has_checkpoint(b)) b.undo->mend_all();
+        }
+        leave_lane_of_gone_thread(b.primary);
+        for (lane* l = b.lanes; l; l = l->next) leave_lane_of_gone_thread(*l);
+    }
+    end_claim_of_gone_thread(b);  // of a free record, too: a thread claims it before it asks whose it is
+    return abandoned;
+}
+
 /// Mends the core in a forked child, whose locks are free, so that nothing waits for threads that are gone.
+/// O(units, records, registries). Allocates nothing.
 inline void mend_after_fork() noexcept {
     forget_hazards_of_others();
     forget_readers_of_others();
@@ -176,31 +211,18 @@ inline void mend_after_fork() noexcept {
     core_locks::for_registries([&](registry_core& r) {
         batch_record const* const mine   = this_thread.reclaiming;
         bool const                own    = mine && mine->registry.load(std::memory_order_relaxed) == &r;
-        batch_record const* const at_end = r.background ? r.background->lose_thread(own ? mine : nullptr) : nullptr;
+        batch_record* const       at_end = r.background ? r.background->lose_thread(own ? mine : nullptr) : nullptr;
+        if (at_end && at_end->registry.load(std::memory_order_relaxed) == &r) at_end->rest.was_at_end = true;
         if (r.timing) r.timing->lose_watch();
-        std::uint32_t departed = 0;
-        for (supply const* s = departing.load(std::memory_order_relaxed); s; s = s->next)
-            departed += &s->registry == &r;
-        r.departures.store(departed, std::memory_order_relaxed);
-        for_records([&](batch_record& b) {
-            if (!is_in_use(b, r)) return;
-            bool const over = b.state.load(std::memory_order_relaxed) & batch_flags::done;
-            if (!over && !is_root(b)) {
-                if (was_left(b, at_end)) abandon(b);
-                else if (has_checkpoint(b)) b.undo->mend_all();
-            }
-            auto const leave = [](lane& l) {
-                if (l.moving.load(std::memory_order_relaxed) & 1) l.moving.fetch_add(1, std::memory_order_relaxed);
-                thread_context const* const t = l.thread.load(std::memory_order_relaxed);
-                if (t && t != &this_thread && t != &whoever_comes)
-                    l.thread.store(&gone_thread, std::memory_order_relaxed);
-            };
-            leave(b.primary);
-            for (lane* l = b.lanes; l; l = l->next) leave(*l);
-        });
-        let_parents_go(r);
+        r.in_fork = forks.forks.load(std::memory_order_relaxed);
+        r.departures.store(0, std::memory_order_relaxed);
     });
-    for_records(end_claim_of_gone_thread);  // free ones, too: a thread claims a record before it asks whose it is
+    for (supply const* s = departing.load(std::memory_order_relaxed); s; s = s->next)
+        if (s->registry.in_fork == forks.forks.load(std::memory_order_relaxed))
+            s->registry.departures.fetch_add(1, std::memory_order_relaxed);
+    bool any = false;
+    for_records([&](batch_record& b) { any = mend_record(b) || any; });
+    if (any) let_parents_go();
 }
 
 /// Installs the core's part of the fork handlers. Called when a registry is made.
