@@ -3,8 +3,12 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -12,6 +16,7 @@
 #include <doctest/doctest.h>
 
 #include <tenure/detail/batch/holding.hpp>
+#include <tenure/detail/batch/records.hpp>
 #include <tenure/detail/batch/release.hpp>
 #include <tenure/tenure.hpp>
 
@@ -377,5 +382,68 @@ TEST_SUITE("batches below one, and visitors") {
         CHECK(own.status(below) == tenure::batch_status::done);
         CHECK(own.status(crowd) == tenure::batch_status::done);
         own.end_batch(other);
+    }
+
+    TEST_CASE_FIXTURE(accounting,
+                      "more than 4 million guards of one thread beside each other are refused: each may become "
+                      "a hold") {
+        auto const          in_use = make_error_code(errc::batch_in_use);
+        batch_scope         above{{.name = "above"}};
+        auto&               b     = *tenure::detail::record_of(above.id().value);
+        std::uint32_t const most  = tenure::detail::most_guards_beside;
+        std::uint32_t&      count = b.rest.guards_beside;
+        auto const          open  = [&] { return std::make_unique<batch_scope>(tenure::below(above)); };
+        auto                first = open();
+        CHECK(count == 0);
+        auto second = open();
+        CHECK(count == 1);
+        auto third = open();
+        CHECK(count == 2);
+        second.reset();
+        CHECK(count == 1);
+        tenure::batch_id const detached = third->detach();
+        CHECK(count == 0);
+        registry::global().end_batch(detached);
+        count = most;  // as if so many were open
+        check_throws(in_use, {"open a batch below 'above'"}, [&] { open(); });
+        CHECK(count == most);
+        count  = most - 1;
+        second = open();
+        check_throws(in_use, {"open a batch below 'above'"}, [&] { open(); });
+        second.reset();
+        CHECK(count == most - 1);
+        count = 0;
+        CHECK(above.status() == tenure::batch_status::active);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "all the records that ids can name: what is open goes on, and ends make room") {
+        auto&                                     process = tenure::detail::process;
+        std::uint32_t const                       before  = process.record_count;
+        registry                                  own;
+        std::vector<std::unique_ptr<batch_scope>> open;
+        process.record_count = std::uint32_t{1} << tenure::detail::record_bits;  // as if there were so many
+        auto const  more     = [&] { open.push_back(std::make_unique<batch_scope>(tenure::below(*open.front()))); };
+        char const* text     = nullptr;
+        try {
+            open.push_back(std::make_unique<batch_scope>(own));
+            for (;;) more();
+        } catch (std::bad_alloc const& e) {
+            text = e.what();
+        }
+        REQUIRE(text);
+        CHECK(std::string_view(text).find("67108864 batches") != std::string_view::npos);
+        REQUIRE(open.size() > 2);
+        CHECK_THROWS_AS(static_cast<void>(own.new_batch()), std::bad_alloc);
+        CHECK_THROWS_AS(static_cast<void>(own.new_batch({}, open.back()->id())), std::bad_alloc);
+        auto const h = open.back()->make<int>(7);
+        open.back()->keep(h);
+        CHECK_NOTHROW(open.pop_back());
+        CHECK(*h == 7);
+        CHECK_NOTHROW(more());
+        CHECK_THROWS_AS(more(), std::bad_alloc);
+        while (open.size() > 1) open.pop_back();
+        open.clear();
+        CHECK_FALSE(h.alive());
+        process.record_count = before;
     }
 }

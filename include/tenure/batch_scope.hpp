@@ -90,7 +90,7 @@ class [[nodiscard]] batch_scope {
 
 public:
     /// Opens a batch below this thread's current one, else below the root of registry::global(). Throws
-    /// std::bad_alloc, batch_ended.
+    /// std::bad_alloc, batch_ended; batch_in_use for more than 4 million scopes of one thread directly below one.
     batch_scope(
         detail::call_site where = source::current())  // NOLINT(google-explicit-constructor): the default one
         : batch_scope(detail::open_scope(where.location), nullptr) {}

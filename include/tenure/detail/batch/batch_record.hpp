@@ -158,6 +158,9 @@ struct batch_rest {
 
     use_node uses;
 
+    std::uint32_t guards_beside =
+        0;  ///< opened on the batch's thread directly below it, when it was not the newest
+
     // Guarded by the lock of the parent: children.hpp.
     batch_record* oldest_child  = nullptr;
     batch_record* newest_child  = nullptr;
@@ -205,8 +208,9 @@ struct batch_record : batch_front {
     batch_record*                older = nullptr;  ///< in that chain, or in its registry's list of loose batches
     std::atomic<batch_record*>   newer{nullptr};
     former_current               previous;
-    std::uint32_t                index   = 0;
-    std::uint8_t                 unusual = 0;  ///< unusual_flags
+    std::uint32_t                index     = 0;
+    std::uint8_t                 unusual   = 0;      ///< unusual_flags
+    bool                         is_beside = false;  ///< counted in its parent's `guards_beside`
     std::atomic<std::uint64_t>   opened_ns{0};
 
     std::atomic<std::source_location> where{};

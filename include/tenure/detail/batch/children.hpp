@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <utility>
 
 #include <tenure/detail/batch/holding.hpp>
 
@@ -40,10 +41,22 @@ inline void unlist_child(batch_record& b) noexcept {
     b.is_listed.store(false, std::memory_order_relaxed);
 }
 
-/// Forgets the lists of a batch at the end of its registry, when batches go in another order.
+/// Counts a guard that is opened on the thread of its parent, but not as the newest of it.
+inline void count_beside(batch_record& parent, batch_record& b) noexcept {
+    ++parent.rest.guards_beside;
+    b.is_beside = true;
+    b.unusual |= unusual_flags::own;
+}
+inline void uncount_beside(batch_record& b) noexcept {
+    if (std::exchange(b.is_beside, false)) --b.parent.load(std::memory_order_relaxed)->rest.guards_beside;
+}
+
+/// Forgets the children of a batch at the end of its registry, when batches go in another order.
 inline void forget_children(batch_record& b) noexcept {
     b.rest.oldest_child = b.rest.newest_child = nullptr;
     b.is_listed.store(false, std::memory_order_relaxed);
+    b.is_beside          = false;
+    b.rest.guards_beside = 0;
 }
 
 }  // namespace tenure::detail

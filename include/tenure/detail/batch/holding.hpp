@@ -57,6 +57,12 @@ inline bool hold(batch_record& b, std::uint64_t id, std::uint64_t unless = batch
 /// calls, one or two a thread, have the other half of the count.
 inline constexpr std::uint64_t unless_crowded = batch_flags::closed | batch_flags::crowded;
 
+/// How many guards of the batch's own thread may be open directly below it, beside the one that was opened first.
+/// They are no holds, but each becomes one if it, or the batch, outlives its place: when nothing can be refused any
+/// more. So the count of holds has room for them besides all others.
+inline constexpr std::uint32_t most_guards_beside = batch_flags::crowded / 2;
+static_assert(most_guards_beside + batch_flags::crowded < batch_flags::holds);
+
 inline bool is_root(batch_record const& b) noexcept {
     return b.registry.load(std::memory_order_relaxed)->root == &b;
 }

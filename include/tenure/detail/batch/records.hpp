@@ -33,13 +33,22 @@ inline bool is_in_use(batch_record const& b, registry_core const& r) noexcept {
     return b.id.load(std::memory_order_acquire) && b.registry.load(std::memory_order_relaxed) == &r;
 }
 
+/// All records that ids can name are in use: a kind of bad_alloc, because for each batch that is open there is
+/// memory, some kilobyte, and a program that has no more must end some.
+struct too_many_batches final : std::bad_alloc {
+    char const* what() const noexcept override {
+        return "this process has 67108864 batches, as many as there can be: end some";
+    }
+};
+static_assert(std::uint64_t{1} << record_bits == 67108864);
+
 /// Returns a free record. Throws std::bad_alloc.
 TENURE_COLD inline batch_record* more_records() {
     std::scoped_lock const guard(process.mutex);
     thread_context&        me = this_thread;
     if (!process.free_records) {
         std::uint32_t const first = process.record_count;
-        if (first >> record_bits) raise(std::bad_alloc());
+        if (first >> record_bits) raise(too_many_batches());
         auto  rests = std::make_unique<batch_rest[]>(records_a_chunk);
         auto* chunk = static_cast<batch_record*>(
             ::operator new(records_a_chunk * sizeof(batch_record), std::align_val_t(alignof(batch_record))));

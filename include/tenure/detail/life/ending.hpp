@@ -103,6 +103,7 @@ inline void leave_chain(batch_record& b) noexcept {
     if (newer) newer->older = b.older;
     else me.newest = b.older;
     if (b.older) b.older->newer.store(newer, std::memory_order_release);
+    uncount_beside(b);
     if (b.primary.users > 0) return;  // a guard of enter() keeps it current
     if (me.current == &b.primary) {
         if (b.previous.where) resume(b.previous);
@@ -130,6 +131,7 @@ inline void hold_parent(batch_record& b) noexcept {
     up->state.fetch_add(1, std::memory_order_acq_rel);
     b.hold_its_parent();
     list_child(*up, b);
+    uncount_beside(b);
 }
 
 /// Whether a guard is open directly below `b` in the same chain, the child of a batch that is this thread's.

@@ -151,7 +151,8 @@ inline batch_record* prepare_record(registry_core& r, batch_record const* parent
 }
 
 [[noreturn]] TENURE_COLD inline void refuse_below(batch_record const& parent) {
-    throw_failure({parent.why_closed(), &parent}, "open a batch below ");
+    errc const why = parent.closed() ? parent.why_closed() : errc::batch_in_use;
+    throw_failure({why, &parent}, "open a batch below ");
 }
 
 /// Asks a new batch to stop: another thread may have ended or stopped the parent before the new batch was there to
@@ -193,12 +194,15 @@ TENURE_SLOW inline opened_batch put_below(registry_core& r, batch_record* parent
                                           bool guarded, bool local, bool holds, std::source_location where) {
     constexpr auto  relaxed = std::memory_order_relaxed;
     thread_context& me      = this_thread;
-    if (local && parent->closed()) [[unlikely]]
+    bool const      beside  = local && parent != me.newest;
+    if (local && (parent->closed() || (beside && parent->rest.guards_beside >= most_guards_beside))) [[unlikely]]
         refuse_below(*parent);  // first: the thread that frees it may be changing the rest
     batch_record* const b          = prepare_record(r, parent, options);
     std::uint64_t const generation = b->generation.load(relaxed) + 1;
     std::uint64_t const id         = describe(*b, generation, parent, coarse_now(), where);
     if (holds) b->hold_its_parent();
+    if (beside) [[unlikely]]
+        count_beside(*parent, *b);
     if (guarded) {
         b->previous = suspend_for(&b->primary);
         if (b->previous.visited) b->unusual |= unusual_flags::own;
@@ -238,7 +242,8 @@ TENURE_SLOW inline opened_batch open_apart(registry_core& r, batch_record& paren
 
 /// Opens a batch below `parent`, whose record the caller keeps from becoming another batch's meanwhile. `guarded`:
 /// it belongs to a guard on this thread and becomes current. Throws std::bad_alloc, error{why_closed()} of the
-/// parent, batch_in_use for more than 8 million batches below one, and as set_deadline().
+/// parent, batch_in_use for more than 8 million batches below one, or 4 million guards of one thread, and as
+/// set_deadline().
 [[gnu::always_inline]] inline opened_batch open_batch(registry_core& r, batch_record* parent,
                                                       batch_options const* options, bool guarded,
                                                       std::source_location where) {
