@@ -55,7 +55,7 @@ int nvmlDeviceGetMemoryInfo(handle which, memory* out) {
 
 int nvmlDeviceGetComputeRunningProcesses_v3(handle which, unsigned* count, void* out) {
     fake_nvml_state::device* const device = state(which);
-    ++device->asked;
+    if (++device->asked % 1000 == 0) return 999;  // so that nobody asks for ever
     if (device->processes_say) return device->processes_say;
     unsigned const room = *count;
     *count              = device->count;
