@@ -74,6 +74,6 @@ private:
     std::size_t                               out_ = 0;
 };
 
-using chunk = chunk_pool::chunk;
+using pooled_chunk = chunk_pool::chunk;
 
 }  // namespace tenure::detail

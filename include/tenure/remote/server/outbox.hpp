@@ -112,11 +112,11 @@ public:
 
     /// Appends a payload that is sent from where it lies. `s` keeps its block.
     void outside(std::span<std::byte const> payload, stay s) {
-        parts_.push_back({bytes_.size(), payload, std::move(s), chunk()});
+        parts_.push_back({bytes_.size(), payload, std::move(s), pooled_chunk()});
         outside_ += payload.size();
     }
     /// Appends a payload that is sent from `memory`, and keeps that.
-    void outside(chunk memory) {
+    void outside(pooled_chunk memory) {
         std::span<std::byte const> const payload = memory.span();
         parts_.push_back({bytes_.size(), payload, stay(), std::move(memory)});
         outside_ += payload.size();
@@ -158,7 +158,7 @@ private:
         std::size_t                after;  ///< bytes of the row before it
         std::span<std::byte const> payload;
         stay                       from;
-        chunk                      memory;
+        pooled_chunk               memory;
     };
 
     static constexpr std::size_t most_kept = std::size_t{256} << 10;

@@ -123,7 +123,7 @@ public:
     struct landing {
         std::span<std::byte> where;  ///< empty: the payload is dropped
         stay                 at;
-        chunk                memory;      ///< the payload, if the store has no addresses
+        pooled_chunk         memory;      ///< the payload, if the store has no addresses
         block                target;      ///< the block that `memory` is written to
         std::size_t          offset = 0;  ///< in `target`
     };
