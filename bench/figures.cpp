@@ -169,6 +169,19 @@ std::vector<figure> figures(results const& all) {
 
     rows.value("share a buffer of 1 GiB with each of 1,000", rows.get("share/buffer/bytes:1073741824"), "ns", 100);
 
+    for (std::string const count : {"1", "1000"}) {
+        rows.value("make + end a buffer in a batch with " + count + (count == "1" ? " store" : " stores"),
+                   rows.get("many/buffers/stores:" + count), "ns", count == "1" ? 300 : 400);
+    }
+    for (std::string const how : {"end", "cancel", "expire"}) {
+        for (std::string const count : {"1000", "100000", "1000000"}) {
+            rows.value(how + " a request and a batch below it, of " + count,
+                       scaled(rows.get("many/" + how + "/open:" + count), 1e-3), "us", 0.5);
+        }
+    }
+    rows.value("snapshot of 100,000 requests", scaled(rows.get("many/snapshot/open:100000"), 1e-6), "ms", 20);
+    rows.value("its text", scaled(rows.get("many/text/open:100000"), 1e-6), "ms", 20);
+
     auto const copy = rows.get("undo/memcpy");
     for (std::string const what : {"checkpoint", "rollback"}) {
         auto const cost = scaled(rows.get("undo/rollback/spread", what + "_ms"), 1e6);
