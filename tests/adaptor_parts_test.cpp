@@ -97,6 +97,32 @@ TEST_CASE("hash_index against a multimap, with and without memory for its bucket
     }
 }
 
+TEST_CASE("hash_index with buckets of its own is filled without an allocation") {
+    std::array<node, 70>     nodes;
+    detail::hash_index<node> index;
+    CHECK(index.room() == 1);
+    REQUIRE(index.reserve(65));
+    CHECK(index.room() == 128);
+    long const before = failing::now.allocations;
+    for (std::size_t i = 0; i < nodes.size(); ++i) index.insert_as_it_is(i, nodes[i]);
+    CHECK(failing::now.allocations == before);
+    for (std::size_t i = 0; i < nodes.size(); ++i) CHECK(index.first(i) == &nodes[i]);
+
+    std::array<node, 200>    others;
+    detail::hash_index<node> full;  // has one bucket, and keeps it
+    for (std::size_t i = 0; i < others.size(); ++i) full.insert_as_it_is(i, others[i]);
+    CHECK(full.room() == 1);
+    CHECK(full.size() == others.size());
+    for (std::size_t i = 0; i < others.size(); ++i) CHECK(full.first(i) == &others[i]);
+#if FAILING_ALLOCATIONS
+    detail::hash_index<node> none;
+    failing::arm(failing::allocation, 1);
+    CHECK_FALSE(none.reserve(65));
+    failing::disarm();
+    CHECK(none.room() == 1);
+#endif
+}
+
 TEST_CASE("use_order") {
     node                    a, b, c;
     detail::use_order<node> order;

@@ -5,6 +5,7 @@
 #include <tenure/version.hpp>
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -173,6 +174,8 @@ public:
     friend bool operator==(any_store const& a, any_store const& b) noexcept { return a.store_ == b.store_; }
 
 private:
+    friend std::hash<any_store>;
+
     std::shared_ptr<void>      store_;
     detail::store_calls const* calls_ = nullptr;
 };
@@ -180,3 +183,10 @@ private:
 static_assert(backing_store<any_store>);
 
 }  // namespace tenure
+
+template <>
+struct std::hash<tenure::any_store> {
+    std::size_t operator()(tenure::any_store const& s) const noexcept {
+        return std::hash<std::shared_ptr<void>>{}(s.store_);
+    }
+};

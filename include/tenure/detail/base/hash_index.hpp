@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -24,9 +26,23 @@ public:
 
     void insert(std::uint64_t key, Node& n) noexcept {
         if (size_ >= count()) grow();
+        insert_as_it_is(key, n);
+    }
+
+    /// As insert(), with the buckets that are there: for a node that comes under a spin lock, or as others are
+    /// freed.
+    void insert_as_it_is(std::uint64_t key, Node& n) noexcept {
         n.index_key = key;
         append(n);
         ++size_;
+    }
+
+    /// Makes buckets for so many nodes, while the index is empty. Returns false if memory is full.
+    bool reserve(std::size_t nodes) noexcept {
+        auto const bits = std::max(first_bits, static_cast<unsigned>(std::bit_width(nodes - 1)));
+        many_.reset(new (std::nothrow) Node* [std::size_t{1} << bits] {});
+        bits_ = many_ ? bits : 0;
+        return bits_ != 0;
     }
 
     /// Returns the oldest node of that key, or null.
@@ -43,6 +59,9 @@ public:
     }
 
     std::size_t size() const noexcept { return size_; }
+
+    /// Returns how many nodes the buckets are meant for.
+    std::size_t room() const noexcept { return count(); }
 
     /// Takes out all nodes and calls f(node) for each, which may delete it.
     template <class F>

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <tenure/detail/base/config.hpp>
+#include <tenure/detail/base/hash_index.hpp>
 #include <tenure/detail/batch/background_front.hpp>
 #include <tenure/detail/batch/batch_record.hpp>
 #include <tenure/detail/batch/paging_front.hpp>
@@ -43,6 +44,7 @@ struct registry_core {
     reclaimer const               reclaim;
     std::mutex                    supplies_mutex;
     supply*                       supplies = nullptr;  ///< from stores that batches name
+    hash_index<supply>            by_store;            ///< these, by the hash of their stores
     std::atomic<std::uint32_t>    departures{0};       ///< supplies unlinked and not gone yet; and `closed`
     batch_record*                 root    = nullptr;
     std::uint32_t                 in_fork = 0;  ///< which forked child last found it open: fork_list::forks

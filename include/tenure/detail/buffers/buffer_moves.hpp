@@ -94,7 +94,7 @@ inline void move_buffer_to(registry_core& r, raw_handle h, any_store const& name
             if (!b || b->where != before.where)
                 return {errc::stale_handle};  // another thread was faster: with_owner() tries again
             if (b->readers() > 1) return {errc::object_pinned, &owner};  // not by this call alone
-            target.keep(&stored::received);
+            target.keep(&stored::came);
             charged.keep();
             b->from  = &*to;
             b->where = *fresh;

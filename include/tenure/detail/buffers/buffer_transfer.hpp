@@ -4,8 +4,10 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <new>
 
+#include <tenure/detail/base/hash_index.hpp>
 #include <tenure/detail/batch/buffers_front.hpp>
 #include <tenure/detail/buffers/store_notify.hpp>
 
@@ -16,11 +18,10 @@ class buffer_transfer final : public buffer_transfer_front {
 public:
     buffer_transfer(batch_record& from, batch_record& to) noexcept : from_(from), to_(to), stores_(from, to) {}
     ~buffer_transfer() override {
-        while (promised const* const p = promised_) {
-            if (p->count) release_promise(to_, *p->from, p->count);
-            promised_ = p->next;
-            delete p;
-        }
+        promised_.drain([&](promised& p) {
+            if (p.count) release_promise(to_, *p.from, p.count);
+            delete &p;
+        });
     }
 
     buffer_seen look(entry* e) const noexcept override { return look(buffer_behind(e)); }
@@ -28,9 +29,9 @@ public:
     bool promise(supply& from) noexcept override {
         promised* p = find(from);
         if (!p) {
-            p = new (std::nothrow) promised{promised_, &from, 0};
+            p = new (std::nothrow) promised{.from = &from};
             if (!p) return false;
-            promised_ = p;
+            promised_.insert(to_address(&from), *p);
         }
         if (!detail::promise(to_, from)) return false;
         ++p->count;
@@ -46,8 +47,8 @@ public:
         if (seen.dropped || !p || p->count == 0) return false;
         if (b.lent()) return true;
         --p->count;
-        remove_stored(from_, *b.from, b.where.bytes, &stored::given);
-        redeem(to_, *b.from, b.where.bytes, &stored::received);
+        remove_stored(from_, *b.from, b.where.bytes, &stored::went);
+        redeem(to_, *b.from, b.where.bytes, &stored::came);
         b.set_in_transit(seen.in_transit = stores_.concerns(b));
         return true;
     }
@@ -57,26 +58,23 @@ public:
 private:
     /// Counts buffers in one store that are to be moved.
     struct promised {
-        promised*   next;
-        supply*     from;
-        std::size_t count;
+        supply*       from;
+        std::size_t   count      = 0;
+        std::uint64_t index_key  = 0;
+        promised*     index_next = nullptr;
     };
 
-    promised* find(supply const& from) const noexcept {
-        promised* p = promised_;
-        while (p && p->from != &from) p = p->next;
-        return p;
-    }
+    promised* find(supply const& from) const noexcept { return promised_.first(to_address(&from)); }
 
     buffer_seen look(buffer_record const& b) const noexcept {
         bool const dropped = b.evicted() && !b.made_by() && from_.cause.load(std::memory_order_acquire) != errc{};
         return {b.from, b.where, b.lent() ? 0 : b.where.bytes, b.in_transit(), dropped};
     }
 
-    batch_record& from_;
-    batch_record& to_;
-    store_notify  stores_;  ///< whose end tells them
-    promised*     promised_ = nullptr;
+    batch_record&        from_;
+    batch_record&        to_;
+    store_notify         stores_;  ///< whose end tells them
+    hash_index<promised> promised_;
 };
 
 }  // namespace tenure::detail

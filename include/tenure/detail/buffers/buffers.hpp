@@ -26,30 +26,41 @@ class promise_guard {
 public:
     promise_guard(batch_record& b, supply& s) noexcept : batch_(b) {
         begin_buffers();
-        if (promise(b, s)) supply_ = &s;
+        in_ = promise(b, s);
     }
     ~promise_guard() {
-        if (supply_) release_promise(batch_, *supply_);
+        if (in_) release_promise(batch_, *in_->from);
     }
     promise_guard(promise_guard const&)            = delete;
     promise_guard& operator=(promise_guard const&) = delete;
 
-    explicit operator bool() const noexcept { return supply_; }
+    explicit operator bool() const noexcept { return in_; }
     void     redeem(std::size_t bytes, flow stored::* how) noexcept {
-        detail::redeem(batch_, *std::exchange(supply_, nullptr), bytes, how);
+        detail::redeem(batch_, *std::exchange(in_, nullptr), bytes, how);
     }
 
 private:
     batch_record& batch_;
-    supply*       supply_ = nullptr;
+    stored*       in_ = nullptr;
 };
 
-/// Keeps the supply of the store that a buffer names, else its batch's, during a call. Null if memory is full.
+/// Keeps the supply of the store that a buffer names, else its batch's, during a call: it stays in any case if the
+/// batch has had something there. Null if memory is full.
 class supply_guard {
 public:
-    supply_guard(batch_record& b, any_store const& named) noexcept
-        : supply_(named ? join_supply(*b.registry.load(std::memory_order_relaxed), named) : &buffers_of(b)),
-          joined_(named && supply_ && supply_ != &supply_->registry.own) {}
+    supply_guard(batch_record& b, any_store const& named) noexcept {
+        if (!named) {
+            supply_ = &buffers_of(b);
+            return;
+        }
+        {
+            std::scoped_lock const guard(b.lock);
+            if (stored const* const in = find_stored(b, named)) supply_ = in->from;
+        }
+        if (supply_) return;
+        supply_ = join_supply(*b.registry.load(std::memory_order_relaxed), named);
+        joined_ = supply_ && supply_ != &supply_->registry.own;
+    }
     ~supply_guard() {
         if (joined_) leave_supply(*supply_);
     }
@@ -61,8 +72,8 @@ public:
     supply*  operator->() const noexcept { return supply_; }
 
 private:
-    supply* supply_;
-    bool    joined_;
+    supply* supply_ = nullptr;
+    bool    joined_ = false;
 };
 
 /// Registers a buffer of the lane's batch. Throws what make throws.
@@ -98,7 +109,7 @@ public:
         : batch_(b), supply_(s), where_(where), room_(&room) {}
     ~fresh_block() {
         if (!room_) return;
-        room_->redeem(where_.bytes, &stored::made);
+        room_->redeem(where_.bytes, &stored::came);
         free_stored(batch_, supply_, where_);
     }
     fresh_block(fresh_block const&)            = delete;
@@ -130,7 +141,7 @@ inline raw_handle make_buffer_in(lane& l, std::size_t bytes, std::size_t alignme
     fresh_block fresh(b, *s, *made, room);
     if (bytes == absurd_bytes) throw_store_error(make_error_code(errc::store_full), "make a buffer in", s->store);
     raw_handle const h = make_buffer_record(l, {*s, *made, false});
-    fresh.keep(&stored::made);
+    fresh.keep(&stored::came);
     charged.keep();
     return h;
 }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -11,6 +12,7 @@
 
 #include <sched.h>
 
+#include <tenure/detail/base/hash_index.hpp>
 #include <tenure/detail/batch/buffers_front.hpp>
 #include <tenure/detail/buffers/buffer_access.hpp>
 #include <tenure/detail/buffers/stored.hpp>
@@ -37,12 +39,14 @@ public:
     /// Returns a list with room for one more block; a new one has room for `room()`. Null if memory is full.
     template <class F>
     block_list* list_for(supply& s, F room) noexcept {
-        for (part const* p = first_.get(); p; p = p->next.get())
-            if (p->from == &s && p->blocks->count < p->blocks->room) return p->blocks.get();
+        part* const last = newest_.first(to_address(&s));
+        if (last && last->blocks->count < last->blocks->room) return last->blocks.get();
         owned_block_list      list = make_block_list(room());
-        std::unique_ptr<part> more(list ? new (std::nothrow) part{&s, std::move(list), nullptr} : nullptr);
+        std::unique_ptr<part> more(list ? new (std::nothrow) part{&s, std::move(list)} : nullptr);
         if (!more) return nullptr;
         hold_supply(s);
+        if (last) newest_.erase(*last);
+        newest_.insert(to_address(&s), *more);
         more->next = std::move(first_);
         first_     = std::move(more);
         return first_->blocks.get();
@@ -52,10 +56,13 @@ private:
     struct part {
         supply*               from;
         owned_block_list      blocks;
-        std::unique_ptr<part> next;
+        std::unique_ptr<part> next{};
+        std::uint64_t         index_key  = 0;
+        part*                 index_next = nullptr;
     };
 
     std::unique_ptr<part> first_;
+    hash_index<part>      newest_;  ///< of each supply's
 };
 
 /// Takes the blocks of buffers in a batch that is cancelled, or whose time is up, while a thread is still inside.
@@ -134,7 +141,7 @@ private:
         stored&                in = *find_stored(batch_, *t.from);
         (list ? list : in.to_free.get())->add(t.where);
         if (!list) return;
-        in.freed += t.where.bytes;
+        in.went += t.where.bytes;
         bytes_ += t.where.bytes;
     }
     std::size_t buffers_in(supply const& s) noexcept {

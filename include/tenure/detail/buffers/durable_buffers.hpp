@@ -30,7 +30,7 @@ inline void persist_buffer(raw_handle h, std::string_view name) {
         buffer_record* const b = buffer_of(h, x, owner);
         if (!b || b->where != before.where) return {errc::stale_handle};
         if (b->lent()) return {};
-        remove_stored(owner, *b->from, b->where.bytes, &stored::given);
+        remove_stored(owner, *b->from, b->where.bytes, &stored::went);
         refund_batch(owner, b->where.bytes);
         b->set_lent(true);
         return {};

@@ -91,7 +91,7 @@ void renew_buffer(registry_core& r, raw_handle h, std::size_t alignment, F fill)
         buffer_record* const b = buffer_of(h, x, owner);
         if (!b || !b->evicted() || b->from != &s) return {errc::stale_handle};  // transferred: tried again
         if (errc const over = owner.cause.load(std::memory_order_acquire); over != errc{}) return {over, &owner};
-        target.keep(&stored::received);
+        target.keep(&stored::came);
         charged.keep();
         b->where = *fresh;
         b->set_lent(false);

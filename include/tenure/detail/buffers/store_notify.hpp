@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <tenure/detail/base/config.hpp>
+#include <tenure/detail/base/hash_index.hpp>
 #include <tenure/detail/buffers/buffer_record.hpp>
 #include <tenure/detail/buffers/stored.hpp>
 #include <tenure/detail/objects/tracking.hpp>
@@ -29,7 +30,10 @@ class store_notify {
 public:
     store_notify(batch_record& from, batch_record& to) noexcept : from_(from), to_(to) {}
     ~store_notify() {
-        for (part& p : parts_) tell(p);
+        parts_.drain([&](part& p) {
+            tell(p);
+            delete &p;
+        });
         if (counted_) under_way.fetch_sub(1, std::memory_order_relaxed);
     }
     store_notify(store_notify const&)            = delete;
@@ -70,13 +74,16 @@ public:
 private:
     struct part {
         supply*                 in;
-        std::vector<raw_handle> handles;
-        std::vector<block>      blocks;
+        std::vector<raw_handle> handles{};
+        std::vector<block>      blocks{};
+        std::uint64_t           index_key  = 0;
+        part*                   index_next = nullptr;
     };
 
     part& part_of(supply& s) {
-        auto const at = std::find_if(parts_.begin(), parts_.end(), [&](part const& p) { return p.in == &s; });
-        return at != parts_.end() ? *at : parts_.emplace_back(part{&s, {}, {}});
+        part* p = parts_.first(to_address(&s));
+        if (!p) parts_.insert(to_address(&s), *(p = new part{.in = &s}));
+        return *p;
     }
 
     void tell(part& p) noexcept {
@@ -102,10 +109,10 @@ private:
         if (stored* const in = find_stored(b, s)) in->untold = true;
     }
 
-    batch_record&     from_;
-    batch_record&     to_;
-    std::vector<part> parts_;
-    bool              counted_ = false;  ///< in `under_way`
+    batch_record&    from_;
+    batch_record&    to_;
+    hash_index<part> parts_;
+    bool             counted_ = false;  ///< in `under_way`
 };
 
 }  // namespace tenure::detail

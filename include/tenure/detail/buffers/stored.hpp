@@ -3,16 +3,23 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <utility>
 
+#include <tenure/detail/base/hash_index.hpp>
 #include <tenure/detail/batch/buffers_front.hpp>
 #include <tenure/detail/blocks/block_list.hpp>
 #include <tenure/detail/objects/supplies.hpp>
 
 namespace tenure::detail {
+
+struct stored;
+
+/// Finds what a batch has in each of many stores, by key_of() the store.
+using stored_index = hash_index<stored>;
 
 /// What a batch has in one store. Protected by the batch's lock.
 struct stored {
@@ -21,17 +28,19 @@ struct stored {
     stored(stored const&)            = delete;
     stored& operator=(stored const&) = delete;
 
-    supply* const    from;
-    stored*          next = nullptr;  ///< of the same batch
-    flow             made, received, given, freed;
-    std::size_t      promised = 0;    ///< buffers that are just being made or received
-    owned_block_list to_free;         ///< has room for all of these
-    bool             untold = false;  ///< the store may know some blocks by another batch: store_notify.hpp
+    supply* const                 from;
+    stored*                       next = nullptr;  ///< of the same batch
+    std::unique_ptr<stored_index> all;             ///< if this is the first of many: all of them
+    flow                          came, went;      ///< made and received; given and freed
+    std::size_t                   promised = 0;    ///< buffers that are just being made or received
+    owned_block_list              to_free;         ///< has room for all of these
+    bool          untold     = false;  ///< the store may know some blocks by another batch: store_notify.hpp
+    std::uint64_t index_key  = 0;      ///< in `all`, as the next is
+    stored*       index_next = nullptr;
 
     flow live() const noexcept {
-        if (made.buffers + received.buffers < given.buffers + freed.buffers) return {};  // one is just being made
-        return {made.buffers + received.buffers - given.buffers - freed.buffers,
-                made.bytes + received.bytes - given.bytes - freed.bytes};
+        if (came.buffers < went.buffers) return {};  // one is just being made
+        return {came.buffers - went.buffers, came.bytes - went.bytes};
     }
     bool has_room() const noexcept { return live().buffers + promised < to_free->room; }
 
@@ -43,42 +52,96 @@ struct stored {
     }
 };
 
+/// With so many stores, a batch gets an index of them.
+inline constexpr std::size_t many_stores = 8;
+
+/// Returns what a batch has in a store, or null. A batch has at most one supply of a store in use.
+inline stored* find_stored(batch_record const& b, any_store const& store) noexcept {
+    stored* at = b.stores.load(std::memory_order_relaxed);
+    if (at && at->all) [[unlikely]] {
+        at = at->all->first(key_of(store));
+        while (at && at->from->store != store) at = stored_index::next(*at);
+        return at;
+    }
+    while (at && at->from->store != store) at = at->next;
+    return at;
+}
 inline stored* find_stored(batch_record const& b, supply const& s) noexcept {
     stored* at = b.stores.load(std::memory_order_relaxed);
+    if (at && at->all) [[unlikely]]
+        return find_stored(b, s.store);
     while (at && at->from != &s) at = at->next;
     return at;
 }
 
-/// Reserves what the batch's end will need for one more buffer there. Returns false, with nothing done, if memory
-/// is full. Any thread that holds the batch may call this.
-inline bool promise(batch_record& b, supply& s) noexcept {
+/// Returns for how many stores a batch needs an index before it gets one more; 0: it has that, or has few stores.
+inline std::size_t index_for_one_more(batch_record const& b) noexcept {
+    stored const* const first = b.stores.load(std::memory_order_relaxed);
+    if (first && first->all) return first->all->size() < first->all->room() ? 0 : 4 * first->all->size();
+    std::size_t n = 0;
+    for (stored const* at = first; at && n < many_stores; at = at->next) ++n;
+    return n < many_stores ? 0 : 4 * n;
+}
+
+/// Returns an empty index with room for so many stores. Null for none, and if memory is full: then a batch's stores
+/// are looked for in what index there is, or one by one.
+inline std::unique_ptr<stored_index> make_stored_index(std::size_t stores) noexcept {
+    if (stores == 0) return nullptr;
+    std::unique_ptr<stored_index> made(new (std::nothrow) stored_index);
+    return made && made->reserve(stores) ? std::move(made) : nullptr;
+}
+
+/// Makes `one` the newest of a batch's stores. If `wider` has more room than their index, it takes the place of
+/// that, which is left in it to be deleted.
+inline void add_stored(batch_record& b, std::unique_ptr<stored> one,
+                       std::unique_ptr<stored_index>& wider) noexcept {
+    stored* const first = b.stores.load(std::memory_order_relaxed);
+    if (first) one->all = std::move(first->all);
+    if (wider && (!one->all || one->all->room() < wider->room())) {
+        for (stored* at = first; at; at = at->next) wider->insert_as_it_is(key_of(at->from->store), *at);
+        one->all.swap(wider);
+    }
+    if (one->all) one->all->insert_as_it_is(key_of(one->from->store), *one);
+    one->next = first;
+    b.stores.store(one.release(), std::memory_order_release);
+}
+
+/// Reserves what the batch's end will need for one more buffer there, and returns where that is counted. Returns
+/// null, with nothing done, if memory is full. Any thread that holds the batch may call this.
+inline stored* promise(batch_record& b, supply& s) noexcept {
     for (;;) {
-        std::size_t room = 16;
+        std::size_t room = 16, index_for = 0;
         {
             std::scoped_lock const guard(b.lock);
             stored* const          in = find_stored(b, s);
             if (in && in->has_room()) {
                 ++in->promised;
-                return true;
+                return in;
             }
             if (in) room = in->to_free->room * 2;
+            else index_for = index_for_one_more(b);
         }
-        owned_block_list        list = make_block_list(room);  // outside the lock; freed after it if not used
+        owned_block_list        list  = make_block_list(room);  // outside the lock; freed after it if not used
+        auto                    index = make_stored_index(index_for);
         std::unique_ptr<stored> more(list ? new (std::nothrow) stored(s) : nullptr);
-        if (!more) return false;
+        if (!more) return nullptr;
         std::scoped_lock const guard(b.lock);
         b.touch();
         if (stored* const in = find_stored(b, s)) {
             in->grow(list);
         } else {
             more->to_free = std::move(list);
-            more->next    = b.stores.load(std::memory_order_relaxed);
-            b.stores.store(more.release(), std::memory_order_release);
+            add_stored(b, std::move(more), index);
         }
     }
 }
 
 /// Turns a promise into a buffer of `bytes`, counted in `how`.
+inline void redeem(batch_record& b, stored& in, std::size_t bytes, flow stored::* how) noexcept {
+    std::scoped_lock const guard(b.lock);
+    --in.promised;
+    in.*how += bytes;
+}
 inline void redeem(batch_record& b, supply const& s, std::size_t bytes, flow stored::* how) noexcept {
     std::scoped_lock const guard(b.lock);
     stored&                in = *find_stored(b, s);
@@ -104,7 +167,7 @@ inline void free_stored(batch_record& b, supply& s, block where) noexcept {
     bool const             gone = done || done.error() == errc::no_such_block;
     std::scoped_lock const guard(b.lock);
     stored&                in = *find_stored(b, s);
-    if (gone) in.freed += where.bytes;
+    if (gone) in.went += where.bytes;
     else in.to_free->add(where);
 }
 
@@ -145,7 +208,7 @@ inline std::size_t free_gathered_so_far(batch_record& b) noexcept {
         if (!done && done.error() != errc::no_such_block) continue;
         std::scoped_lock const guard(b.lock);
         for (block const& gone : many) {
-            in->freed += gone.bytes;
+            in->went += gone.bytes;
             sum += gone.bytes;
         }
         in->to_free->count = 0;

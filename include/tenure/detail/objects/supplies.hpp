@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -15,13 +17,33 @@ namespace tenure::detail {
 
 /// Supplies of stores that batches name: made for the first batch, gone with the last.
 
+inline std::uint64_t key_of(any_store const& store) noexcept { return std::hash<any_store>{}(store); }
+
+/// Puts a supply among the registry's. `grows`: finding one may get faster by this, which allocates. Called under
+/// `supplies_mutex`.
+inline void link_supply(registry_core& r, supply& s, bool grows) noexcept {
+    s.next = r.supplies;
+    if (s.next) s.next->before = &s.next;
+    s.before   = &r.supplies;
+    r.supplies = &s;
+    if (grows) r.by_store.insert(key_of(s.store), s);
+    else r.by_store.insert_as_it_is(key_of(s.store), s);
+}
+
+/// Returns the supply of a store that batches name, or null. Called under `supplies_mutex`.
+inline supply* find_supply(registry_core const& r, any_store const& store) noexcept {
+    supply* s = r.by_store.first(key_of(store));
+    while (s && s->store != store) s = hash_index<supply>::next(*s);
+    return s;
+}
+
 /// Unlinks a supply that nothing uses. Returns true if it did, and the supply is the caller's to delete. Called
 /// under `supplies_mutex`.
 inline bool unlink_idle(registry_core& r, supply& s) noexcept {
     if (s.users > 0 || s.slabs.usage().held > 0 || !s.refused.empty()) return false;
-    supply** at = &r.supplies;
-    while (*at != &s) at = &(*at)->next;
-    *at = s.next;
+    *s.before = s.next;
+    if (s.next) s.next->before = s.before;
+    r.by_store.erase(s);
     return true;
 }
 
@@ -33,10 +55,8 @@ inline void end_supply(supply* s) noexcept {
     s->slabs.unmap(s->refused);
     if (!s->refused.empty() && s != &r.own) {
         std::scoped_lock const guard(r.supplies_mutex);
-        if (!(r.departures.load(std::memory_order_relaxed) & registry_core::closed)) {
-            s->next    = r.supplies;
-            r.supplies = std::exchange(s, nullptr);
-        }
+        if (!(r.departures.load(std::memory_order_relaxed) & registry_core::closed))
+            link_supply(r, *std::exchange(s, nullptr), false);
     }
     if (s != &r.own) delete s;
     if (r.departures.fetch_sub(1, std::memory_order_acq_rel) == (registry_core::closed | 1)) delete &r;
@@ -94,13 +114,11 @@ inline void let_depart(registry_core& r) noexcept {
 TENURE_COLD inline supply* join_supply(registry_core& r, any_store const& store) noexcept {
     if (store == r.own.store) return &r.own;
     std::scoped_lock const guard(r.supplies_mutex);
-    supply*                s = r.supplies;
-    while (s && s->store != store) s = s->next;
+    supply*                s = find_supply(r, store);
     if (!s) {
         s = new (std::nothrow) supply(store, r, r.decay, 0);
         if (!s) return nullptr;
-        s->next    = r.supplies;
-        r.supplies = s;
+        link_supply(r, *s, true);
     }
     ++s->users;
     return s;
@@ -169,19 +187,18 @@ inline void leave_supplies(batch_record& b) noexcept {
 inline std::size_t tidy_supplies(registry_core& r) noexcept {
     std::size_t given = 0;
     if (!r.own.refused.empty()) r.own.refused.retry(r.own.store);
-    for (std::size_t i = 0;;) {
-        supply* s = nullptr;
-        {
-            std::scoped_lock const guard(r.supplies_mutex);
-            s = r.supplies;
-            for (std::size_t k = 0; s && k < i; ++k) s = s->next;
-            if (!s) return given;
-            ++s->users;  // while it is asked, with no lock held
-        }
+    auto const used = [&](supply* const& next) {  // while it is asked, with no lock held
+        std::scoped_lock const guard(r.supplies_mutex);
+        if (next) ++next->users;
+        return next;
+    };
+    for (supply *s = used(r.supplies), *after; s; s = after) {
         if (!s->refused.empty()) s->refused.retry(s->store);
         given += s->slabs.trim(static_cast<std::size_t>(-1));
-        if (!leave_supply(*s)) ++i;
+        after = used(s->next);
+        leave_supply(*s);
     }
+    return given;
 }
 
 }  // namespace tenure::detail

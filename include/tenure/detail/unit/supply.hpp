@@ -44,7 +44,10 @@ struct supply {
     std::atomic<run_cache*> caches{nullptr};
     std::uint32_t           users =
         0;  ///< batches, and what they have in it; guarded by the registry's supplies_mutex, as `next` is
-    supply* next = nullptr;  ///< of the registry, or of the departing supplies
+    supply*       next   = nullptr;  ///< of the registry, or of the departing supplies
+    supply**      before = nullptr;  ///< what points to it among the registry's; guarded as `users` is
+    std::uint64_t index_key{};       ///< in registry_core::by_store, as the next is
+    supply*       index_next = nullptr;
 };
 
 }  // namespace tenure::detail
