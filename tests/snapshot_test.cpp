@@ -3,10 +3,14 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -205,6 +209,102 @@ TEST_SUITE("snapshot") {
         CHECK(s.batches[1].name == "gone");
         CHECK(s.batches[1].usage.objects == 1);
         CHECK(r.snapshot().batches.size() == 1);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "batches that end, and get another parent, while it is taken") {
+        // The clock is read for the first batch with a deadline, after the batches were found.
+        static std::function<void()> meanwhile;
+        registry                     r{{.clock = []() noexcept {
+            if (auto const act = std::exchange(meanwhile, nullptr)) act();
+            return std::uint64_t{1};
+        }}};
+        auto const                   timed = r.new_batch({.name = "timed", .timeout = std::chrono::seconds(1)});
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));  // so that it comes before those below
+        auto const parent = r.new_batch({.name = "parent"});
+        auto const child  = r.new_batch({.name = "child", .cleanup = cleanup::manual}, parent);
+        auto const last   = r.new_batch({.name = "last"});
+        using shown       = std::multiset<std::string>;  // those that were opened within one tick come in any order
+        auto const all    = [&] {
+            shown                         out;
+            std::vector<tenure::batch_id> above;
+            for (batch_info const& b : r.snapshot().batches) {
+                above.resize(b.depth);
+                out.insert(std::to_string(b.depth) + b.name);
+                CHECK(b.parent == (above.empty() ? tenure::batch_id{} : above.back()));
+                above.push_back(b.id);
+            }
+            return out;
+        };
+        CHECK(all() == shown{"0root", "1timed", "1parent", "2child", "1last"});
+        meanwhile = [&] { r.end_batch(parent); };
+        CHECK(all() == shown{"0root", "1timed", "1child", "1last"});
+        CHECK(r.status(child) == batch_status::retained);
+        CHECK(find(r.snapshot(), child).parent == r.root());
+        meanwhile = [&] {
+            r.end_batch(last);
+            r.new_batch({.name = "not yet"});  // in the record of the one that ended
+        };
+        CHECK(all() == shown{"0root", "1timed", "1child"});
+        CHECK(all() == shown{"0root", "1timed", "1child", "1not yet"});
+        r.destroy_batch(child);
+        r.end_batch(timed);
+        for (batch_info const& b : r.snapshot().batches)
+            if (b.name == "not yet") r.end_batch(b.id);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "a batch whose time is up is expired, at the moment of the snapshot") {
+        static std::uint64_t now = 1;
+        now                      = 1;
+        registry   r{{.clock = []() noexcept { return now; }}};
+        auto const soon  = r.new_batch({.timeout = std::chrono::nanoseconds(10)});
+        auto const later = r.new_batch({.timeout = std::chrono::nanoseconds(100)});
+        CHECK(find(r.snapshot(), soon).status == batch_status::active);
+        now                 = 50;
+        snapshot const then = r.snapshot();
+        CHECK(find(then, soon).status == batch_status::expired);
+        CHECK(find(then, later).status == batch_status::active);
+        r.cancel(later);
+        r.end_batch(soon);
+        CHECK(r.snapshot().batches.size() == 1);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "an ended batch waits for those directly below it") {
+        registry               r;
+        auto const             top    = r.new_batch({.name = "top"});
+        auto const             middle = r.new_batch({.name = "middle"}, top);
+        auto const             inside = r.enter(middle);
+        tenure::batch_id const beside = r.new_batch({.name = "beside"}, top);
+        r.end_batch(top);
+        snapshot const s = r.snapshot();
+        CHECK(find(s, top).waits_for == std::vector{middle});
+        CHECK(r.waits_for(top) == std::vector{middle});
+        CHECK(find(s, middle).waits_for.empty());
+        CHECK(r.status(beside) == batch_status::done);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "as text: whatever the figures") {
+        batch_info b;
+        b.id              = {12345678901234567890u};
+        b.name            = "big";
+        b.usage.objects   = 1000;
+        b.usage.bytes     = 1023;
+        b.usage.retained  = 1024;
+        b.usage.peak      = (std::size_t{1} << 40) + (std::size_t{1} << 39);
+        b.usage.paged_out = static_cast<std::size_t>(-1);
+        b.shared_by       = 2;
+        b.age             = std::chrono::milliseconds(1501);
+        for (std::uint64_t i = 1; i <= 10; ++i) b.waits_for.push_back({i});
+        std::string const line = tenure::detail::describe(b);
+        CHECK(
+            has(line,
+                "big #12345678901234567890 active, 1000 objects, 1023 B in use, 1.0 KiB retained, peak 1.5 TiB, "));
+        CHECK(has(
+            line,
+            " TiB paged out, shared by 2, waits for #1 #2 #3 #4 #5 #6 #7 #8 and 2 more, age 1501 ms, opened at "));
+        snapshot s;
+        for (int i = 0; i < 1000; ++i) s.batches.push_back(b);
+        CHECK(lines_of(s.to_text()).size() == 1001);
+        CHECK(std::string(lines_of(s.to_text())[700]) + "\n" == line);
     }
 
     TEST_CASE_FIXTURE(accounting, "of a very deep tree, is still readable") {

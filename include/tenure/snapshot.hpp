@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <source_location>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -103,34 +104,71 @@ inline std::string human_bytes(std::size_t n) {
     for (; tenths >= 10240 && u < 4; ++u) tenths /= 1024;
     std::string out = std::to_string(tenths / 10);
     if (u > 0) out.append(1, '.').append(std::to_string(tenths % 10));  // not "." + ...: g++ 12 warns (PR105651)
-    return out + " " + unit[u];
+    return out.append(1, ' ').append(unit[u]);
 }
 
-inline std::string describe(batch_info const& b) {
-    std::string out = b.name.empty() ? "(no name)" : b.name;
-    out += " #" + std::to_string(b.id.value) + " " + to_string(b.status);
-    if (b.in_background) out += " in the background";
-    out += ", " + std::to_string(b.usage.objects) + " objects, " + human_bytes(b.usage.bytes) + " in use, ";
-    out += human_bytes(b.usage.retained) + " retained, peak " + human_bytes(b.usage.peak);
-    if (b.usage.paged_out) out += ", " + human_bytes(b.usage.paged_out) + " paged out";
-    if (b.shared_by) out += ", shared by " + std::to_string(b.shared_by);
-    if (b.page_error) out += ", could not be paged out (" + b.page_error.message() + ")";
-    for (std::size_t i = 0; i < b.waits_for.size() && i <= 8; ++i) {
-        if (i == 8) out += " and " + std::to_string(b.waits_for.size() - i) + " more";
-        else out.append(i ? " #" : ", waits for #").append(std::to_string(b.waits_for[i].value));
+/// Appends to a text without a string for each part.
+class text_writer {
+public:
+    explicit text_writer(std::string& out) noexcept : out_(out) {}
+
+    text_writer& operator<<(std::string_view part) {
+        out_.append(part);
+        return *this;
     }
-    out += ", age " + std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(b.age).count()) + " ms";
-    return out + ", opened at " + b.where.file_name() + ":" + std::to_string(b.where.line()) + " in " +
-           b.where.function_name() + "\n";
+    text_writer& operator<<(std::uint64_t number) {
+        char        digits[20];
+        char* const end = digits + sizeof digits;
+        char*       at  = end;
+        do *--at = static_cast<char>('0' + number % 10);
+        while (number /= 10);
+        out_.append(at, end);
+        return *this;
+    }
+    text_writer& bytes(std::size_t n) { return n < 1024 ? *this << n << " B" : *this << human_bytes(n); }
+    text_writer& blanks(std::size_t n) {
+        out_.append(n, ' ');
+        return *this;
+    }
+
+private:
+    std::string& out_;
+};
+
+inline void describe(text_writer out, batch_info const& b) {
+    out << (b.name.empty() ? std::string_view("(no name)") : b.name) << " #" << b.id.value << " "
+        << to_string(b.status);
+    if (b.in_background) out << " in the background";
+    out << ", " << b.usage.objects << " objects, ";
+    out.bytes(b.usage.bytes) << " in use, ";
+    out.bytes(b.usage.retained) << " retained, peak ";
+    out.bytes(b.usage.peak);
+    if (b.usage.paged_out) (out << ", ").bytes(b.usage.paged_out) << " paged out";
+    if (b.shared_by) out << ", shared by " << b.shared_by;
+    if (b.page_error) out << ", could not be paged out (" << b.page_error.message() << ")";
+    for (std::size_t i = 0; i < b.waits_for.size() && i <= 8; ++i) {
+        if (i == 8) out << " and " << b.waits_for.size() - i << " more";
+        else out << (i ? " #" : ", waits for #") << b.waits_for[i].value;
+    }
+    auto const ms = std::chrono::duration_cast<std::chrono::milliseconds>(b.age).count();
+    out << ", age " << static_cast<std::uint64_t>(ms) << " ms, opened at " << b.where.file_name() << ":"
+        << b.where.line() << " in " << b.where.function_name() << "\n";
+}
+inline std::string describe(batch_info const& b) {
+    std::string out;
+    describe(text_writer(out), b);
+    return out;
 }
 
-inline std::string describe(store_info const& s) {
-    std::string out = s.name + ": " + std::to_string(s.buffers) + " buffers, " + human_bytes(s.bytes);
-    if (s.slabs) out += ", slabs " + human_bytes(s.slabs);
-    if (s.unfreed)
-        out += ", could not free " + std::to_string(s.unfreed) + " blocks, " + human_bytes(s.unfreed_bytes) +
-               " yet: " + s.error.message();
-    return out + "\n";
+inline void describe(text_writer out, store_info const& s) {
+    out << s.name << ": " << s.buffers << " buffers, ";
+    out.bytes(s.bytes);
+    if (s.slabs) (out << ", slabs ").bytes(s.slabs);
+    if (s.unfreed) {
+        out << ", could not free " << s.unfreed << " blocks, ";
+        out.bytes(s.unfreed_bytes) << " yet: " << s.error.message();
+    }
+    out << "\n";
 }
 
 }  // namespace detail
@@ -144,16 +182,19 @@ inline std::string snapshot::to_text() const {
     if (background.batches)
         out += "in the background " + std::to_string(background.batches) + " batches, " +
                detail::human_bytes(background.bytes) + "\n";
+    detail::text_writer text(out);
     for (store_info const& s : stores)
-        if (s.buffers || s.unfreed || &s != stores.data()) out += "store " + detail::describe(s);
-    for (batch_info const& b : batches) {
+        if (s.buffers || s.unfreed || &s != stores.data()) describe(text << "store ", s);
+    for (std::size_t i = 0, n = batches.size(); i < n; ++i) {
+        batch_info const& b = batches[i];
         // Indented without a limit, a chain of 100,000 batches would be 10 GB of blanks.
         constexpr std::size_t deepest = 32;
-        out += std::string(std::min(b.depth, deepest) * 2, ' ');
-        if (b.depth > deepest) out += "(depth " + std::to_string(b.depth) + ") ";
-        out += detail::describe(b);
-        for (store_info const& s : b.stores)
-            out += std::string(std::min(b.depth, deepest) * 2 + 4, ' ') + detail::describe(s);
+        std::size_t const     blanks  = std::min(b.depth, deepest) * 2;
+        text.blanks(blanks);
+        if (b.depth > deepest) text << "(depth " << b.depth << ") ";
+        describe(text, b);
+        for (store_info const& s : b.stores) describe(text.blanks(blanks + 4), s);
+        if (i == n / 64) out.reserve(out.size() / (i + 1) * (n + n / 8));  // the others take about as much
     }
     if (foreign_ends)
         out +=

@@ -7,11 +7,13 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <utility>
 #include <vector>
 
 #include <tenure/detail/buffers/stored.hpp>
+#include <tenure/detail/inspect/batch_tree.hpp>
 #include <tenure/detail/life/calls.hpp>
 #include <tenure/detail/life/forking.hpp>
 #include <tenure/snapshot.hpp>
@@ -42,25 +44,68 @@ inline std::vector<batch_id> waits_for(registry_core& r, batch_record& b, std::u
     return out;
 }
 
-/// Reads one batch as it is now. Returns false if it was over before it was read, or is another registry's.
-inline bool look_at(batch_record& b, registry_core const& r, batch_info& out) {
-    std::uint64_t const id    = b.id.load(std::memory_order_acquire);
-    std::uint64_t const state = b.state.load(std::memory_order_acquire);
-    if (id == 0 || !same_batch(state, id) || state & batch_flags::done) return false;
-    if (b.registry.load(std::memory_order_acquire) != &r) return false;
+/// The registry's clock, read once for all the batches that one snapshot looks at.
+class clock_reading {
+public:
+    explicit clock_reading(registry_core const& r) noexcept : registry_(r) {}
 
-    batch_record const* const parent = b.parent.load(std::memory_order_acquire);
-    out.id                           = {id};
-    out.parent                       = {parent ? parent->id.load(std::memory_order_acquire) : 0};
-    out.name                         = name_of(b);
-    out.status                       = status_of(b, id);
-    out.guarded                      = b.guard.load(std::memory_order_acquire) != nullptr;
-    out.in_background                = b.reclaim_pending.load(std::memory_order_acquire);
-    out.age        = std::chrono::nanoseconds(coarse_now() - b.opened_ns.load(std::memory_order_acquire));
-    out.where      = b.where.load(std::memory_order_acquire);
-    out.usage      = usage_of(b);
-    out.page_error = b.rest.page_error.load(std::memory_order_relaxed).code();
-    out.shared_by  = members_of(b);
+    std::uint64_t coarse = coarse_now();
+    std::uint64_t timing() noexcept {
+        if (timing_ == 0) timing_ = registry_.timing->now();
+        return timing_;
+    }
+
+private:
+    registry_core const& registry_;
+    std::uint64_t        timing_ = 0;  ///< 0: not read yet
+};
+
+/// Returns the status of a batch of the registry in that state, as status_of() does, if the batch is still the same
+/// afterwards.
+inline batch_status status_seen(batch_record const& b, std::uint64_t state, clock_reading& now) noexcept {
+    errc cause = state & batch_flags::over ? b.cause.load(std::memory_order_acquire) : errc{};
+    if (std::uint64_t const due = b.rest.deadline.load(std::memory_order_relaxed); due)
+        if (!(state & batch_flags::closed) && now.timing() >= due) cause = errc::expired;
+    if (cause == errc::expired) return batch_status::expired;
+    return cause == errc::cancelled ? batch_status::cancelled : status_of(state);
+}
+
+/// Returns the id of the batch above this one; 0 for the root.
+inline std::uint64_t parent_of(batch_record const& b) noexcept {
+    for (;;) {
+        batch_record const* const up = b.parent.load(std::memory_order_acquire);
+        std::uint64_t const       id = up ? up->id.load(std::memory_order_acquire) : 0;
+        if (b.parent.load(std::memory_order_acquire) == up) return id;  // else its record may be another's by now
+    }
+}
+
+/// Returns the state of the batch with that id, which the record has or had; `done` if it is over, or is another
+/// registry's.
+inline std::uint64_t state_in(batch_record const& b, std::uint64_t id, registry_core const& r) noexcept {
+    std::uint64_t const state = b.state.load(std::memory_order_acquire);
+    bool const          ours  = same_batch(state, id) && b.registry.load(std::memory_order_acquire) == &r;
+    return ours ? state : batch_flags::done;
+}
+
+/// Reads one batch as it is now. Returns false if it was over before it was read.
+inline bool look_at(batch_record& b, std::uint64_t id, registry_core const& r, clock_reading& now,
+                    batch_info& out) {
+    if (b.id.load(std::memory_order_acquire) != id) return false;
+    std::uint64_t const state = state_in(b, id, r);
+    if (state & batch_flags::done) return false;
+
+    std::uint64_t const opened = b.opened_ns.load(std::memory_order_acquire);
+    out.id                     = {id};
+    out.parent                 = {parent_of(b)};
+    out.name                   = name_of(b);
+    out.status                 = status_seen(b, state, now);
+    out.guarded                = b.guard.load(std::memory_order_acquire) != nullptr;
+    out.in_background          = b.reclaim_pending.load(std::memory_order_acquire);
+    out.age                    = std::chrono::nanoseconds(now.coarse - std::min(opened, now.coarse));
+    out.where                  = b.where.load(std::memory_order_acquire);
+    out.usage                  = usage_of(b);
+    out.page_error             = b.rest.page_error.load(std::memory_order_relaxed).code();
+    out.shared_by              = members_of(b);
     return b.id.load(std::memory_order_acquire) == id;
 }
 
@@ -80,9 +125,26 @@ inline registry_usage usage_of(registry_core& r) noexcept {
     return {f.held - std::min(spare, f.held), f.dirty + spare, f.mapped};
 }
 
+/// The stores of a registry. Do not dereference `from`: the supplies may be gone.
+struct stores_seen {
+    struct one {
+        supply const* from;
+        any_store     store;
+        std::size_t   at;  ///< in snapshot::stores
+    };
+
+    /// Returns the entry of a supply, or null.
+    one const* find(supply const* s) const noexcept {
+        auto const before = [](one const& x, supply const* y) { return std::less<>{}(x.from, y); };
+        auto const at     = std::lower_bound(sorted.begin(), sorted.end(), s, before);
+        return at != sorted.end() && at->from == s ? &*at : nullptr;
+    }
+
+    std::vector<one> sorted;  ///< by `from`
+};
+
 /// Returns what one batch has in its stores, newest store first, and adds it to the totals in `all`.
-inline std::vector<store_info> stores_of(batch_record& b, std::vector<store_info>& all,
-                                         std::vector<supply const*> const& supplies) {
+inline std::vector<store_info> stores_of(batch_record& b, std::vector<store_info>& all, stores_seen const& seen) {
     struct item {
         supply const* from;
         any_store     store;
@@ -100,25 +162,24 @@ inline std::vector<store_info> stores_of(batch_record& b, std::vector<store_info
     std::vector<store_info> out;
     for (item const& i : items) {
         if (i.live.buffers == 0) continue;
-        out.push_back({.name = i.store.describe(), .buffers = i.live.buffers, .bytes = i.live.bytes});
-        for (std::size_t k = 0; k < supplies.size(); ++k) {
-            if (supplies[k] != i.from) continue;
-            all[k].buffers += i.live.buffers;
-            all[k].bytes += i.live.bytes;
-        }
+        stores_seen::one const* const known = seen.find(i.from);
+        bool const                    same  = known && known->store == i.store;
+        out.push_back({.name    = same ? all[known->at].name : i.store.describe(),
+                       .buffers = i.live.buffers,
+                       .bytes   = i.live.bytes});
+        if (!known) continue;
+        all[known->at].buffers += i.live.buffers;
+        all[known->at].bytes += i.live.bytes;
     }
     return out;
 }
 
-/// Returns the stores of a registry, without what batches have there. `supplies` tells which supply each entry is
-/// of. Do not dereference these pointers: the supplies may be gone.
-inline std::vector<store_info> stores_of(registry_core& r, std::vector<supply const*>& supplies) {
+/// Returns the stores of a registry, without what batches have there.
+inline std::vector<store_info> stores_of(registry_core& r, stores_seen& seen) {
     std::vector<store_info> out;
-    std::vector<any_store>  stores;
     auto const              look_at = [&](supply const& s) {
         unfreed::figures const left = s.refused.usage();
-        supplies.push_back(&s);
-        stores.push_back(s.store);
+        seen.sorted.push_back({&s, s.store, out.size()});
         out.push_back({.name          = {},
                                     .slabs         = s.slabs.usage().mapped,
                                     .unfreed       = left.blocks,
@@ -130,63 +191,90 @@ inline std::vector<store_info> stores_of(registry_core& r, std::vector<supply co
         look_at(r.own);
         for (supply const* s = r.supplies; s; s = s->next) look_at(*s);
     }
-    for (std::size_t i = 0; i < out.size(); ++i) out[i].name = stores[i].describe();
+    for (stores_seen::one const& o : seen.sorted) out[o.at].name = o.store.describe();
+    std::sort(seen.sorted.begin(), seen.sorted.end(),
+              [](auto const& x, auto const& y) { return std::less<>{}(x.from, y.from); });
     return out;
+}
+
+/// Returns what there is of a registry now: little of each batch, so that they are in order before all of it is
+/// read.
+inline std::vector<tree_node> nodes_of(registry_core const& r) {
+    std::vector<tree_node> all;
+    for_records([&](batch_record& b) {
+        std::uint64_t const id = b.id.load(std::memory_order_acquire);
+        if (id == 0 || state_in(b, id, r) & batch_flags::done) return;
+        tree_node const seen{id, parent_of(b), b.opened_ns.load(std::memory_order_acquire), &b, 0};
+        if (b.id.load(std::memory_order_acquire) == id) all.push_back(seen);
+    });
+    return all;
+}
+
+/// Reads the batches in the order of a tree. Returns those read, with the parents that they have now, if that is
+/// not their order any more: some have got another parent, or have outlived theirs. Returns nothing if it is.
+inline std::vector<tree_node> read_batches(registry_core& r, batch_tree tree, stores_seen const& seen,
+                                           snapshot& out) {
+    clock_reading now(r);
+    bool          same = true;
+    out.batches.reserve(tree.size());
+    tree.for_each([&](tree_node& n, std::size_t depth, bool has_children) {
+        n.place          = out.batches.size();
+        batch_info& info = out.batches.emplace_back();
+        if (!look_at(*n.record, n.id, r, now, info)) {
+            out.batches.pop_back();
+            n.record = nullptr;
+            same     = same && !has_children;
+            return;
+        }
+        info.stores = stores_of(*n.record, out.stores, seen);
+        if (r.uses) r.uses->add_users(*n.record, n.id, info.waits_for);
+        info.depth = depth;
+        same       = same && info.parent.value == n.parent;
+        n.parent   = info.parent.value;
+    });
+    std::vector<tree_node> now_known;
+    if (same) return now_known;
+    tree.for_each([&](tree_node const& n, std::size_t, bool) {
+        if (n.record) now_known.push_back(n);
+    });
+    return now_known;
+}
+
+/// Brings batches, whose nodes say where they are, in the order of a tree.
+inline void put_in_order(std::vector<batch_info>& batches, std::vector<tree_node> nodes) {
+    std::vector<batch_info> in_order;
+    batch_tree(std::move(nodes)).for_each([&](tree_node const& n, std::size_t depth, bool) {
+        in_order.emplace_back(std::move(batches[n.place])).depth = depth;
+    });
+    batches = std::move(in_order);
+}
+
+/// Adds to what each ended batch waits for those directly below it.
+inline void add_children(std::vector<batch_info>& batches) {
+    std::vector<batch_info*> above;
+    for (batch_info& b : batches) {
+        above.resize(b.depth);
+        if (b.depth && above.back()->status == batch_status::ending) above.back()->waits_for.push_back(b.id);
+        above.push_back(&b);
+    }
+    for (batch_info& b : batches) sort_ids(b.waits_for);
 }
 
 /// Asks stores for their names with no lock held.
 inline snapshot census(registry_core& r) {
-    snapshot                   s;
-    std::vector<batch_info>    all;
-    std::vector<supply const*> supplies;
-    s.stores = stores_of(r, supplies);
-    for_records([&](batch_record& b) {
-        batch_info info;
-        if (!look_at(b, r, info)) return;
-        info.stores = stores_of(b, s.stores, supplies);
-        if (r.uses) r.uses->add_users(b, info.id.value, info.waits_for);
-        all.push_back(std::move(info));
-    });
+    snapshot    s;
+    stores_seen seen;
+    s.stores                       = stores_of(r, seen);
+    std::vector<tree_node> changed = read_batches(r, batch_tree(nodes_of(r)), seen, s);
+    if (!changed.empty()) put_in_order(s.batches, std::move(changed));
+    auto const ends = [](batch_info const& b) { return b.status == batch_status::ending; };
+    if (std::any_of(s.batches.begin(), s.batches.end(), ends)) add_children(s.batches);
     s.memory = usage_of(r);
     if (r.pages) s.paging = r.pages->describe();
     s.foreign_ends     = r.foreign_ends.load(std::memory_order_relaxed);
     s.unordered_ends   = r.unordered_ends.load(std::memory_order_relaxed);
     s.failed_rollbacks = r.failed_rollbacks.load(std::memory_order_relaxed);
     if (r.background) s.background = r.background->describe();
-
-    // A child whose parent ended meanwhile is shown at the top. The oldest comes first, so it is pushed last.
-    std::sort(all.begin(), all.end(), [](batch_info const& x, batch_info const& y) {
-        return x.age != y.age ? x.age < y.age : y.id < x.id;
-    });
-    using numbered = std::pair<std::uint64_t, std::size_t>;  // a batch, or a parent, and a place in `all`
-    std::vector<numbered> ids, children;
-    for (std::size_t i = 0; i < all.size(); ++i) ids.emplace_back(all[i].id.value, i);
-    std::sort(ids.begin(), ids.end());
-    for (std::size_t i = 0; i < all.size(); ++i) {
-        auto const up = std::lower_bound(ids.begin(), ids.end(), numbered(all[i].parent.value, 0));
-        if (up == ids.end() || up->first != all[i].parent.value) {
-            children.emplace_back(0, i);
-            continue;
-        }
-        children.emplace_back(up->first, i);
-        batch_info& parent = all[up->second];
-        if (parent.status == batch_status::ending) parent.waits_for.push_back(all[i].id);
-    }
-    std::sort(children.begin(), children.end());
-    std::vector<std::size_t> todo;
-    auto const               add = [&](std::uint64_t parent, std::size_t depth) {
-        auto n = std::lower_bound(children.begin(), children.end(), numbered(parent, 0));
-        for (; n != children.end() && n->first == parent; ++n) {
-            all[n->second].depth = depth;
-            todo.push_back(n->second);
-        }
-    };
-    for (add(0, 0); !todo.empty();) {
-        batch_info& b = s.batches.emplace_back(std::move(all[todo.back()]));
-        todo.pop_back();
-        sort_ids(b.waits_for);
-        add(b.id.value, b.depth + 1);
-    }
     return s;
 }
 

@@ -95,6 +95,8 @@ inline std::string name_of(batch_record const& b) {
         for (std::size_t i = 0; i < name_words; ++i) {
             std::uint64_t const word = b.rest.name[i].load(std::memory_order_relaxed);
             std::memcpy(out + i * 8, &word, 8);
+            constexpr std::uint64_t ones = ~std::uint64_t{0} / 0xff;
+            if ((word - ones) & ~word & ones << 7) break;  // one of its bytes is 0 (Warren, Hacker's Delight, 6-1)
         }
     out[sizeof out - 1] = 0;  // another thread may be writing the name of the record's next batch
     return out;
