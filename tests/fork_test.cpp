@@ -32,6 +32,7 @@
 #include <doctest/doctest.h>
 
 #include <tenure/asio/supervisor.hpp>
+#include <tenure/detail/base/gated_spin_lock.hpp>
 #include <tenure/detail/unit/region.hpp>
 #include <tenure/store/dedup.hpp>
 #include <tenure/store/durable_mmap.hpp>
@@ -713,6 +714,41 @@ TEST_SUITE("a child of a process with threads" * doctest::skip(TENURE_TSAN != 0)
         CHECK(!one.alive());
         CHECK(store->usage().blocks == 0);
         r.end_batch(from);
+    }
+
+    TEST_CASE("has no lock of a batch, and its parent's threads get none while it is forked") {
+        registry                        r;  // which installs the handlers
+        tenure::detail::gated_spin_lock lock;
+        std::atomic<bool>               got{false};
+        tenure::detail::before_fork();
+        bool const early = lock.try_lock();
+        if (early) lock.unlock();
+        CHECK_FALSE(early);
+        std::thread other([&] {
+            lock.lock();
+            got = true;
+            lock.unlock();
+        });
+        for (int i = 0; i < 1000; ++i) {
+            ::sched_yield();
+            if (got) FAIL_CHECK(i);
+        }
+        tenure::detail::after_fork();
+        other.join();
+        CHECK(got);
+        CHECK(lock.try_lock());
+        lock.forget_others();  // as if a thread that the child has not was just getting it
+        CHECK(lock.try_lock());
+        lock.unlock();
+
+        auto const id = r.new_batch();
+        auto&      b  = *tenure::detail::record_of(id.value);
+        CHECK(in_a_child([&] {
+                  if (!b.lock.try_lock()) ::_exit(1);
+                  b.lock.unlock();
+                  r.end_batch(id);
+              }) == 0);
+        r.end_batch(id);
     }
 
     TEST_CASE("is there at once, below thousands of scopes of another thread and among many registries") {

@@ -36,6 +36,7 @@ struct fork_list {
     std::atomic<std::uint32_t> forks{
         0};  ///< how often this process was the child of a fork(), since the first handler was installed
     std::atomic<bool> installed{false};
+    std::atomic<bool> under_way{false};  ///< nobody gets a gated_spin_lock
 
     /// The handlers of the core, set once there is a registry.
     std::atomic<void (*)() noexcept> lock_core{nullptr}, unlock_core{nullptr}, mend_core{nullptr};

@@ -16,7 +16,7 @@
 
 #include <tenure/batch.hpp>
 #include <tenure/detail/base/config.hpp>
-#include <tenure/detail/base/spin_lock.hpp>
+#include <tenure/detail/base/gated_spin_lock.hpp>
 #include <tenure/detail/batch/finalizer.hpp>
 #include <tenure/detail/batch/lane.hpp>
 #include <tenure/detail/batch/timing_front.hpp>
@@ -225,7 +225,7 @@ struct batch_record : batch_front {
     std::atomic<bool> reclaim_pending{
         false};  ///< over, but its destructors are yet to run in the background; its handles are stale
     std::atomic<bool> named{false};
-    spin_lock         lock;  ///< guards what follows up to `members`, and the children; taken inside a unit's lock
+    gated_spin_lock   lock;  ///< guards what follows up to `members`, and the children; taken inside a unit's lock
 
     lane*                      lanes  = nullptr;  ///< besides `primary`
     share*                     shares = nullptr;

@@ -7,7 +7,6 @@
 #include <memory>
 #include <mutex>
 #include <new>
-#include <utility>
 
 #include <tenure/detail/base/cells.hpp>
 #include <tenure/detail/base/config.hpp>
@@ -30,8 +29,9 @@ namespace tenure::detail {
 /// Stands for threads of the parent process, which the child does not have.
 TENURE_SHARED inline constinit thread_context gone_thread{};
 
-/// Takes and returns the locks of everything that is reached from `process`. Outside of fork() no lock is taken
-/// under a unit's or a batch's, but the next unit's of the same run, and a batch's under a unit's.
+/// Takes and returns the locks of everything that is reached from `process`, except those of batches, which nobody
+/// gets meanwhile: gated_spin_lock. Outside of fork() no lock is taken under a unit's or a batch's, but the next
+/// unit's of the same run, and a batch's under a unit's.
 struct core_locks {
     template <class F>
     static void for_registries(F f) noexcept {
@@ -65,11 +65,12 @@ struct core_locks {
             s.slabs.for_units_in_use([](unit& u, std::uintptr_t) { u.lock.lock(); });
             s.holes_lock.lock();
         });
-        for_records([](batch_record& b) { b.lock.lock(); });
+        forks.under_way.store(true, std::memory_order_seq_cst);
+        for_records([](batch_record& b) { b.lock.await_unlocked(); });
     }
 
     static void unlock() noexcept {
-        for_records([](batch_record& b) { b.lock.unlock(); });
+        forks.under_way.store(false, std::memory_order_release);
         for_supplies([](supply& s) {
             s.holes_lock.unlock();
             s.slabs.for_units_in_use([](unit& u, std::uintptr_t) { u.lock.unlock(); });
@@ -183,11 +184,14 @@ inline void leave_lane_of_gone_thread(lane& l) noexcept {
     if (t && t != &this_thread && t != &whoever_comes) l.thread.store(&gone_thread, std::memory_order_relaxed);
 }
 
-/// Mends a record. Returns whether its batch is abandoned.
+/// Mends a record. Returns whether its batch is abandoned. Writes only what it must, because a page that is written
+/// to is copied.
 inline bool mend_record(batch_record& b) noexcept {
-    b.rest.needed         = false;
-    bool const was_at_end = std::exchange(b.rest.was_at_end, false);
+    b.lock.forget_others();
+    bool const was_at_end = b.rest.was_at_end;
     bool       abandoned  = false;
+    if (was_at_end) b.rest.was_at_end = false;
+    if (b.rest.needed) b.rest.needed = false;
     if (b.id.load(std::memory_order_relaxed)) {
         if (is_going_on(b) && !is_root(b)) {
             abandoned = was_left(b, was_at_end);
