@@ -41,8 +41,9 @@ bool has_secret(void const* p, std::size_t n) noexcept {
     return ::memmem(p, n, short_token, sizeof short_token - 1) || ::memmem(p, n, long_token, sizeof long_token - 1);
 }
 
+void* allocate_or_null(std::size_t n) noexcept { return std::calloc(1, n ? n : 1); }
 void* allocate(std::size_t n) {
-    if (void* const p = std::calloc(1, n ? n : 1)) return p;
+    if (void* const p = allocate_or_null(n)) return p;
     throw std::bad_alloc();
 }
 void give_back(void* p) noexcept {
@@ -102,6 +103,8 @@ private:
 
 void* operator new(std::size_t n) { return allocate(n); }
 void* operator new[](std::size_t n) { return allocate(n); }
+void* operator new(std::size_t n, std::nothrow_t const&) noexcept { return allocate_or_null(n); }
+void* operator new[](std::size_t n, std::nothrow_t const&) noexcept { return allocate_or_null(n); }
 void  operator delete(void* p) noexcept { give_back(p); }
 void  operator delete[](void* p) noexcept { give_back(p); }
 void  operator delete(void* p, std::size_t) noexcept { give_back(p); }
