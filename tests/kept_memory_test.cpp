@@ -194,6 +194,9 @@ TEST_SUITE("what requests keep") {
             CHECK(all[i].alive() == (i % 3 == 0));
             if (all[i].alive()) CHECK(all[i]->is(i));
         }
+        batch_scope others;
+        for (int i = 0; i < 20'000; ++i) others.make<sized<64>>(~std::uint64_t{0});  // also between what was kept
+        for (std::size_t i = 0; i < all.size(); i += 3) CHECK(all[i]->is(i));
     }
 
     TEST_CASE("is whole, however long") {

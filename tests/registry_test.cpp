@@ -106,7 +106,11 @@ TEST_SUITE("registry") {
             auto const h = inner.make<int>(1);
             auto const a = inner.make<char[]>(100'000);
             CHECK(inner.keep(inner.make<int>(2)).owner() == outer.id());
-            r.end_batch(outer.id());
+            std::thread([&] { r.end_batch(outer.id()); }).join();
+            CHECK(r.status(inner.id()) == batch_status::ending);
+            check_throws(errc::batch_ended, {}, [&] { inner.make<int>(3); });
+            inner.end();
+            outer.end();
             CHECK_FALSE(h.alive());
             CHECK_FALSE(a.alive());
             CHECK(r.status(inner.id()) == batch_status::done);

@@ -43,8 +43,8 @@ inline constexpr std::uint8_t background = 2;  ///< the registry's thread runs i
 /// What few batches have, so that the usual one ends, and its record begins anew, without looking for it: flags of
 /// batch_record::unusual. Written by the thread that has the guard, or by the one that ends the batch.
 namespace unusual_flags {
-inline constexpr std::uint8_t own    = 1;  ///< something that reset_unusual() resets
-inline constexpr std::uint8_t common = 2;  ///< limits or a named store, which batches below have, too
+inline constexpr std::uint8_t own       = 1;  ///< something that reset_unusual() resets
+inline constexpr std::uint8_t inherited = 2;  ///< limits or a named store, which batches below have, too
 }  // namespace unusual_flags
 
 /// Objects and bytes that went one way. The batch's own thread adds without a locked instruction.

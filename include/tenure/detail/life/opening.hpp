@@ -63,7 +63,7 @@ TENURE_SLOW inline void set_options(batch_record& b, batch_options const& o) {
     std::uint64_t const due = b.limited ? b.limited->rest.deadline.load(std::memory_order_relaxed) : 0;
     b.rest.limits           = o.limits;
     b.limited               = &b;
-    b.unusual |= unusual_flags::own | unusual_flags::common;
+    b.unusual |= unusual_flags::own | unusual_flags::inherited;
     b.rest.deadline.store(due, std::memory_order_relaxed);
     b.rest.charged.store(0, std::memory_order_relaxed);
     b.rest.above_soft.store(false, std::memory_order_relaxed);
@@ -140,7 +140,7 @@ inline batch_record* prepare_record(registry_core& r, batch_record const* parent
     b->named.store(false, std::memory_order_relaxed);
     if (parent && parent->limited) {
         b->limited = parent->limited;
-        b->unusual |= unusual_flags::own | unusual_flags::common;
+        b->unusual |= unusual_flags::own | unusual_flags::inherited;
     }
     if (options) set_options(*b, *options);
     join_supplies(*b, parent, r, options && options->store ? &options->store : nullptr);
@@ -272,7 +272,7 @@ TENURE_COLD inline opened_batch open_below_closed(opened_batch const& opened, ba
     batch_record* const parent  = newest ? newest : process.global_root.load(std::memory_order_acquire);
     if (me.ending || !b || !parent) return {};
     if (newest ? me.current != &newest->primary : me.current != nullptr) return {};
-    if (parent->unusual & unusual_flags::common) return {};  // so there is no deadline either
+    if (parent->unusual & unusual_flags::inherited) return {};  // so there is no deadline either
     if (newest &&
         (newest->closed() || newest->guard_at.load(std::memory_order_acquire) != guard_place::with_opener))
         return {};

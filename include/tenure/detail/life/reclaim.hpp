@@ -225,19 +225,21 @@ inline bool release_plainly(batch_record& b) noexcept {
         unit* const      u = l.runs;
         run_cache* const c = this_thread.cache;
         if (u->next || u->length != 1 || u->guarded.load(relaxed) || !c || u->origin != c) return false;
-        std::size_t const more = c->units.load(relaxed) + 1;
-        auto&             word = table_word(u->address);
-        word_t const      last = word.load(relaxed);
-        if (more > run_cache::most || last >= whole_word(last_generation - 1) || under_valgrind) return false;
-        word.store(last + whole_word(1) - whole_flag, std::memory_order_release);
+        std::size_t const more     = c->units.load(relaxed) + 1;
+        auto&             word     = table_word(u->address);
+        word_t const      last     = word.load(relaxed);
+        constexpr word_t  one_more = word_t{1} << generation_shift;
+        if (last - whole_flag >= (last_generation - 1) * one_more) return false;  // true also of a guarded unit
+        if (more > run_cache::most || under_valgrind) return false;
+        word.store(last + one_more, std::memory_order_release);
         poison(to_pointer(u->address), unit_bytes);
+        l.window_end.store(0, relaxed);  // first, so that a make on a wrong thread finds no room at address 0
         moving_guard const moving(l);
         l.cursor.store(0, std::memory_order_release);
         l.window_begin.store(0, std::memory_order_release);
         l.bytes_before.store(0, std::memory_order_release);
         l.objects_before.store(0, std::memory_order_release);
         l.units.store(0, std::memory_order_release);
-        l.window_end.store(0, relaxed);
         l.run_end  = 0;
         l.runs     = nullptr;
         u->next    = c->runs[0];

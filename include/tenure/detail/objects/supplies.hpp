@@ -157,7 +157,7 @@ TENURE_COLD inline void join_named(batch_record& b, batch_record const* parent, 
     }
     if (b.slabs != b.buffers) hold_supply(*b.slabs);
     b.joined = b.slabs != &r.own || b.buffers != &r.own;
-    if (b.joined) b.unusual |= unusual_flags::own | unusual_flags::common;
+    if (b.joined) b.unusual |= unusual_flags::own | unusual_flags::inherited;
 }
 
 /// Gives a batch the supplies of the one above it, or the one it names: for slabs only if that is addressable.
