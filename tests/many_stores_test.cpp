@@ -5,11 +5,13 @@
 
 #include "failing.hpp"  // first
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <memory>
 #include <set>
 #include <string>
+#include <system_error>
 #include <unordered_set>
 #include <vector>
 
@@ -21,6 +23,7 @@
 
 #include "accounting.hpp"
 #include "stores/lab_store.hpp"
+#include "throws.hpp"
 
 namespace detail = tenure::detail;
 using tenure::any_store;
@@ -150,6 +153,27 @@ TEST_SUITE("with many stores") {
         CHECK(empty == labs.size());
     }
 
+    TEST_CASE_FIXTURE(world, "sync is one call to each, in the order of their first buffers") {
+        using library = lab_store<{.addressable = true, .durable = true, .copyable = true}>;
+        std::vector<std::shared_ptr<library>> labs(100);
+        for (std::size_t i = 0; i < labs.size(); ++i)
+            labs[i] = make_lab<{.addressable = true, .durable = true, .copyable = true}>(std::to_string(i));
+        batch_scope               b{r};
+        std::vector<buffer<char>> all;
+        for (std::size_t i = 0; i < 3 * labs.size(); ++i) {
+            all.push_back(b.make_buffer<char>(8, labs[i * 7 % labs.size()]));
+            all.back().persist(std::to_string(i));
+        }
+        for (auto const& s : labs) s->clear();
+        tenure::sync(all);
+        for (auto const& s : labs) CHECK(s->calls() == 1);
+        labs[14]->inject({.on = tenure::store_operation::sync});
+        labs[1]->inject({.on = tenure::store_operation::sync});
+        check_throws(std::make_error_code(std::errc::io_error), {"sync store faulty 14"},
+                     [&] { tenure::sync(all); });
+        tenure::sync(std::vector<buffer<char>>{});
+    }
+
     TEST_CASE_FIXTURE(world, "stores that come and go are looked at in any order") {
         std::vector<any_store> const stores = heaps(30);
         for (std::size_t step : {1u, 7u, 11u}) {
@@ -238,4 +262,18 @@ TEST_SUITE("with many stores") {
         CHECK(detail::core_of(r).by_store.size() == 0);
     }
 #endif
+}
+
+TEST_CASE("a thread forgets the registries that are gone") {
+    registry lasting;
+    for (int i = 0; i < 100; ++i) {
+        registry    r;
+        batch_scope here{r}, there{lasting};
+        here.make<int>(1);
+        there.make<int>(1);
+    }
+    auto const& known = detail::on_thread_exit.caches;
+    CHECK(known.size() <= 8);
+    auto const is_lasting = [&](auto const& k) { return k.uid == detail::core_of(lasting).own.uid; };
+    CHECK(std::count_if(known.begin(), known.end(), is_lasting) == 1);
 }

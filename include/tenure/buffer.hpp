@@ -4,7 +4,6 @@
 
 #include <tenure/version.hpp>
 
-#include <algorithm>
 #include <compare>
 #include <cstddef>
 #include <functional>
@@ -163,18 +162,9 @@ buffer<T> open_buffer_as(lane& l, std::string_view name, any_store const& store)
 template <detail::handle_range R>
     requires detail::is_buffer_handle<std::iter_value_t<decltype(std::begin(std::declval<R const&>()))>>
 void sync(R const& buffers) {
-    std::vector<any_store>     stores;
-    std::vector<tenure::block> blocks;
-    for (auto const& b : buffers) {
-        any_store const in = b.stores().front();
-        if (std::find(stores.begin(), stores.end(), in) == stores.end()) stores.push_back(in);
-    }
-    for (any_store& in : stores) {
-        blocks.clear();
-        for (auto const& b : buffers)
-            if (b.stores().front() == in) blocks.push_back(b.block());
-        detail::sync_blocks(in, blocks);
-    }
+    std::vector<detail::stored_block> all;
+    for (auto const& b : buffers) all.push_back({b.stores().front(), b.block()});
+    detail::sync_blocks(all);
 }
 
 }  // namespace tenure

@@ -51,8 +51,13 @@ TENURE_DECL void       sync_buffer(untyped_buffer const& b);
 /// has the address. The block is not taken away while `look` runs. Throws std::bad_alloc, and what `look` throws.
 TENURE_DECL void look_at_block(raw_handle b, function_ref<void()> look);
 
-/// Several blocks of one store.
-TENURE_DECL void sync_blocks(any_store& in, std::span<block const> blocks);
+struct stored_block {
+    any_store store;
+    block     where;
+};
+
+/// Syncs blocks in one call of each store, in the order of their first blocks.
+TENURE_DECL void sync_blocks(std::span<stored_block> all);
 
 /// A new one of the lane's batch, of `bytes`; or what a durable store kept under a name, with its size.
 TENURE_DECL raw_handle make_buffer(lane& l, std::size_t bytes, std::size_t alignment, any_store const& named);

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <new>
 #include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <tenure/detail/base/sizes.hpp>
 #include <tenure/detail/buffers/buffer_access.hpp>
@@ -210,8 +213,26 @@ TENURE_DECL void look_at_block(raw_handle b, function_ref<void()> look) {
     while (!note_mapped(b));
 }
 
-TENURE_DECL void sync_blocks(any_store& in, std::span<block const> blocks) {
-    if (auto const done = in.try_sync(blocks); !done) throw_store_error(done.error(), "sync", in);
+TENURE_DECL void sync_blocks(std::span<stored_block> all) {
+    std::vector<std::pair<std::uint64_t, std::size_t>> by_store;
+    for (std::size_t i = 0; i < all.size(); ++i) by_store.emplace_back(key_of(all[i].store), i);
+    std::sort(by_store.begin(), by_store.end());
+    std::vector<std::span<std::pair<std::uint64_t, std::size_t>>> groups;
+    for (auto at = by_store.begin(); at != by_store.end();) {
+        auto const other = [&](auto const& x) { return all[x.second].store != all[at->second].store; };
+        auto const end   = std::find_if(at, by_store.end(), other);
+        groups.emplace_back(at, end);
+        at = end;
+    }
+    std::sort(groups.begin(), groups.end(),
+              [](auto const& x, auto const& y) { return x.front().second < y.front().second; });
+    std::vector<block> blocks;
+    for (auto const& group : groups) {
+        blocks.clear();
+        for (auto const& [key, i] : group) blocks.push_back(all[i].where);
+        any_store& in = all[group.front().second].store;
+        if (auto const done = in.try_sync(blocks); !done) throw_store_error(done.error(), "sync", in);
+    }
 }
 
 TENURE_DECL raw_handle make_buffer(lane& l, std::size_t bytes, std::size_t alignment, any_store const& named) {

@@ -26,12 +26,14 @@ namespace tenure::detail {
 class dropped_blocks final : public buffer_drop_front {
 public:
     ~dropped_blocks() override {
+        bool departed = false;
         while (std::unique_ptr<part> const p = std::exchange(first_, nullptr)) {
             first_ = std::move(p->next);
             if (auto const done = p->from->store.deallocate(p->blocks->blocks()); !done)
                 p->from->refused.add(std::move(p->blocks), done.error());
-            leave_supply(*p->from);
+            departed = leave_supply_later(*p->from) || departed;
         }
+        if (departed) end_departing();
     }
 
     void drop(batch_record& b) noexcept override;

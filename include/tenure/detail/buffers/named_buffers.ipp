@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory_resource>
 #include <new>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,16 +46,17 @@ TENURE_DECL void name_buffer(lane& l, raw_handle what, std::size_t bytes, std::s
 /// thread is in the batch.
 inline std::vector<buffer_name const*> names_in(batch_record& b) {
     std::vector<buffer_name const*> out;
+    std::set<std::string_view>      names;
     read_section const              here;
     for_lanes(b, [&](lane& l) {
         for (entry* e = l.entries; e; e = e->next) {
             std::uintptr_t const state = e->state.load(std::memory_order_acquire);
             if (state & (entry::dead | entry::moved)) continue;
             if (&finalizer_of(state) != &object_finalizer<buffer_name>) continue;
-            auto const* const n     = object_after<buffer_name>(e);
-            auto const        is_it = [&](buffer_name const* other) { return other->text == n->text; };
-            if (std::any_of(out.begin(), out.end(), is_it)) continue;  // the other is newer
-            if (find_owner(n->what).record == &b) out.push_back(n);
+            auto const* const n = object_after<buffer_name>(e);
+            if (names.contains(n->text) || find_owner(n->what).record != &b) continue;  // what is there is newer
+            names.insert(n->text);
+            out.push_back(n);
         }
     });
     return out;

@@ -24,11 +24,13 @@ using stored_index = hash_index<stored>;
 /// What a batch has in one store. Protected by the batch's lock.
 struct stored {
     explicit stored(supply& s) noexcept : from(&s) { hold_supply(s); }
-    ~stored() { leave_supply(*from); }
+    ~stored() {
+        if (from) leave_supply(*from);
+    }
     stored(stored const&)            = delete;
     stored& operator=(stored const&) = delete;
 
-    supply* const                 from;
+    supply*                       from;            ///< null: it was left
     stored*                       next = nullptr;  ///< of the same batch
     std::unique_ptr<stored_index> all;             ///< if this is the first of many: all of them
     flow                          came, went;      ///< made and received; given and freed
@@ -174,7 +176,8 @@ inline void free_stored(batch_record& b, supply& s, block where) noexcept {
 /// Frees an ending batch's gathered blocks, in one call to each store, with no lock held. Blocks that a store
 /// cannot free stay with its supply, to be tried again.
 inline void free_in_stores(batch_record& b) noexcept {
-    std::uint64_t const id = b.id.load(std::memory_order_relaxed);
+    std::uint64_t const id       = b.id.load(std::memory_order_relaxed);
+    bool                departed = false;
     while (b.stores.load(std::memory_order_relaxed)) {
         std::unique_ptr<stored> in;
         {
@@ -186,15 +189,20 @@ inline void free_in_stores(batch_record& b) noexcept {
         // A store that knows batches is told of the end even of an empty one.
         bool const batched = s.store.capabilities().batched && !in->untold;
         auto const many    = in->to_free->blocks();
-        if (many.empty() && !batched) continue;
-        if (auto const done = batched ? s.store.try_deallocate_batch(id, many) : s.store.deallocate(many); !done) {
-            ++b.rest.store_errors;
-            b.rest.store_error = done.error();
-            if (!many.empty()) s.refused.add(std::move(in->to_free), done.error());
-        } else if (!s.refused.empty()) {
-            s.refused.retry(s.store);
+        if (!many.empty() || batched) {
+            auto const done = batched ? s.store.try_deallocate_batch(id, many) : s.store.deallocate(many);
+            if (!done) {
+                ++b.rest.store_errors;
+                b.rest.store_error = done.error();
+                if (!many.empty()) s.refused.add(std::move(in->to_free), done.error());
+            } else if (!s.refused.empty()) {
+                s.refused.retry(s.store);
+            }
         }
+        in->from = nullptr;
+        departed = leave_supply_later(s) || departed;
     }
+    if (departed) end_departing();  // one heavy barrier for all stores
 }
 
 /// Frees the gathered blocks of a batch that goes on. Blocks that cannot be freed are tried again at its end.

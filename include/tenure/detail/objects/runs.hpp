@@ -2,9 +2,13 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <mutex>
 #include <new>
+#include <vector>
 
 #include <tenure/detail/objects/supplies.hpp>
 #include <tenure/raise.hpp>
@@ -13,13 +17,28 @@ namespace tenure::detail {
 
 /// Runs of units, taken from the thread's cache or the depot, and given back.
 
+/// Makes room for one more cache of this thread's. First forgets those of registries that are gone, so that a
+/// thread which sees many of them come and go does not search them all. Takes the process's lock.
+inline void make_room_for_cache() {
+    auto& all = on_thread_exit.caches;
+    if (all.size() < all.capacity()) return;
+    std::vector<std::uint64_t> alive;
+    {
+        std::scoped_lock const guard(process.mutex);
+        for (registry_core const* r = process.registries; r; r = r->next) alive.push_back(r->own.uid);
+    }
+    std::sort(alive.begin(), alive.end());
+    std::erase_if(all, [&](auto const& k) { return !std::binary_search(alive.begin(), alive.end(), k.uid); });
+    all.reserve(std::max<std::size_t>(8, 2 * all.size()));
+}
+
 inline run_cache* find_or_make_cache(supply& s) {
     thread_context& me   = this_thread;
     run_cache*      mine = nullptr;
     for (auto const& k : on_thread_exit.caches)
         if (k.uid == s.uid) mine = k.cache;
     if (!mine) {
-        on_thread_exit.caches.reserve(on_thread_exit.caches.size() + 1);
+        make_room_for_cache();
         for (mine = s.caches.load(std::memory_order_acquire); mine; mine = mine->next) {
             bool free = false;
             if (mine->taken.compare_exchange_strong(free, true, std::memory_order_acquire)) break;

@@ -86,11 +86,17 @@ TENURE_COLD inline void end_departing() noexcept {
     } while (!is_read());
 }
 
-/// Unmaps a supply that is unlinked from its registry, once no read section may look at it. No lock is held.
-inline void let_depart(supply& s) noexcept {
+/// Has a supply that is unlinked from its registry unmapped once no read section may look at it. end_departing()
+/// must follow, once for any number of them, and no lock be held then.
+inline void let_depart_later(supply& s) noexcept {
     s.registry.departures.fetch_add(1, std::memory_order_relaxed);
     s.slabs.mark_leaving();
     depart(&s, &s);
+}
+
+/// Unmaps a supply as let_depart_later() and end_departing() do. No lock is held.
+inline void let_depart(supply& s) noexcept {
+    let_depart_later(s);
     end_departing();
 }
 
@@ -130,16 +136,21 @@ inline void hold_supply(supply& s) noexcept {
     ++s.users;
 }
 
-/// Gives up one use of a supply. Returns true if the supply is gone.
-TENURE_COLD inline bool leave_supply(supply& s) noexcept {
+/// Gives up one use of a supply. Returns true if that was the last, and end_departing() must follow.
+TENURE_COLD inline bool leave_supply_later(supply& s) noexcept {
     if (&s == &s.registry.own) return false;
     {
         std::scoped_lock const guard(s.registry.supplies_mutex);
         --s.users;
         if (!unlink_idle(s.registry, s)) return false;
     }
-    let_depart(s);
+    let_depart_later(s);
     return true;
+}
+
+/// Gives up one use of a supply, which may be gone then.
+inline void leave_supply(supply& s) noexcept {
+    if (leave_supply_later(s)) end_departing();
 }
 
 /// Returns the supply in which a batch's buffers live.
