@@ -132,7 +132,10 @@ inline void abandon(batch_record& b) noexcept {
     if (!guard || guard == &this_thread) return;  // whose chain it is in, until the scope closes
     b.guard.store(&gone_thread, std::memory_order_relaxed);
     b.in_chain.store(false, std::memory_order_relaxed);
-    if (batch_record* const up = b.parent.load(std::memory_order_relaxed)) list_child(*up, b);
+    if (batch_record* const up = b.parent.load(std::memory_order_relaxed)) {
+        up->lock.forget_others();
+        list_child(*up, b);
+    }
     b.guard_at.store(guard_place::ended, std::memory_order_relaxed);
 }
 
