@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <unordered_set>
 #include <vector>
 
@@ -172,6 +173,26 @@ TEST_SUITE("with many stores") {
         check_throws(std::make_error_code(std::errc::io_error), {"sync store faulty 14"},
                      [&] { tenure::sync(all); });
         tenure::sync(std::vector<buffer<char>>{});
+    }
+
+    TEST_CASE_FIXTURE(world, "threads that make buffers in one batch find each store, and none twice") {
+        std::vector<any_store> const stores = heaps(200);
+        auto const                   batch  = r.new_batch();
+        constexpr std::size_t        order[]{1, 3, 7, 9};  // with no divisor of 200
+        std::vector<std::thread>     threads;
+        for (std::size_t t = 0; t < 4; ++t)
+            threads.emplace_back([&, t] {
+                auto const here = r.enter(batch);
+                for (std::size_t i = 0; i < 2 * stores.size(); ++i)
+                    tenure::make_buffer<char>(1, stores[(i * order[t] + t) % stores.size()]);
+            });
+        for (std::thread& t : threads) t.join();
+        CHECK(r.usage(batch).buffers == 8 * stores.size());
+        tenure::snapshot const s = r.snapshot();
+        REQUIRE(s.batches.back().stores.size() == stores.size());
+        for (any_store const& in : stores) CHECK(in.usage().blocks == 8);
+        r.end_batch(batch);
+        for (any_store const& in : stores) CHECK(in.usage().blocks == 0);
     }
 
     TEST_CASE_FIXTURE(world, "stores that come and go are looked at in any order") {
