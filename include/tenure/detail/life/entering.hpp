@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include <tenure/detail/base/config.hpp>
-#include <tenure/detail/life/ending.hpp>
+#include <tenure/detail/life/closing.hpp>
 
 namespace tenure::detail {
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include <tenure/detail/life/calls.hpp>
+#include <tenure/detail/life/keeping.hpp>
 #include <tenure/detail/life/public_calls.hpp>
 #include <tenure/raise.hpp>
 
