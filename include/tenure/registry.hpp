@@ -120,9 +120,9 @@ public:
 
     /// Ends a batch, as its closing brace would, from any thread. Does nothing if it is over. A guard of another
     /// thread is asked to stop: make fails from then on, in scopes below it too, and the batch is `ending` until
-    /// that guard closes. Throws no_such_batch, and not_owner for the root or the id that stands for the owners of a
-    /// shared object. Cost: in proportion to what is below the batch, however many others there are; a microsecond
-    /// or two more for each guard of another thread.
+    /// that guard closes. Throws no_such_batch, and not_owner for the root or the id that stands for the owners of
+    /// a shared object. Cost: in proportion to what is below the batch, however many others there are; a
+    /// microsecond or two more for each guard of another thread.
     void end_batch(batch_id id) { end(id, false); }
 
     /// As batch_scope::cancel. A batch without a guard goes as soon as no thread is inside, whatever its cleanup.

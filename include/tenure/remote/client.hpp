@@ -181,9 +181,9 @@ public:
     std::string last_limit() const { return core_->driver.state().limit().text(); }
 
     /// Ends the session: the server frees all that it held for this store. Afterwards operations report
-    /// store_closed, and so do those that wait for a connection. Waits for a second at most. Errors: disconnected if
-    /// the connection is down or goes, timed_out: whether the server heard is not known; if not, it frees all within
-    /// a lease. Closing again, or without a session at the server, is no error.
+    /// store_closed, and so do those that wait for a connection. Waits for a second at most. Errors: disconnected
+    /// if the connection is down or goes, timed_out: whether the server heard is not known; if not, it frees all
+    /// within a lease. Closing again, or without a session at the server, is no error.
     result<void> close() noexcept {
         waiting c;
         c.what     = operation::goodbye;

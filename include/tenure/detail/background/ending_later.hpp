@@ -106,8 +106,8 @@ public:
 
     background_info describe() const noexcept override { return {queue_.batches(), queue_.bytes()}; }
 
-    void                lock_for_fork() noexcept override { queue_.lock_for_fork(); }
-    void                unlock_after_fork() noexcept override { queue_.unlock_after_fork(); }
+    void          lock_for_fork() noexcept override { queue_.lock_for_fork(); }
+    void          unlock_after_fork() noexcept override { queue_.unlock_after_fork(); }
     batch_record* lose_thread(batch_record const* own) noexcept override { return queue_.lose_thread(own); }
 
 private:

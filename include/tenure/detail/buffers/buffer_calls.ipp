@@ -215,6 +215,7 @@ TENURE_DECL void look_at_block(raw_handle b, function_ref<void()> look) {
 
 TENURE_DECL void sync_blocks(std::span<stored_block> all) {
     std::vector<std::pair<std::uint64_t, std::size_t>> by_store;
+    by_store.reserve(all.size());
     for (std::size_t i = 0; i < all.size(); ++i) by_store.emplace_back(key_of(all[i].store), i);
     std::sort(by_store.begin(), by_store.end());
     std::vector<std::span<std::pair<std::uint64_t, std::size_t>>> groups;
