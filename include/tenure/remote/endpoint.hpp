@@ -52,6 +52,7 @@ struct endpoint {
         rest = rest.substr(0, last);
         if (rest.size() > 1 && rest.front() == '[' && rest.back() == ']') rest = rest.substr(1, rest.size() - 2);
         else if (rest.find(':') != rest.npos) fail("an IPv6 address stands in brackets");
+        if (rest.find_first_of("[]") != rest.npos) fail("brackets stand around an IPv6 address alone");
         if (rest.empty()) fail("it has no host");
         where = rest;
     }
