@@ -3,6 +3,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <ostream>
 #include <source_location>
 #include <string_view>
 #include <system_error>
