@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -95,7 +96,7 @@ public:
             try {
                 step();
             } catch (tenure::error const& e) {
-                CHECK_MESSAGE(is_expected(e.code()), e.what());
+                CHECK_MESSAGE(is_expected(e.code()), std::string(e.what()));
             }
         }
         while (!scopes_.empty()) scopes_.pop_back();

@@ -30,9 +30,9 @@ TENURE_DECL void paging_calls::page_out(registry_core& in, batch_id id) {
     batch_record* const b     = find_known(in, id.value, "page out batch ").record;
     std::string         label = b ? label_of(*b) : label_of(id.value);
     if (!in.pages) refuse_without("tenure/paging.hpp", "page out a batch of a registry that was opened");
-    std::error_code const why = !b            ? make_error_code(errc::batch_ended)
-                                : is_root(*b) ? make_error_code(errc::not_pageable)
-                                              : page_out_batch(*b, id.value, true);
+    std::error_code why = make_error_code(errc::batch_ended);
+    if (b == in.root) why = make_error_code(errc::not_pageable);  // is_root() would ask the record's next batch
+    else if (b) why = page_out_batch(*b, id.value, true);
     if (why) raise(error(why, "page out batch " + label + " to " + space_of(in).options.directory));
 }
 
