@@ -623,6 +623,30 @@ TEST_CASE("scopes are nested in each other, with batches without a guard below, 
     }
 }
 
+TEST_CASE("nested scopes with manual cleanup close, and go below the root, while what is above them goes") {
+    for (bool const cancelled : {false, true}) {
+        registry r;
+        ender    other(r, cancelled);
+        for (unsigned i = 0; i < 30; ++i) {
+            batch_id const top = r.new_batch();
+            r.set_current_batch(top);
+            other.above = top.value;
+            while (other.ended != top.value) try {
+                    batch_scope const outer(r);
+                    for (int k = 0; k < 8; ++k) batch_scope const inner(r, {.cleanup = tenure::cleanup::manual});
+                } catch (tenure::error const& e) {
+                    CHECK((e.code() == errc::cancelled || is_gone(e.code())));
+                    std::this_thread::yield();
+                }
+            r.set_current_batch(registry::global().root());
+            other.above = 0;
+            for (auto const& b : r.snapshot().batches)
+                if (b.id != r.root()) r.destroy_batch(b.id);
+        }
+        CHECK(r.snapshot().batches.size() == 1);
+    }
+}
+
 TEST_CASE("two threads end and cancel batches above each other, and what is below goes once") {
     registry r;
     for (unsigned i = 0; i < 40; ++i) {
