@@ -338,6 +338,44 @@ TEST_SUITE("rollback") {
         CHECK(*early == 1);
     }
 
+    TEST_CASE_FIXTURE(accounting,
+                      "what another thread gave away before stays in its list until it is gone there, too") {
+        registry&   r = registry::global();
+        journal     j;
+        batch_scope outer;
+        {
+            batch_scope b;
+            for (bool const has_more : {false, true})
+                for (bool const ends_before : {false, true}) {
+                    CAPTURE(has_more);
+                    CAPTURE(ends_before);
+                    batch_id const other = r.new_batch({}, outer.id());
+                    handle<noted>  given;
+                    handle<int>    own;
+                    {
+                        batch_scope inner;
+                        given = inner.make<noted>(j, 1);
+                        own   = inner.make<int>(5);
+                        inner.keep(given);
+                        if (has_more) inner.keep(own);
+                    }
+                    std::jthread([&] { r.transfer_ownership(given, other); }).join();
+                    b.checkpoint();
+                    if (ends_before) r.end_batch(other);
+                    b.rollback();
+                    if (!ends_before) {
+                        CHECK(given->number == 1);
+                        r.end_batch(other);
+                    }
+                    CHECK_FALSE(given.alive());
+                    for (int i = 0; i < 20'000; ++i) b.make<std::uint64_t>(~std::uint64_t{0});  // in every hole
+                    if (has_more) CHECK(*own == 5);
+                }
+        }
+        CHECK(j.ended == std::vector{1, 1, 1, 1});
+        outer.end();
+    }
+
     TEST_CASE_FIXTURE(accounting, "what others own between its objects is left alone") {
         batch_scope              outer;
         batch_scope              b;

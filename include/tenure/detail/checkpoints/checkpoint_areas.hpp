@@ -75,8 +75,10 @@ inline std::uintptr_t end_of_use(unit const* u, lane_mark const& m) noexcept {
     return used ? (used + unit_bytes - 1) & ~(unit_bytes - 1) : u->address + (std::size_t{u->length} << unit_shift);
 }
 
-/// Returns the areas of the batch, ordered by address. Throws std::bad_alloc.
-inline std::vector<saved_area> areas_of(batch_record& b, std::vector<lane_mark> const& lanes) {
+/// Returns the areas of the batch, ordered by address: those of its memory, and of each unit to which an entry that
+/// is `listed` may come back. Throws std::bad_alloc.
+inline std::vector<saved_area> areas_of(batch_record& b, std::vector<lane_mark> const& lanes,
+                                        entry_addresses const& listed) {
     std::vector<saved_area> out;
     auto const              add_whole = [&](std::uintptr_t begin, std::uintptr_t end) {
         if (begin < end) out.push_back({begin, end});
@@ -98,7 +100,7 @@ inline std::vector<saved_area> areas_of(batch_record& b, std::vector<lane_mark> 
         n = 0;
         std::scoped_lock const guard(b.lock);
         for (share const* s = b.shares; s; s = s->next_owned)
-            if (s->granules && ++n <= shared.capacity()) shared.push_back(s->base);
+            if ((s->granules || listed.any_in(s->base)) && ++n <= shared.capacity()) shared.push_back(s->base);
     }
     for (std::uintptr_t const base : shared)
         if (place_at(base).head()->home.load(std::memory_order_relaxed) != &b)

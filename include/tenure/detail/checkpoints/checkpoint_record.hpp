@@ -27,6 +27,34 @@ struct lane_mark {
     std::uintptr_t hole_end;  ///< or it goes on in a hole up to here; else 0
 };
 
+/// Addresses of entries that stand in the batch's lists although their objects are no longer the batch's: other
+/// batches have them, or they have ended. The bytes of such an entry come back to the batch once its object ends,
+/// and stay until the entry has left the list. So they are as old as the list, whenever they come back.
+class entry_addresses {
+public:
+    void add(entry const* e) { all_.push_back(to_address(e)); }  // may throw std::bad_alloc
+    void sort() noexcept { std::ranges::sort(all_); }
+
+    bool has(entry const* e) const noexcept { return std::ranges::binary_search(all_, to_address(e)); }
+    /// Returns whether one of them has bytes in the unit at `base`.
+    bool any_in(std::uintptr_t base) const noexcept {
+        auto const next = first_in(base);
+        return next != all_.end() && *next < base + unit_bytes;
+    }
+    /// Removes what they have of the unit at `base`.
+    void drop_from(granule_mask& mask, std::uintptr_t base) const noexcept {
+        for (auto at = first_in(base); at != all_.end() && *at < base + unit_bytes; ++at)
+            mask.drop(std::max(*at, base), std::min(*at + sizeof(entry), base + unit_bytes));
+    }
+
+private:
+    std::vector<std::uintptr_t>::const_iterator first_in(std::uintptr_t base) const noexcept {
+        return std::ranges::upper_bound(all_, base - sizeof(entry));
+    }
+
+    std::vector<std::uintptr_t> all_;
+};
+
 struct saved_buffer {
     buffer_record what;
     block         copy;
@@ -51,6 +79,7 @@ struct checkpoint_record final : checkpoint_front {
 
     std::vector<saved_area>   areas;  ///< ordered by address
     std::vector<lane_mark>    lanes;
+    entry_addresses           listed;
     unit*                     large        = nullptr;
     entry*                    inbox        = nullptr;
     entry*                    first_buffer = nullptr;

@@ -86,7 +86,11 @@ inline void mark_dead_in_shares(batch_record& b, checkpoint_record const& c) noe
         place const            p = place_at(x.begin);
         std::scoped_lock const guard(p.u->lock);
         word_t                 none = 0;  // the unit has older granules, so it stays
-        if (share* const s = find_share(p, &b)) mark_granules_dead(p, s, newer_in(*s, x.mask.get()), none);
+        share* const           s    = find_share(p, &b);
+        if (!s) continue;
+        granule_mask newer = newer_in(*s, x.mask.get());
+        c.listed.drop_from(newer, x.begin);
+        mark_granules_dead(p, s, newer, none);
     }
 }
 

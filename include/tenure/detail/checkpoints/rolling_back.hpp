@@ -82,8 +82,7 @@ inline void forget_newer_ended(batch_record& b, checkpoint_record& c) noexcept {
         entry* kept = nullptr;
         while (e) {
             auto* const after = reinterpret_cast<entry*>(e->state.load(std::memory_order_relaxed) & ~entry::dead);
-            saved_area const* const x = c.find(to_address(e));
-            if (x && x->has(to_address(e))) {
+            if (c.covers(to_address(e)) || c.listed.has(e)) {
                 e->state.store(reinterpret_cast<std::uintptr_t>(kept) | entry::dead, std::memory_order_relaxed);
                 kept = e;
             }

@@ -24,7 +24,7 @@ public:
 
     void operator()(entry* e) {
         std::uintptr_t const state = e->state.load(std::memory_order_acquire);
-        if (state & (entry::dead | entry::moved)) return;  // no longer the batch's
+        if (state & (entry::dead | entry::moved)) return listed.add(e);
         if (state & entry::proxied) {
             auto const* const      p = static_cast<proxy const*>(e);
             std::scoped_lock const guard(unit_at(to_address(p->object))->lock);
@@ -44,6 +44,7 @@ public:
     }
 
     std::vector<saved_buffer> buffers;
+    entry_addresses           listed;
 
 private:
     static std::string what_of(std::uintptr_t state) {
@@ -104,6 +105,8 @@ inline void take_checkpoint(batch_record& b, std::uint64_t id) {
     c->inbox        = b.inbox;
     c->first_buffer = b.first_buffer;
     c->buffers      = std::move(check.buffers);
+    c->listed       = std::move(check.listed);
+    c->listed.sort();
 
     note_peak(b);
     batch_usage const now = usage_of(b);
@@ -112,7 +115,7 @@ inline void take_checkpoint(batch_record& b, std::uint64_t id) {
     if (!c->buffers.empty()) claim.will_call_out();
     copy_buffers(*c, check);
     claim.has_called_out();
-    c->areas = areas_of(b, c->lanes);
+    c->areas = areas_of(b, c->lanes, c->listed);
     give_room(*c);
     page_saver::be_ready_for_forks();
     if (!watch(*c)) {
