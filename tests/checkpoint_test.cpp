@@ -368,6 +368,7 @@ TEST_SUITE("rollback") {
                         r.end_batch(other);
                     }
                     CHECK_FALSE(given.alive());
+                    check_books();
                     for (int i = 0; i < 20'000; ++i) b.make<std::uint64_t>(~std::uint64_t{0});  // in every hole
                     if (has_more) CHECK(*own == 5);
                 }
