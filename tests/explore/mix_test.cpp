@@ -9,6 +9,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -66,6 +67,8 @@ struct board {
     std::array<item, 8>     items{};
     std::array<batch_id, 8> ids{};
 
+    std::array<std::unique_ptr<batch_scope>, 8> guards{};  ///< for whoever comes by to destroy
+
     template <class T>
     T look(std::array<T, 8> const& from, std::uint64_t where) {
         std::scoped_lock const guard(mutex);
@@ -80,9 +83,10 @@ struct board {
 
 /// Whether a call may be refused so, by what another thread did.
 bool is_expected(std::error_code e) {
-    for (errc const c : {errc::stale_handle, errc::batch_ended, errc::not_owner, errc::no_such_batch,
-                         errc::cancelled, errc::expired, errc::object_pinned, errc::batch_in_use,
-                         errc::not_restorable, errc::wrong_thread, errc::no_checkpoint, errc::evicted})
+    for (errc const c :
+         {errc::stale_handle, errc::batch_ended, errc::not_owner, errc::no_such_batch, errc::cancelled,
+          errc::expired, errc::object_pinned, errc::batch_in_use, errc::not_restorable, errc::wrong_thread,
+          errc::no_checkpoint, errc::evicted, errc::limit_exceeded})
         if (e == c) return true;
     return false;
 }
@@ -117,11 +121,11 @@ private:
     void step() {
         auto const h  = some_item();
         auto const id = some_id();
-        switch (roll_.below(24)) {
+        switch (roll_.below(28)) {
         case 0:
         case 1: return open_scope();
         case 2:
-            if (!scopes_.empty()) scopes_.pop_back();
+            if (!scopes_.empty()) close_scope();
             return;
         case 3: return open_loose();
         case 4: return registry_.end_batch(id);
@@ -144,6 +148,10 @@ private:
             if (!scopes_.empty() && !scopes_.back().pins.empty()) scopes_.back().pins.pop_back();
             return;
         case 19: return use_buffer(h);
+        case 20:
+            if (!scopes_.empty()) leave_scope();
+            return;
+        case 21: return visit(id);
         default: return make();
         }
     }
@@ -159,8 +167,44 @@ private:
         if (roll_.one_in(4)) o.store = kinds::stores[2];
         if (roll_.one_in(4)) o.residency = tenure::residency::paged_when_left;
         if (roll_.one_in(6)) o.reclaim = tenure::reclamation::background;
-        scopes_.push_back({std::make_unique<batch_scope>(registry_, o)});
+        if (roll_.one_in(6)) o.cleanup = tenure::cleanup::manual;
+        if (roll_.one_in(8)) o.limits.hard = 2'000;
+        if (scopes_.empty() || roll_.one_in(2)) scopes_.push_back({std::make_unique<batch_scope>(registry_, o)});
+        else
+            scopes_.push_back(
+                {std::make_unique<batch_scope>(tenure::below(*scopes_[roll_.below(scopes_.size())].guard), o)});
         if (roll_.one_in(2)) board_.show(board_.ids, roll_(), scopes_.back().guard->id());
+    }
+
+    /// The newest, mostly. Another one ends those below it, whose guards stay.
+    void close_scope() {
+        std::size_t const i = roll_.one_in(4) ? roll_.below(scopes_.size()) : scopes_.size() - 1;
+        switch (roll_.below(8)) {
+        case 0: scopes_[i].guard->end(); break;
+        case 1: scopes_[i].guard->discard(); break;
+        default: break;
+        }
+        scopes_.erase(scopes_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+
+    /// Leaves the newest to whoever comes by: its guard, or the batch alone.
+    void leave_scope() {
+        open& newest = scopes_.back();
+        if (roll_.one_in(2)) {
+            batch_id const other = board_.show(board_.ids, roll_(), newest.guard->detach());
+            scopes_.pop_back();
+            if (other) registry_.destroy_batch(other);
+        } else {
+            newest.pins.clear();
+            auto const other = board_.show(board_.guards, roll_(), std::move(newest.guard));
+            scopes_.pop_back();
+        }
+    }
+
+    void visit(batch_id id) {
+        auto const in = registry_.enter(id);
+        if (roll_.one_in(2)) board_.show(board_.items, roll_(), item(tenure::make<counted>(++serial_)));
+        else tenure::make<plain>(++serial_);
     }
 
     /// One that has no guard, for whoever comes by; what it displaces is ended.
@@ -243,6 +287,7 @@ TEST_CASE("threads that do everything to each other's batches and objects") {
         for (std::size_t i = 0; i < n; ++i)
             threads.emplace_back([&, each = roll()] { worker(r, shown, each).work(steps / n); });
         threads.clear();
+        for (auto& guard : shown.guards) guard.reset();
         for (tenure::batch_info const& b : r.snapshot().batches)
             if (b.id != r.root()) try {
                     r.destroy_batch(b.id);
