@@ -759,6 +759,39 @@ TEST_SUITE("reaching") {
         CHECK_FALSE(h.alive());
     }
 
+    TEST_CASE_FIXTURE(accounting, "detach: one that was asked to stop ends, and what holds it goes on") {
+        journal     log;
+        batch_scope outer;
+        batch_scope b;
+        auto const  h = b.make<traced>(log, 1);
+        std::thread([&] { registry::global().end_batch(b.id()); }).join();
+        CHECK(h.alive());
+        batch_id const id = b.detach();
+        CHECK(registry::global().status(id) == batch_status::done);
+        CHECK(log.ended == std::vector{1});
+        CHECK(outer.end().status == batch_status::done);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "detach: one that was ended by hand, whose record is the next guard's") {
+        registry r;
+        batch_id id;
+        {
+            batch_scope b(r, {.cleanup = tenure::cleanup::manual});
+            r.end_batch(b.id());
+            id = b.detach();
+        }
+        CHECK(r.status(id) == batch_status::retained);
+        r.destroy_batch(id);
+        journal    log;
+        auto       next = std::make_unique<batch_scope>(r);
+        auto const h    = next->make<traced>(log, 1);
+        std::thread([&] { next.reset(); }).join();  // it can only be asked to stop there
+        CHECK(h.alive());
+        batch_scope{r};
+        CHECK(log.ended == std::vector{1});
+        CHECK(tenure::current_batch() == registry::global().root());
+    }
+
     TEST_CASE_FIXTURE(accounting, "detach: holds its ancestors until it is done") {
         journal     log;
         batch_scope outer;

@@ -308,7 +308,8 @@ public:
     }
 
     /// Lets the batch go and returns its id. The batch lives until that id is ended, and holds its ancestors until
-    /// then. Throws batch_ended, wrong_thread; batch_in_use, as registry::new_batch.
+    /// then. One that another thread has asked to stop ends at once. Throws batch_ended, wrong_thread;
+    /// batch_in_use, as registry::new_batch.
     batch_id detach();
 
     /// Cancels the batch: on every thread, make here and in batches below throws errc::cancelled from then on. The

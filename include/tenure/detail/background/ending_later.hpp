@@ -81,6 +81,7 @@ public:
         mark_dead(b);
         if (!must_outlast_background(b)) {
             unlist_child(b);
+            uncount_beside(b);
             if (b.holds_parent) parent = b.parent.load(std::memory_order_relaxed);
             b.holds_parent = false;
             b.parent.store(registry_.root, std::memory_order_release);

@@ -198,12 +198,14 @@ inline bool is_crowded_above(batch_record const& b) noexcept {
     return up && !is_root(*up) && up->state.load(std::memory_order_relaxed) & batch_flags::crowded;
 }
 
-/// Detaches a batch from its guard. The batch lives on under its id, and holds its parent.
+/// Detaches a batch from its guard. The batch lives on under its id, and holds its parent. If it was asked to stop,
+/// it ends, as it would have with its guard.
 inline void detach_guard(batch_record& b) noexcept {
     b.unusual |= unusual_flags::own;
     b.detached.store(true, std::memory_order_release);
-    if (!b.guard.load(std::memory_order_acquire)) {  // its thread has ended
+    if (!b.in_chain) {  // its thread has ended, or has ended it before, with cleanup::manual
         b.guard_at.store(guard_place::with_opener, std::memory_order_relaxed);
+        b.guard.store(nullptr, std::memory_order_release);
         return release_record(b);
     }
     hold_parent(b);
@@ -212,12 +214,14 @@ inline void detach_guard(batch_record& b) noexcept {
     leave_chain(b);
     release_primary(b);
     become_loose(*b.registry.load(std::memory_order_relaxed), b);
-    b.guard.store(nullptr, std::memory_order_release);
+    b.guard.store(nullptr, std::memory_order_seq_cst);  // pairs with end_record() on another thread
     std::uint64_t const id     = b.id.load(std::memory_order_relaxed);
     registry_core&      r      = *b.registry.load(std::memory_order_relaxed);
     bool const          left   = b.residency == tenure::residency::paged_when_left;
     bool const          can_go = b.evictable.load(std::memory_order_relaxed);
-    if (b.state.fetch_or(batch_flags::released, std::memory_order_acq_rel) & batch_flags::done) return recycle(&b);
+    std::uint64_t const s      = b.state.fetch_or(batch_flags::released, std::memory_order_seq_cst);
+    if (s & batch_flags::done) return recycle(&b);
+    if (s & batch_flags::stopping) return end_record(b, id, false);
     if (left) r.pages->note_leaving(b, id);
     if (can_go) relieve(r);
 }
