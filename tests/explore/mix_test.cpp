@@ -86,7 +86,7 @@ bool is_expected(std::error_code e) {
     for (errc const c :
          {errc::stale_handle, errc::batch_ended, errc::not_owner, errc::no_such_batch, errc::cancelled,
           errc::expired, errc::object_pinned, errc::batch_in_use, errc::not_restorable, errc::wrong_thread,
-          errc::no_checkpoint, errc::evicted, errc::limit_exceeded})
+          errc::no_checkpoint, errc::evicted, errc::limit_exceeded, errc::memory_full})
         if (e == c) return true;
     return false;
 }
@@ -166,6 +166,7 @@ private:
         tenure::batch_options o;
         if (roll_.one_in(4)) o.store = kinds::stores[2];
         if (roll_.one_in(4)) o.residency = tenure::residency::paged_when_left;
+        else if (roll_.one_in(3)) o.residency = tenure::residency::automatic;
         if (roll_.one_in(6)) o.reclaim = tenure::reclamation::background;
         if (roll_.one_in(6)) o.cleanup = tenure::cleanup::manual;
         if (roll_.one_in(8)) o.limits.hard = 2'000;
@@ -279,10 +280,12 @@ TEST_CASE("threads that do everything to each other's batches and objects") {
     std::uint64_t const steps = from_environment("TENURE_STEPS", 600);
     kinds::stores[2]          = std::make_shared<tenure::heap_store>();
     {
-        registry                  r;
+        dice                      roll(seed);
+        std::size_t const         unit = std::size_t{1} << 16;  // four batches or so fit where there is a limit
+        bool const                full = roll.one_in(4);
+        registry                  r({.memory_limit = {.high = full ? 4 * unit : tenure::no_limit}});
         board                     shown;
         std::vector<std::jthread> threads;
-        dice                      roll(seed);
         std::size_t const         n = 2 + roll.below(4);
         for (std::size_t i = 0; i < n; ++i)
             threads.emplace_back([&, each = roll()] { worker(r, shown, each).work(steps / n); });
