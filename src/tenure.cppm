@@ -44,11 +44,13 @@ using tenure::with_batch;
 using tenure::keep;
 using tenure::make;
 using tenure::make_buffer;
+using tenure::make_for_overwrite;
 using tenure::open_buffer;
 using tenure::transfer_ownership;
 using tenure::try_keep;
 using tenure::try_make;
 using tenure::try_make_buffer;
+using tenure::try_make_for_overwrite;
 using tenure::try_transfer_ownership;
 
 using tenure::buffer;

@@ -255,6 +255,8 @@ TEST_SUITE("nasty sizes") {
             batch_scope b(r);
             make_all([&]<class T>(std::size_t n) { b.free(b.make<T[]>(n)); }, others);
             make_all([&]<class T>(std::size_t n) { b.free(tenure::make<T[]>(n)); }, others);
+            make_all([&]<class T>(std::size_t n) { b.free(b.make_for_overwrite<T[]>(n)); }, others);
+            make_all([&]<class T>(std::size_t n) { b.free(tenure::make_for_overwrite<T[]>(n)); }, others);
             CHECK(b.usage().objects == 0);
         }
         SUBCASE("by the try_ forms") {
@@ -272,7 +274,9 @@ TEST_SUITE("nasty sizes") {
             batch_owner owner(r);
             lane        l = others.batch().lane();
             make_all([&]<class T>(std::size_t n) { r.free(l.make<T[]>(n)); }, others);
+            make_all([&]<class T>(std::size_t n) { r.free(l.make_for_overwrite<T[]>(n)); }, others);
             make_all([&]<class T>(std::size_t n) { r.free(owner.make<T[]>(n)); }, others);
+            make_all([&]<class T>(std::size_t n) { r.free(owner.make_for_overwrite<T[]>(n)); }, others);
             CHECK(r.usage(owner.id()).objects == 0);
         }
         SUBCASE("and their indices") {

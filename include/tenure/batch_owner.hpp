@@ -4,6 +4,7 @@
 
 #include <tenure/version.hpp>
 
+#include <concepts>
 #include <cstddef>
 #include <source_location>
 #include <string>
@@ -87,6 +88,11 @@ public:
     handle<T> make(Args&&... args) {
         lane in(enter_alone("make in batch "));
         return in.make<T>(std::forward<Args>(args)...);
+    }
+    template <class T, std::convertible_to<std::size_t>... N>
+    handle<T> make_for_overwrite(N... n) {
+        lane in(enter_alone("make in batch "));
+        return in.make_for_overwrite<T>(n...);
     }
     template <class T>
     buffer<T> make_buffer(std::size_t n, any_store const& store = {}) {

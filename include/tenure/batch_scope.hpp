@@ -138,6 +138,17 @@ public:
         return detail::try_make_in<T>(here(), std::forward<Args>(args)...);
     }
 
+    /// As make<T>() and make<T[]>(n), but default-initialises, as std::make_unique_for_overwrite does: constructors
+    /// run; what has none keeps whatever bytes are there, and costs no write. Throws as make().
+    template <class T, std::convertible_to<std::size_t>... N>
+    [[gnu::always_inline]] handle<T> make_for_overwrite(N... n) {
+        return detail::make_for_overwrite_in<T>(here(), static_cast<std::size_t>(n)...);
+    }
+    template <class T, std::convertible_to<std::size_t>... N>
+    result<handle<T>> try_make_for_overwrite(N... n) {
+        return detail::try_make_for_overwrite_in<T>(here(), static_cast<std::size_t>(n)...);
+    }
+
     /// Makes an array of `n` T in `store`, by default the batch's own (batch_options::store), with unspecified
     /// contents. Its bytes count towards the batch's limits. Throws as make(), and what the store reports. Cost:
     /// that of allocate(), and some 50 ns.

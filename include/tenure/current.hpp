@@ -4,6 +4,7 @@
 
 #include <tenure/version.hpp>
 
+#include <concepts>
 #include <cstddef>
 #include <source_location>
 #include <type_traits>
@@ -75,6 +76,14 @@ template <class T, class... Args>
 template <class T, class... Args>
 result<handle<T>> try_make(Args&&... args) {
     return detail::try_make_in<T>(detail::current_lane(), std::forward<Args>(args)...);
+}
+template <class T, std::convertible_to<std::size_t>... N>
+[[gnu::always_inline]] inline handle<T> make_for_overwrite(N... n) {
+    return detail::make_for_overwrite_in<T>(detail::current_lane(), static_cast<std::size_t>(n)...);
+}
+template <class T, std::convertible_to<std::size_t>... N>
+result<handle<T>> try_make_for_overwrite(N... n) {
+    return detail::try_make_for_overwrite_in<T>(detail::current_lane(), static_cast<std::size_t>(n)...);
 }
 template <class T>
 buffer<T> make_buffer(std::size_t n, any_store const& store = {}) {

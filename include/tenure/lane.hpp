@@ -4,6 +4,7 @@
 
 #include <tenure/version.hpp>
 
+#include <concepts>
 #include <cstddef>
 #include <memory_resource>
 #include <string_view>
@@ -22,20 +23,30 @@ class buffer;
 
 namespace detail {
 
+template <class Refusal>
+[[gnu::always_inline]] inline bool is_wrong_thread(lane& l, Refusal refusal) {
+    if (!TENURE_CHECKED || may_make_in(l)) return false;
+    refusal.refuse({errc::wrong_thread, l.batch});
+    return true;
+}
+
+template <class T, class Refusal, class Elements>
+[[gnu::always_inline]] inline handle<T> make_elements_or(lane& l, Refusal refusal, std::size_t n,
+                                                         Elements elements) {
+    using E = std::remove_extent_t<T>;
+    if (is_wrong_thread(l, refusal)) return {};
+    auto const [p, word] = make_array<E>(l, refusal, n, elements);
+    return handle_access::make(static_cast<E*>(p), word, p ? n : 0);
+}
+
 template <class T, class Refusal, class... Args>
 [[gnu::always_inline]] inline handle<T> make_or(lane& l, Refusal refusal, Args&&... args) {
     static_assert(!std::is_bounded_array_v<T>, "make<T[]>(n) makes arrays");
-    if (TENURE_CHECKED && !may_make_in(l)) {
-        refusal.refuse({errc::wrong_thread, l.batch});
-        return {};
-    }
     if constexpr (std::is_unbounded_array_v<T>) {
         static_assert(sizeof...(Args) == 1, "make<T[]>(n) takes the number of elements");
-        using E              = std::remove_extent_t<T>;
-        auto const n         = (static_cast<std::size_t>(args), ...);
-        auto const [p, word] = make_array<E>(l, refusal, n);
-        return handle_access::make(static_cast<E*>(p), word, p ? n : 0);
+        return make_elements_or<T>(l, refusal, (static_cast<std::size_t>(args), ...), for_use{});
     } else {
+        if (is_wrong_thread(l, refusal)) return {};
         auto const [p, word] = make_object<T>(l, refusal, std::forward<Args>(args)...);
         return handle_access::make(static_cast<T*>(p), word);
     }
@@ -50,6 +61,31 @@ template <class T, class... Args>
 result<handle<T>> try_make_in(lane& l, Args&&... args) {
     failure         why;
     handle<T> const h = make_or<T>(l, report_to{why}, std::forward<Args>(args)...);
+    if (why) return make_error_code(why.code);
+    return h;
+}
+
+template <class T, class Refusal, class... N>
+[[gnu::always_inline]] inline handle<T> make_for_overwrite_or(lane& l, Refusal refusal, N... n) {
+    static_assert(!std::is_bounded_array_v<T>, "make_for_overwrite<T[]>(n) makes arrays");
+    if constexpr (std::is_unbounded_array_v<T>) {
+        static_assert(sizeof...(N) == 1, "make_for_overwrite<T[]>(n) takes the number of elements");
+        return make_elements_or<T>(l, refusal, n..., for_overwrite{});
+    } else {
+        static_assert(sizeof...(N) == 0, "make_for_overwrite<T>() takes no arguments: make<T>(...) does");
+        return make_or<T>(l, refusal, for_overwrite{});
+    }
+}
+
+template <class T, class... N>
+[[gnu::always_inline]] inline handle<T> make_for_overwrite_in(lane& l, N... n) {
+    return make_for_overwrite_or<T>(l, throw_it{}, n...);
+}
+
+template <class T, class... N>
+result<handle<T>> try_make_for_overwrite_in(lane& l, N... n) {
+    failure         why;
+    handle<T> const h = make_for_overwrite_or<T>(l, report_to{why}, n...);
     if (why) return make_error_code(why.code);
     return h;
 }
@@ -82,6 +118,16 @@ public:
     template <class T, class... Args>
     result<handle<T>> try_make(Args&&... args) {
         return detail::try_make_in<T>(*lane_, std::forward<Args>(args)...);
+    }
+
+    /// As batch_scope::make_for_overwrite.
+    template <class T, std::convertible_to<std::size_t>... N>
+    [[gnu::always_inline]] handle<T> make_for_overwrite(N... n) {
+        return detail::make_for_overwrite_in<T>(*lane_, static_cast<std::size_t>(n)...);
+    }
+    template <class T, std::convertible_to<std::size_t>... N>
+    result<handle<T>> try_make_for_overwrite(N... n) {
+        return detail::try_make_for_overwrite_in<T>(*lane_, static_cast<std::size_t>(n)...);
     }
 
     /// As batch_scope::make_buffer.

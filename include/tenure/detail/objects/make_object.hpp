@@ -64,6 +64,33 @@ void destroy_array(entry* e) noexcept {
     while (n > 0) std::destroy_at(first + --n);
 }
 
+/// Stands for a constructor's arguments, or for the elements of an array: default-initialisation, which writes
+/// nothing where a T has no constructor of its own.
+struct for_overwrite {
+    template <class U>
+    static void fill(U* first, std::size_t n) {
+        std::uninitialized_default_construct_n(first, n);
+    }
+};
+/// As for_overwrite, for arrays that make() makes.
+struct for_use {
+    template <class U>
+    static void fill(U* first, std::size_t n) {
+        std::uninitialized_value_construct_n(first, n);
+    }
+};
+
+template <class U, class... Args>
+inline constexpr bool constructs_quietly = std::is_nothrow_constructible_v<U, Args...>;
+template <class U>
+inline constexpr bool constructs_quietly<U, for_overwrite> = std::is_nothrow_default_constructible_v<U>;
+
+template <class U, class... Args>
+[[gnu::always_inline]] inline U* construct(void* at, Args&&... args) {
+    if constexpr ((std::is_same_v<Args, for_overwrite> || ...)) return ::new (at) U;
+    else return ::new (at) U(std::forward<Args>(args)...);
+}
+
 template <class T>
 inline constexpr finalizer object_finalizer{&destroy_object<T>, &identity_of<T>(), restorable<T>};
 template <class T>
@@ -173,11 +200,11 @@ template <class U, class L, bool Bound, class Refusal, class... Args>
     if constexpr (!Bound && !knows_resource<U> && (names_resource<Args> || ...))
         bound = (names_resource_of(l, args) || ...);  // before the constructor moves from them
     U* object = nullptr;
-    if constexpr (std::is_nothrow_constructible_v<U, Args...>) {
-        object = ::new (s.pointer) U(std::forward<Args>(args)...);
+    if constexpr (constructs_quietly<U, Args...>) {
+        object = construct<U>(s.pointer, std::forward<Args>(args)...);
     } else {
         construction_guard undo{&l, s};
-        object       = ::new (s.pointer) U(std::forward<Args>(args)...);
+        object       = construct<U>(s.pointer, std::forward<Args>(args)...);
         undo.lane_of = nullptr;
     }
     if constexpr (L::has_entry) register_entry(l, s, object_finalizer<U>);
@@ -211,9 +238,9 @@ template <class T, class Refusal, class... Args>
     return make_laid_out<U, layout<U>, false>(l, refusal, std::forward<Args>(args)...);
 }
 
-/// Makes `n` value-initialised elements; otherwise as make_object().
-template <class T, class Refusal>
-std::pair<T*, word_t> make_array(lane& l, Refusal refusal, std::size_t n) {
+/// Makes `n` elements, which `elements.fill()` constructs; otherwise as make_object().
+template <class T, class Refusal, class Elements>
+std::pair<T*, word_t> make_array(lane& l, Refusal refusal, std::size_t n, Elements elements) {
     using U                         = std::remove_cv_t<T>;
     constexpr bool        ends      = !std::is_trivially_destructible_v<U>;
     constexpr std::size_t before    = ends ? sizeof(array_entry) : 0;
@@ -224,7 +251,7 @@ std::pair<T*, word_t> make_array(lane& l, Refusal refusal, std::size_t n) {
     if (!s.pointer) return {};
     auto* const        first = static_cast<U*>(s.pointer);
     construction_guard undo{&l, s};
-    std::uninitialized_value_construct_n(first, n);
+    elements.fill(first, n);
     undo.lane_of = nullptr;
     if constexpr (ends) {
         static_cast<array_entry*>(s.header())->count = n;
