@@ -89,6 +89,8 @@ std::vector<figure> figures(results const& all) {
     rows.value("end of 27,000,000, memory returned", rows.get("huge/tenure", "returned_ms"), "ms", 10);
     rows.value("memory of 27,000,000 / their own bytes", rows.get("huge/tenure", "memory"), "x", 1.02);
 
+    rows.ratio("a first request of 64 MB after warm() / a later one", "warm/first/after_warm", "warm/later", 1.1);
+
     rows.value("open + end an empty batch", rows.get("make_end/tenure/objects:0"), "ns", 20);
     rows.value("open + end with one object", rows.get("make_end/tenure/objects:1"), "ns", 28);
     rows.ratio("8 nested batches of 100 / pmr on a warm buffer", "nested/tenure", "nested/pmr_warm", 0.9);

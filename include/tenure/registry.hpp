@@ -5,6 +5,8 @@
 #include <tenure/version.hpp>
 
 #include <chrono>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
@@ -20,6 +22,7 @@
 
 #include <tenure/batch.hpp>
 #include <tenure/detail/base/config.hpp>
+#include <tenure/detail/base/function_ref.hpp>
 #include <tenure/detail/life/public_calls.hpp>
 #include <tenure/error.hpp>
 #include <tenure/eviction.hpp>
@@ -39,6 +42,12 @@ struct registry_core;
 
 registry_core& core_of(registry& r) noexcept;
 struct global_registry;
+
+/// A std::stop_token, or what is like it. (<stop_token> would cost every user's build more than this.)
+template <class T>
+concept stop_request = requires(T const& t) {
+    { t.stop_requested() } -> std::convertible_to<bool>;
+};
 
 }  // namespace detail
 
@@ -64,6 +73,11 @@ struct registry_options {
     /// Free memory that stays free this long goes back to the system, a few MiB at a time, as batches come and go.
     std::chrono::nanoseconds decay = std::chrono::seconds(5);
 
+    /// Bytes of memory that the registry makes ready from the start, as registry::warm() does, but on a thread of
+    /// its own. What the system refuses stays cold. The destructor does not wait for it, drain() does. Needs
+    /// <tenure/background.hpp>.
+    std::size_t warm = 0;
+
     /// Bytes of ended batches that may wait for destructors in the background, see reclamation; one batch may have
     /// more. An end that would pass the limit runs its destructors at once, and so before those that wait.
     std::size_t background_limit = std::size_t{256} << 20;
@@ -80,7 +94,7 @@ struct registry_options {
 class registry {
 public:
     /// Opens a registry. Throws std::bad_alloc, and memory_full if the process may not have 16 GiB of address
-    /// space.
+    /// space, or registry_options::memory_limit has no room for what is to be warm.
     explicit registry(registry_options options = {});
 
     /// Drains, as drain(), reports what detached and manual batches still hold, then frees everything. No thread
@@ -346,8 +360,8 @@ public:
     /// Returns what a batch uses; zeros if it is over. Throws no_such_batch.
     batch_usage usage(batch_id id) const;
 
-    /// Returns once no batch waits for its destructors to run in the background (reclamation::background). Any
-    /// thread; within such a destructor, it returns at once.
+    /// Returns once no batch waits for its destructors to run in the background (reclamation::background), and what
+    /// registry_options::warm asked for is done. Any thread; within such a destructor, it returns at once.
     void drain() const noexcept;
 
     /// Returns the registry_usage at this moment.
@@ -372,10 +386,39 @@ public:
     /// Returns how many bytes.
     std::size_t trim() noexcept;
 
+    /// Has the system give memory before it is needed, in huge pages where it can, until `bytes` of the registry's
+    /// free memory are ready: objects made there fault no page. Decay then leaves that many bytes to the registry,
+    /// in use or free; trim() does not. Only the registry's own store counts. Any thread; others go on meanwhile.
+    ///
+    /// Returns the bytes that it made ready: none if enough were, and less than were missing if `stop` was
+    /// requested, which is looked at every 32 MiB. Throws memory_full, and says how much there is, if the system,
+    /// the control group or registry_options::memory_limit has no room, before it has begun if it is to be known by
+    /// then: an eighth of what is available is left to others. Throws what the store reports. Cost: that of the
+    /// page faults, some 0.2 s a GiB in huge pages.
+    std::size_t warm(std::size_t bytes) {
+        return warm_until(bytes, [] { return false; });
+    }
+    template <detail::stop_request Token>
+    std::size_t warm(std::size_t bytes, Token const& stop) {
+        return warm_until(bytes, [&] { return stop.stop_requested(); });
+    }
+
+    /// As warm(), but returns the error. What was made ready before it stays so.
+    result<std::size_t> try_warm(std::size_t bytes) {
+        return try_warm_until(bytes, [] { return false; });
+    }
+    template <detail::stop_request Token>
+    result<std::size_t> try_warm(std::size_t bytes, Token const& stop) {
+        return try_warm_until(bytes, [&] { return stop.stop_requested(); });
+    }
+
 private:
     friend detail::registry_core& detail::core_of(registry& r) noexcept;
     friend detail::global_registry;
     friend detail::timing_calls;
+
+    std::size_t         warm_until(std::size_t bytes, detail::function_ref<bool()> stopped);
+    result<std::size_t> try_warm_until(std::size_t bytes, detail::function_ref<bool()> stopped) noexcept;
 
     void          tell_leaks() const noexcept;
     detail::found find(batch_id id, char const* call) const;

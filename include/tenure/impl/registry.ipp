@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +19,7 @@
 #include <tenure/detail/life/one_copy.hpp>
 #include <tenure/detail/life/registries.hpp>
 #include <tenure/detail/life/reporting.hpp>
+#include <tenure/detail/life/warming.hpp>
 #include <tenure/impl/core.ipp>
 #include <tenure/impl/lane.ipp>
 #include <tenure/raise.hpp>
@@ -27,6 +29,10 @@
 namespace tenure {
 
 TENURE_DECL registry::registry(registry_options options) : options_(std::move(options)) {
+    if (options_.warm > std::min(options_.memory_limit.high, detail::largest_object))
+        raise(error(errc::memory_full, "open a registry that is to warm more than its memory_limit"));
+    if (options_.warm && !detail::new_background)
+        detail::refuse_without("tenure/background.hpp", "open a registry that is to be warm");
     any_store&      store  = options_.store;
     any_store const memory = store && store.capabilities().addressable ? store : std::make_shared<heap_store>();
     if (!store) store = memory;
@@ -35,6 +41,7 @@ TENURE_DECL registry::registry(registry_options options) : options_(std::move(op
         detail::open_registry(memory, store, std::move(paging), options_.background_limit,
                               static_cast<std::uint64_t>(options_.decay.count()), std::source_location::current());
     if (options_.clock && core_->timing) core_->timing->now = options_.clock;
+    if (options_.warm) core_->background->warm(options_.warm);
 }
 
 TENURE_DECL registry::~registry() {
@@ -177,6 +184,17 @@ TENURE_DECL batch_usage registry::usage(batch_id id) const {
 }
 
 TENURE_DECL std::string registry::leak_report() const { return detail::leaks_of(*core_); }
+
+TENURE_DECL std::size_t registry::warm_until(std::size_t bytes, detail::function_ref<bool()> stopped) {
+    result<std::size_t> const done = try_warm_until(bytes, stopped);
+    if (!done) raise(error(done.error(), detail::why_cold(*core_, options_.memory_limit, bytes)));
+    return *done;
+}
+
+TENURE_DECL result<std::size_t> registry::try_warm_until(std::size_t                  bytes,
+                                                         detail::function_ref<bool()> stopped) noexcept {
+    return detail::warm(*core_, options_.memory_limit, bytes, stopped);
+}
 
 TENURE_DECL std::size_t registry::trim() noexcept { return detail::trim(*core_); }
 

@@ -23,8 +23,8 @@
 
 namespace tenure::detail {
 
-/// Batches that are over and wait for the registry's thread to run their destructors, the oldest end first; and
-/// that thread. Thread-safe, but for stop().
+/// Batches that are over and wait for the registry's thread to run their destructors, the oldest end first; that
+/// thread; and a chore, which it does step by step while no batch waits. Thread-safe, but for stop().
 class background_queue {
 public:
     /// Sets the most bytes that may wait; one batch alone may have more.
@@ -73,7 +73,29 @@ public:
         if (wake) bell_.notify_one();
     }
 
-    /// Waits for the thread's next batch and returns it. Null: the registry is closing.
+    /// Notes that there is a chore, unless there is no thread to do it. Wakes the thread.
+    void add_chore() noexcept {
+        {
+            std::scoped_lock const guard(mutex_);
+            if (!running_.load(std::memory_order_acquire) || retired_.load(std::memory_order_relaxed) || chore_)
+                return;
+            chore_ = true;
+            count_.fetch_add(1, std::memory_order_relaxed);
+        }
+        bell_.notify_one();
+    }
+
+    /// Ends the chore, if there still is one: it is done, or given up.
+    void end_chore() noexcept {
+        {
+            std::scoped_lock const guard(mutex_);
+            if (!std::exchange(chore_, false)) return;
+        }
+        finished(0);
+    }
+
+    /// Waits for the thread's next batch and returns it. Null: a step of the chore is due, or if there is none, the
+    /// registry is closing.
     ///
     /// Waking a thread takes longer than all the rest of an end: 15 to 45 us in a virtual machine, whose idle core
     /// has to be started. So after recent work the thread looks for more by itself, after a nap of 1 ms and then
@@ -85,13 +107,18 @@ public:
         std::unique_lock guard(mutex_);
         auto const       idle_since = std::chrono::steady_clock::now();
         for (auto nap = 1ms; !first_; nap = std::min(nap * 2, longest)) {
-            if (stopping_) return nullptr;
+            if (chore_ || stopping_) return nullptr;
             sleeps_ = std::chrono::steady_clock::now() - idle_since > enough;
             if (sleeps_) bell_.wait(guard);
             else bell_.wait_for(guard, nap);
             sleeps_ = false;
         }
         return at_ = pop();
+    }
+
+    bool has_chore() const noexcept {
+        std::scoped_lock const guard(mutex_);
+        return chore_;
     }
 
     /// Returns the next batch for a caller that does the work of a lost thread: see lose_thread(). Null: no batch
@@ -108,7 +135,7 @@ public:
         if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) count_.notify_all();
     }
 
-    /// Waits until no batch waits or is being freed. Not for the thread itself.
+    /// Waits until no batch waits or is being freed, and there is no chore. Not for the thread itself.
     void drain() noexcept {
         bell_.notify_one();
         while (std::uint32_t const n = count_.load(std::memory_order_acquire))
@@ -119,6 +146,7 @@ public:
     /// may go on.
     void retire() noexcept {
         retired_.store(true, std::memory_order_relaxed);
+        end_chore();
         drain();
     }
 
@@ -127,6 +155,7 @@ public:
         retired_.store(true, std::memory_order_relaxed);  // later ends do their own work at once
         { std::scoped_lock const starting(starting_); }   // a caller that was just starting the thread is done
         if (!thread_.joinable()) return;
+        end_chore();
         drain();
         {
             std::scoped_lock const guard(mutex_);
@@ -155,6 +184,7 @@ public:
         new (&bell_) std::condition_variable;  // the end of the old one would wait for the lost thread
         running_.store(false, std::memory_order_relaxed);
         sleeps_                = false;
+        chore_                 = false;
         std::uint32_t batches  = own ? 1 : 0;
         std::size_t   in_these = own ? own->rest.waiting_bytes : 0;
         for (batch_record const* b = first_; b; b = b->rest.next_waiting) {
@@ -167,7 +197,10 @@ public:
         return at == own ? nullptr : at;
     }
 
-    std::size_t batches() const noexcept { return count_.load(std::memory_order_relaxed); }
+    std::size_t batches() const noexcept {
+        std::scoped_lock const guard(mutex_);
+        return count_.load(std::memory_order_relaxed) - chore_;
+    }
     std::size_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
 
 private:
@@ -185,16 +218,17 @@ private:
         ::pthread_setname_np(::pthread_self(), "tenure-ends");
     }
 
-    std::mutex                 mutex_;  ///< guards what follows up to `stopping_`
+    mutable std::mutex         mutex_;  ///< guards what follows up to `stopping_`
     std::condition_variable    bell_;
     batch_record*              first_    = nullptr;
     batch_record*              last_     = nullptr;
     batch_record*              at_       = nullptr;  ///< the batch that the thread is freeing, or freed last
     bool                       sleeps_   = false;    ///< the thread sleeps until it is woken
+    bool                       chore_    = false;
     bool                       stopping_ = false;
     std::size_t                limit_    = 0;
     std::atomic<std::size_t>   bytes_{0};
-    std::atomic<std::uint32_t> count_{0};  ///< batches that wait, and the one being freed
+    std::atomic<std::uint32_t> count_{0};  ///< batches that wait, the one being freed, and the chore
     std::atomic<bool>          running_{false};
     std::atomic<bool>          retired_{false};
     std::mutex                 starting_;

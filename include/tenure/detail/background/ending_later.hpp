@@ -9,6 +9,7 @@
 #include <tenure/detail/background/background_queue.hpp>
 #include <tenure/detail/base/config.hpp>
 #include <tenure/detail/life/ending.hpp>
+#include <tenure/detail/life/warming.hpp>
 #include <tenure/detail/objects/batch_figures.hpp>
 #include <tenure/snapshot.hpp>
 
@@ -92,6 +93,13 @@ public:
         return true;
     }
 
+    void warm(std::size_t bytes) noexcept override {
+        warm_ = bytes;
+        registry_.own.slabs.stay_warm(bytes);
+        start();
+        queue_.add_chore();
+    }
+
     void drain() noexcept override {
         run_left_over();
         queue_.drain();
@@ -116,10 +124,16 @@ private:
         // This thread does not count among those that go on at exit: see end_at_exit().
         return_at_exit();
         process.threads.fetch_sub(1, std::memory_order_relaxed);
-        while (batch_record* const b = queue_.next()) {
-            std::size_t const bytes = b->rest.waiting_bytes;
-            finish_end(*b);
-            queue_.finished(bytes);
+        for (;;) {
+            if (batch_record* const b = queue_.next()) {
+                std::size_t const bytes = b->rest.waiting_bytes;
+                finish_end(*b);
+                queue_.finished(bytes);
+            } else if (!queue_.has_chore()) {
+                break;
+            } else if (result<std::size_t> const more = warm_some(registry_, warm_); !more || *more == 0) {
+                queue_.end_chore();
+            }
         }
         process.threads.fetch_add(1, std::memory_order_relaxed);
     }
@@ -136,6 +150,7 @@ private:
     }
 
     registry_core&   registry_;
+    std::size_t      warm_ = 0;  ///< bytes, once and before the thread is started
     background_queue queue_;
 };
 

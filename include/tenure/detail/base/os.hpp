@@ -141,6 +141,17 @@ inline populated populate_private([[maybe_unused]] void* p, [[maybe_unused]] std
     return populated::unknown;
 }
 
+/// Gives every page its memory, as a write to each would, and may write to them. Returns false if memory is full. A
+/// kernel before 5.14 does not tell that, but ends the process.
+TENURE_OPTIMISTIC inline bool touch_pages(void* p, std::size_t bytes) noexcept {
+    if (populated const done = populate_private(p, bytes); done != populated::unknown)
+        return done == populated::yes;
+    std::size_t const page = page_bytes();
+    auto* const       at   = static_cast<char volatile*>(p);
+    for (std::size_t i = 0; i < bytes; i += page) at[i] = 0;
+    return true;
+}
+
 /// Copies memory, even if checking tools regard it as inaccessible. Both addresses and the size are multiples of 8.
 TENURE_OPTIMISTIC inline void copy_unchecked(void* to, void const* from, std::size_t bytes) noexcept {
     auto* const                out = static_cast<std::uint64_t*>(to);

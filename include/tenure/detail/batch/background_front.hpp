@@ -16,8 +16,8 @@ namespace tenure::detail {
 struct batch_record;
 struct registry_core;
 
-/// A registry's thread for destructors of batches with reclamation::background, as far as others know it: see
-/// background/.
+/// A registry's thread, for destructors of batches with reclamation::background and for what registry_options::warm
+/// asks, as far as others know it: see background/.
 struct background_front {
     background_front() noexcept                          = default;
     background_front(background_front const&)            = delete;
@@ -32,10 +32,15 @@ struct background_front {
     /// much waits already. `parent`: held by the batch, and the caller must release it; or null.
     virtual bool put_off(batch_record& b, batch_record*& parent) noexcept = 0;
 
-    /// Waits until no batch waits.
+    /// Has the thread make memory ready, as registry::warm(bytes), while no batch waits; what the system refuses is
+    /// left cold. Does nothing if the system has no thread to give.
+    virtual void warm(std::size_t bytes) noexcept = 0;
+
+    /// Waits until no batch waits, and what warm() asked for is done.
     virtual void drain() noexcept = 0;
 
-    /// Takes no more batches, and waits for those that wait. Called at exit, when other threads may go on.
+    /// Takes no more batches, and waits for those that wait; gives up what warm() asked for. Called at exit, when
+    /// other threads may go on.
     virtual void retire() noexcept = 0;
 
     /// Retires, and ends the thread.

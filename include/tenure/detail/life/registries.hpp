@@ -160,6 +160,7 @@ inline void close_registry(registry_core* r) noexcept {
 }
 
 inline std::size_t trim(registry_core& r) noexcept {
+    r.own.slabs.stay_warm(0);
     std::size_t const given = tidy_supplies(r);
     if (run_cache* const c = cache_of(r.own)) give_back_runs(r.own.slabs, *c);
     return given + r.own.slabs.trim(static_cast<std::size_t>(-1));

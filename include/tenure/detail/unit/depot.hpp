@@ -142,6 +142,47 @@ public:
         return given;
     }
 
+    /// Brings in memory for free units, one stretch of at most `most` bytes (a multiple of 2 MiB), unless `enough`
+    /// bytes of free memory are ready. Returns the bytes brought in; 0: enough are ready. Errors: memory_full, and
+    /// what the store reports.
+    result<std::size_t> warm(std::size_t enough, std::size_t most) noexcept {
+        std::size_t const units = (enough + unit_bytes - 1) >> unit_shift;
+        std::unique_lock  guard(mutex_);
+        if (dirty_ >= units) return std::size_t{0};
+        std::size_t n = std::min((units - dirty_ + huge_units - 1) / huge_units * huge_units, most >> unit_shift);
+        unit*       u = find_cold(n);
+        if (!u) {
+            std::size_t const more = std::max((units - dirty_) << unit_shift, least_region());
+            guard.unlock();
+            result<region*> const r = map_region(store_, &supply_, more);
+            if (!r) return r.error();
+            guard.lock();
+            add(*r);
+            u = find_cold(n);
+            if (!u) return make_error_code(errc::memory_full);  // others have taken all of it
+        }
+        guard.unlock();  // no other thread sees the stretch now
+
+        prepare(u, n);
+        bool const ready = touch_pages(to_pointer(u->address), n << unit_shift);
+        if (!ready && anonymous_) drop_pages(to_pointer(u->address), n << unit_shift);
+
+        guard.lock();
+        if (ready) dirty_ += n;
+        else
+            for (std::size_t i = 0; i < n; ++i) u[i].dirty = false;
+        insert(u, n);
+        if (!ready) return make_error_code(errc::memory_full);
+        return n << unit_shift;
+    }
+
+    /// Has decay leave that many bytes, in runs that were taken and in free ones. 0: gives up what was set before;
+    /// else the larger counts.
+    void stay_warm(std::size_t bytes) noexcept {
+        std::scoped_lock const guard(mutex_);
+        warm_ = bytes ? std::max(warm_, bytes >> unit_shift) : 0;
+    }
+
     struct figures {
         std::size_t mapped, held, dirty;
     };
@@ -316,6 +357,27 @@ private:
         return nullptr;
     }
 
+    /// Takes out a stretch of free units without memory, at most `n`, from the ranges that find() looks at first.
+    /// It ends at a multiple of 2 MiB, or consists of such, if it can.
+    unit* find_cold(std::size_t& n) noexcept {
+        for (std::uint64_t left = nonempty_; left; left &= left - 1) {
+            for (unit* u = free_[std::countr_zero(left)]; u; u = u->next) {
+                std::size_t const length = u->length;
+                std::size_t       begin  = 0;
+                while (begin < length && u[begin].dirty) ++begin;
+                if (begin == length) continue;
+                std::size_t const in_huge = (begin + huge_units - to_boundary(u)) % huge_units;
+                std::size_t const most    = in_huge ? std::min(n, huge_units - in_huge) : n;
+                std::size_t       run     = 1;
+                while (run < most && begin + run < length && !u[begin + run].dirty) ++run;
+                if (run > huge_units) run -= run % huge_units;
+                n = run;
+                return cut({u, begin}, n);
+            }
+        }
+        return nullptr;
+    }
+
     /// Prepares a run for its new owner, outside the lock: one generation, one head, no leftovers.
     void prepare(unit* u, std::size_t n) noexcept {
         zeroed_atomic<word_t>* const words = &table_word(u->address);
@@ -357,7 +419,8 @@ private:
                 surplus_   = low_dirty_ << unit_shift;
                 low_dirty_ = dirty_;
             }
-            give = std::min(surplus_, a_visit);
+            std::size_t const have = held_ + dirty_;
+            give                   = std::min({surplus_, a_visit, (have - std::min(have, warm_)) << unit_shift});
             surplus_ -= give;
         }
         if (give >= huge_units << unit_shift) trim(give);
@@ -376,6 +439,7 @@ private:
     std::size_t        dirty_     = 0;  ///< free units with memory
     std::size_t        low_dirty_ = 0;  ///< the least that `dirty_` has been in this period
     std::size_t        surplus_   = 0;
+    std::size_t        warm_      = 0;  ///< units, held or dirty, that decay leaves
     std::uint64_t      decay_ns_;
     std::uint64_t      next_tick_;
 };
