@@ -61,13 +61,18 @@ struct tenure_requests {
             if (i == which) kept = made;
         }
         if (!keep) return;
-        registry.transfer_ownership(kept, cache.id());
+        if (copies) kept = tenure::keep_to(cache, kept);
+        else registry.transfer_ownership(kept, cache.id());
         keep->add(kept, [&](handle h) { cache.free(h); });
     }
     std::size_t held() const { return registry.usage().held; }
 
     tenure::registry    registry;
     tenure::batch_scope cache{registry};
+    bool                copies = false;
+};
+struct copying_requests : tenure_requests {
+    copying_requests() { copies = true; }
 };
 
 struct shared_requests {
@@ -118,6 +123,7 @@ void kinds(benchmark::internal::Benchmark* b) {
     b->Args({10, 0, 10'000, 1'000'000})->Args({10, 3, 10'000, 1'000'000})->Args({1'000, 0, 10'000, 1'000'000});
 }
 BENCHMARK(cache<tenure_requests>)->Name("cache/tenure")->Apply(kinds);
+BENCHMARK(cache<copying_requests>)->Name("cache/tenure_copy")->Apply(kinds);
 BENCHMARK(cache<shared_requests>)->Name("cache/shared_ptr")->Args({1, 0, 20'000, 20'000})->Apply([](auto* b) {
     b->ArgNames({"every", "which", "most", "requests"})->Iterations(1)->Unit(benchmark::kMillisecond);
 });

@@ -42,12 +42,16 @@ using tenure::lane;
 using tenure::with_batch;
 
 using tenure::keep;
+using tenure::keep_copy;
+using tenure::keep_to;
 using tenure::make;
 using tenure::make_buffer;
 using tenure::make_for_overwrite;
 using tenure::open_buffer;
 using tenure::transfer_ownership;
 using tenure::try_keep;
+using tenure::try_keep_copy;
+using tenure::try_keep_to;
 using tenure::try_make;
 using tenure::try_make_buffer;
 using tenure::try_make_for_overwrite;

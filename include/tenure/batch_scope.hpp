@@ -232,6 +232,29 @@ public:
         return {};
     }
 
+    /// Makes a copy of an object, whichever batch owns it, in the parent batch, and returns the handle of the copy.
+    /// The object itself stays where it is. The copy holds its own bytes there and nothing of this batch's memory.
+    /// T is what the handle says: a class with virtual functions must be final, so that nothing is sliced. Of an
+    /// array, all elements are copied.
+    ///
+    /// A copy constructor that takes a memory resource, as those of std::pmr containers do, gets the parent's
+    /// resource() if the parent is open on this thread; else the copy does without. What the constructor makes
+    /// lives in the parent, too.
+    ///
+    /// Throws stale_handle, not_owner in the root; as make() in the parent; what the copy constructor throws. On
+    /// failure nothing is kept. Cost: that of make() and some 10 ns, if the parent is open on this thread; else of
+    /// entering it, too.
+    template <class T>
+    handle<T> keep_copy(handle<T> h) {
+        return copy_up(here(), h);
+    }
+
+    /// As keep_copy(), but returns tenure's own errors, and memory_full for std::bad_alloc.
+    template <class T>
+    result<handle<T>> try_keep_copy(handle<T> h) {
+        return try_copy_up(here(), h);
+    }
+
     /// As registry::share. Throws batch_ended also if this batch is over.
     template <detail::owned H, class Feature = detail::sharing_calls>
     H share(H h, batch_id with) {

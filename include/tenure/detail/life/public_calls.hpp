@@ -44,6 +44,16 @@ TENURE_DECL failure free_in(lane const& owner, raw_handle h);
 /// Frees all, or none if one of them is stale or pinned.
 TENURE_DECL failure free_all(registry_core& r, each_handle handles);
 
+/// Asks whether a live object may be copied from a batch to its parent, and sets `to` to that one's id. Errors:
+/// stale_handle, not_owner for the root, why_closed() of either batch.
+TENURE_DECL failure begin_copy_up(lane const& from, raw_handle h, std::uint64_t& to) noexcept;
+
+/// Asks the same of a copy to a batch of any registry. Errors: stale_handle, no_such_batch, over_failure().
+TENURE_DECL failure begin_copy_to(raw_handle h, std::uint64_t to) noexcept;
+
+/// Whether what lives in the lane's batch may go on using the lane's resource(): its guard is this thread's.
+TENURE_DECL bool serves_this_thread(lane const& l) noexcept;
+
 /// A range of batch ids that can be traversed more than once.
 template <class R>
 concept id_range = requires(R const& r) {
