@@ -208,7 +208,8 @@ TEST_SUITE("warm") {
         CHECK(faults_of([&] { serve(r, 70 * MiB); }) <= few);
         CHECK(r.warm(60 * MiB) == 0);
         tenure::batch_options const later{.reclaim = tenure::reclamation::background};
-        for (int i = 0; i < 100; ++i) batch_scope(r, later).make<std::vector<int>>(100);  // its thread goes on
+        for (int i = 0; i < 100; ++i)
+            batch_scope(r, later).make<std::vector<int>>(std::size_t{100});  // its thread goes on
         r.drain();
     }
 

@@ -244,15 +244,17 @@ public:
     /// Throws stale_handle, not_owner in the root; as make() in the parent; what the copy constructor throws. On
     /// failure nothing is kept. Cost: that of make() and some 10 ns, if the parent is open on this thread; else of
     /// entering it, too.
-    template <class T>
+    template <class T, class Feature = detail::copy_calls>
     handle<T> keep_copy(handle<T> h) {
-        return copy_up(here(), h);
+        detail::require_copies<Feature>();
+        return Feature::copy_up(here(), h);
     }
 
     /// As keep_copy(), but returns tenure's own errors, and memory_full for std::bad_alloc.
-    template <class T>
+    template <class T, class Feature = detail::copy_calls>
     result<handle<T>> try_keep_copy(handle<T> h) {
-        return try_copy_up(here(), h);
+        detail::require_copies<Feature>();
+        return Feature::try_copy_up(here(), h);
     }
 
     /// As registry::share. Throws batch_ended also if this batch is over.

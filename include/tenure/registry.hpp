@@ -22,7 +22,6 @@
 
 #include <tenure/batch.hpp>
 #include <tenure/detail/base/config.hpp>
-#include <tenure/detail/base/function_ref.hpp>
 #include <tenure/detail/life/public_calls.hpp>
 #include <tenure/error.hpp>
 #include <tenure/eviction.hpp>
@@ -395,30 +394,33 @@ public:
     /// the control group or registry_options::memory_limit has no room, before it has begun if it is to be known by
     /// then: an eighth of what is available is left to others. Throws what the store reports. Cost: that of the
     /// page faults, some 0.2 s a GiB in huge pages.
+    template <class Feature = detail::warm_calls>
     std::size_t warm(std::size_t bytes) {
-        return warm_until(bytes, [] { return false; });
+        detail::require_warmth<Feature>();
+        return Feature::warm(*core_, options_.memory_limit, bytes, [] { return false; });
     }
-    template <detail::stop_request Token>
+    template <detail::stop_request Token, class Feature = detail::warm_calls>
     std::size_t warm(std::size_t bytes, Token const& stop) {
-        return warm_until(bytes, [&] { return stop.stop_requested(); });
+        detail::require_warmth<Feature>();
+        return Feature::warm(*core_, options_.memory_limit, bytes, [&] { return stop.stop_requested(); });
     }
 
     /// As warm(), but returns the error. What was made ready before it stays so.
+    template <class Feature = detail::warm_calls>
     result<std::size_t> try_warm(std::size_t bytes) {
-        return try_warm_until(bytes, [] { return false; });
+        detail::require_warmth<Feature>();
+        return Feature::try_warm(*core_, options_.memory_limit, bytes, [] { return false; });
     }
-    template <detail::stop_request Token>
+    template <detail::stop_request Token, class Feature = detail::warm_calls>
     result<std::size_t> try_warm(std::size_t bytes, Token const& stop) {
-        return try_warm_until(bytes, [&] { return stop.stop_requested(); });
+        detail::require_warmth<Feature>();
+        return Feature::try_warm(*core_, options_.memory_limit, bytes, [&] { return stop.stop_requested(); });
     }
 
 private:
     friend detail::registry_core& detail::core_of(registry& r) noexcept;
     friend detail::global_registry;
     friend detail::timing_calls;
-
-    std::size_t         warm_until(std::size_t bytes, detail::function_ref<bool()> stopped);
-    result<std::size_t> try_warm_until(std::size_t bytes, detail::function_ref<bool()> stopped) noexcept;
 
     void          tell_leaks() const noexcept;
     detail::found find(batch_id id, char const* call) const;

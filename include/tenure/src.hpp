@@ -22,9 +22,11 @@
 #include <tenure/impl/current.ipp>
 #include <tenure/impl/derived.ipp>
 #include <tenure/impl/inspect.ipp>
+#include <tenure/impl/keep_copy.ipp>
 #include <tenure/impl/lane.ipp>
 #include <tenure/impl/paging.ipp>
 #include <tenure/impl/pin.ipp>
 #include <tenure/impl/registry.ipp>
 #include <tenure/impl/sharing.ipp>
 #include <tenure/impl/timing.ipp>
+#include <tenure/impl/warm.ipp>

@@ -16,6 +16,7 @@
 #include <tenure/error.hpp>
 #include <tenure/handle.hpp>
 #include <tenure/inspect.hpp>
+#include <tenure/keep_copy.hpp>
 #include <tenure/lane.hpp>
 #include <tenure/only_memory.hpp>
 #include <tenure/paging.hpp>
@@ -25,3 +26,4 @@
 #include <tenure/snapshot.hpp>
 #include <tenure/store/heap.hpp>
 #include <tenure/timing.hpp>
+#include <tenure/warm.hpp>

@@ -4,7 +4,6 @@
 
 #include <tenure/current.hpp>
 #include <tenure/detail/life/ancestor.hpp>
-#include <tenure/detail/life/visit.ipp>
 #include <tenure/impl/core.ipp>
 #include <tenure/registry.hpp>
 

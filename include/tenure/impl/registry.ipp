@@ -19,7 +19,6 @@
 #include <tenure/detail/life/one_copy.hpp>
 #include <tenure/detail/life/registries.hpp>
 #include <tenure/detail/life/reporting.hpp>
-#include <tenure/detail/life/warming.hpp>
 #include <tenure/impl/core.ipp>
 #include <tenure/impl/lane.ipp>
 #include <tenure/raise.hpp>
@@ -184,17 +183,6 @@ TENURE_DECL batch_usage registry::usage(batch_id id) const {
 }
 
 TENURE_DECL std::string registry::leak_report() const { return detail::leaks_of(*core_); }
-
-TENURE_DECL std::size_t registry::warm_until(std::size_t bytes, detail::function_ref<bool()> stopped) {
-    result<std::size_t> const done = try_warm_until(bytes, stopped);
-    if (!done) raise(error(done.error(), detail::why_cold(*core_, options_.memory_limit, bytes)));
-    return *done;
-}
-
-TENURE_DECL result<std::size_t> registry::try_warm_until(std::size_t                  bytes,
-                                                         detail::function_ref<bool()> stopped) noexcept {
-    return detail::warm(*core_, options_.memory_limit, bytes, stopped);
-}
 
 TENURE_DECL std::size_t registry::trim() noexcept { return detail::trim(*core_); }
 

@@ -44,16 +44,6 @@ TENURE_DECL failure free_in(lane const& owner, raw_handle h);
 /// Frees all, or none if one of them is stale or pinned.
 TENURE_DECL failure free_all(registry_core& r, each_handle handles);
 
-/// Asks whether a live object may be copied from a batch to its parent, and sets `to` to that one's id. Errors:
-/// stale_handle, not_owner for the root, why_closed() of either batch.
-TENURE_DECL failure begin_copy_up(lane const& from, raw_handle h, std::uint64_t& to) noexcept;
-
-/// Asks the same of a copy to a batch of any registry. Errors: stale_handle, no_such_batch, over_failure().
-TENURE_DECL failure begin_copy_to(raw_handle h, std::uint64_t to) noexcept;
-
-/// Whether what lives in the lane's batch may go on using the lane's resource(): its guard is this thread's.
-TENURE_DECL bool serves_this_thread(lane const& l) noexcept;
-
 /// A range of batch ids that can be traversed more than once.
 template <class R>
 concept id_range = requires(R const& r) {
@@ -76,6 +66,13 @@ template <class Feature>
 constexpr void require_checkpoints() noexcept {
     static_assert(
         requires { sizeof(Feature); }, "checkpoint(), rollback() and commit(): include <tenure/checkpoints.hpp>");
+}
+
+/// What <tenure/keep_copy.hpp> defines.
+struct copy_calls;
+template <class Feature>
+constexpr void require_copies() noexcept {
+    static_assert(requires { sizeof(Feature); }, "keep_copy() and try_keep_copy(): include <tenure/keep_copy.hpp>");
 }
 
 /// What <tenure/inspect.hpp> defines.
@@ -114,6 +111,13 @@ template <class Feature>
 constexpr void require_timing() noexcept {
     static_assert(
         requires { sizeof(Feature); }, "cancel(), stop_token() and expire_overdue(): include <tenure/timing.hpp>");
+}
+
+/// What <tenure/warm.hpp> defines.
+struct warm_calls;
+template <class Feature>
+constexpr void require_warmth() noexcept {
+    static_assert(requires { sizeof(Feature); }, "warm() and try_warm(): include <tenure/warm.hpp>");
 }
 
 }  // namespace tenure::detail

@@ -7,7 +7,6 @@
 #include <tenure/detail/life/calls.hpp>
 #include <tenure/detail/life/keeping.hpp>
 #include <tenure/detail/life/public_calls.hpp>
-#include <tenure/detail/life/visiting.hpp>
 #include <tenure/raise.hpp>
 
 namespace tenure::detail {
@@ -27,27 +26,6 @@ TENURE_DECL failure transfer_from(lane const& current, raw_handle h, std::uint64
     registry_core* const r = current.batch->registry.load(std::memory_order_relaxed);
     return r && !is_over_record(current.batch) ? transfer_to(*r, h, to)
                                                : failure{current.batch->why_closed(), current.batch};
-}
-
-TENURE_DECL failure begin_copy_up(lane const& from, raw_handle h, std::uint64_t& to) noexcept {
-    batch_record const& b = *from.batch;
-    if (b.closed()) return {b.why_closed(), &b};
-    batch_record const* const up = b.parent.load(std::memory_order_relaxed);
-    if (!up) return {errc::not_owner, &b};
-    if (up->closed()) return {up->why_closed(), up};
-    to = up->id.load(std::memory_order_relaxed);
-    return is_alive(h) ? failure{} : failure{stale_because(resolve(h)), &b};
-}
-
-TENURE_DECL failure begin_copy_to(raw_handle h, std::uint64_t to) noexcept {
-    if (!is_known(to)) return {errc::no_such_batch};
-    if (!find_anywhere(to)) return over_failure(to);
-    return is_alive(h) ? failure{} : failure{stale_because(resolve(h))};
-}
-
-TENURE_DECL bool serves_this_thread(lane const& l) noexcept {
-    batch_record const& b = *l.batch;
-    return &l == &b.primary && b.guard.load(std::memory_order_relaxed) == &this_thread && !b.closed();
 }
 
 TENURE_DECL failure free_object_of(registry_core& r, raw_handle h) { return free_one(r, h); }

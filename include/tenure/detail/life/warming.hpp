@@ -47,8 +47,8 @@ inline std::size_t missing_warmth(registry_core& r, std::size_t bytes) noexcept 
 }
 
 /// Does one registry::warm(). Errors: those of warm_some(); memory_full also if there is no room in `limit`.
-TENURE_COLD inline result<std::size_t> warm(registry_core& r, memory_limits const& limit, std::size_t bytes,
-                                            function_ref<bool()> stopped) noexcept {
+TENURE_COLD inline result<std::size_t> make_warm(registry_core& r, memory_limits const& limit, std::size_t bytes,
+                                                 function_ref<bool()> stopped) {
     if (bytes > std::min(room_in_limit(r, limit), largest_object) || missing_warmth(r, bytes) > room_to_warm(r))
         return make_error_code(errc::memory_full);
     r.own.slabs.stay_warm(bytes);

@@ -1,0 +1,153 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tenure/version.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <memory_resource>
+#include <type_traits>
+#include <utility>
+
+#include <tenure/batch.hpp>
+#include <tenure/batch_scope.hpp>
+#include <tenure/current.hpp>
+#include <tenure/detail/life/visit.hpp>
+#include <tenure/raise.hpp>
+
+// Opt-in: keep_copy() of batch_scope, and keep_to(). <tenure/tenure.hpp> has it.
+
+namespace tenure {
+
+namespace detail {
+
+/// The elements of an array that is copied.
+template <class E>
+struct copies_of {
+    E const* from;
+
+    template <class U>
+    void fill(U* first, std::size_t n) const {
+        std::uninitialized_copy_n(from, n, first);
+    }
+};
+
+/// Whether a copy can be told its memory resource, as pmr containers can.
+template <class T>
+inline constexpr bool copies_with_resource = std::uses_allocator_v<T, std::pmr::polymorphic_allocator<>> &&
+                                             std::is_constructible_v<T, T const&, std::pmr::memory_resource*>;
+
+struct copy_calls {
+    template <class T>
+    static handle<T> copy_up(lane const& from, handle<T> const& h) {
+        std::uint64_t to  = 0;
+        failure const why = begin_up(from, handle_access::raw(h), to);
+        return copy_or_throw(why, to, h);
+    }
+    template <class T>
+    static result<handle<T>> try_copy_up(lane const& from, handle<T> const& h) {
+        std::uint64_t to  = 0;
+        failure const why = begin_up(from, handle_access::raw(h), to);
+        return try_copy(why, to, h);
+    }
+    template <class T>
+    static handle<T> copy_to(std::uint64_t to, handle<T> const& h) {
+        return copy_or_throw(begin_to(handle_access::raw(h), to), to, h);
+    }
+    template <class T>
+    static result<handle<T>> try_copy_to(std::uint64_t to, handle<T> const& h) {
+        return try_copy(begin_to(handle_access::raw(h), to), to, h);
+    }
+
+private:
+    /// Asks whether a live object may be copied from a batch to its parent, and sets `to` to that one's id. Errors:
+    /// stale_handle, not_owner for the root, why_closed() of either batch.
+    TENURE_DECL static failure begin_up(lane const& from, raw_handle h, std::uint64_t& to) noexcept;
+
+    /// Asks the same of a copy to a batch of any registry. Errors: stale_handle, no_such_batch, over_failure().
+    TENURE_DECL static failure begin_to(raw_handle h, std::uint64_t to) noexcept;
+
+    /// Whether what lives in the lane's batch may go on using the lane's resource(): its guard is this thread's.
+    TENURE_DECL static bool serves_this_thread(lane const& l) noexcept;
+
+    /// Makes a copy of a live object in batch `to`, which is current meanwhile.
+    template <class T, class Refusal>
+    static handle<T> copy(std::uint64_t to, handle<T> const& h, Refusal refusal) {
+        using E = std::remove_cv_t<std::remove_extent_t<T>>;
+        static_assert(std::is_copy_constructible_v<E>,
+                      "keep_copy and keep_to need a copy constructor: keep() the object");
+        static_assert(
+            std::is_array_v<T> || !std::is_polymorphic_v<E> || std::is_final_v<E>,
+            "keep_copy and keep_to copy a T, and so would slice an object of a class derived from it: make "
+            "T final, or keep() the object");
+        visit const in(to);
+        lane&       l    = current_lane();
+        E const*    from = h.unchecked();
+        if constexpr (std::is_array_v<T>) {
+            return make_elements_or<T>(l, refusal, h.size(), copies_of<E>{from});
+        } else {
+            if constexpr (copies_with_resource<E>)
+                if (serves_this_thread(l)) return make_or<T>(l, refusal, *from, resource_of(l));
+            return make_or<T>(l, refusal, *from);
+        }
+    }
+
+    template <class T>
+    static handle<T> copy_or_throw(failure const& refused, std::uint64_t to, handle<T> const& h) {
+        if (!h.alive()) throw_stale(handle_access::raw(h));
+        if (refused) throw_failure(refused, "keep a copy in batch ");
+        return copy(to, h, throw_it{});
+    }
+    template <class T>
+    static result<handle<T>> try_copy(failure why, std::uint64_t to, handle<T> const& h) {
+        handle<T> made;
+        if (!why && !memory_lasts([&] { made = copy(to, h, report_to{why}); })) why = {errc::memory_full};
+        if (why) return make_error_code(why.code);
+        return made;
+    }
+};
+
+inline std::uint64_t id_in(batch_id id) noexcept { return id.value; }
+template <class B>
+    requires std::same_as<decltype(std::declval<B const&>().id()), batch_id>
+std::uint64_t id_in(B const& b) noexcept {
+    return b.id().value;
+}
+
+/// A batch_id, or what has one: a batch_scope, a batch_owner.
+template <class B>
+concept names_batch = requires(B const& b) { id_in(b); };
+
+}  // namespace detail
+
+/// As batch_scope::keep_copy, from the current batch.
+template <class T>
+handle<T> keep_copy(handle<T> h) {
+    return detail::copy_calls::copy_up(detail::current_lane(), h);
+}
+template <class T>
+result<handle<T>> try_keep_copy(handle<T> h) {
+    return detail::copy_calls::try_copy_up(detail::current_lane(), h);
+}
+
+/// Copies an object, as batch_scope::keep_copy does, into a batch of any registry, which is named by its id, its
+/// batch_scope or its batch_owner. Any thread. Throws stale_handle, no_such_batch, and as make() in that batch;
+/// what the copy constructor throws. Cost: that of entering the batch, none if its guard is this thread's, and of
+/// make().
+template <detail::names_batch Batch, class T>
+handle<T> keep_to(Batch const& to, handle<T> h) {
+    return detail::copy_calls::copy_to(detail::id_in(to), h);
+}
+template <detail::names_batch Batch, class T>
+result<handle<T>> try_keep_to(Batch const& to, handle<T> h) {
+    return detail::copy_calls::try_copy_to(detail::id_in(to), h);
+}
+
+}  // namespace tenure
+
+#ifndef TENURE_SEPARATE
+#include <tenure/impl/keep_copy.ipp>
+#endif
