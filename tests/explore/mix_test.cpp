@@ -242,9 +242,19 @@ private:
             if constexpr (!std::is_same_v<decltype(x), tenure::buffer<std::uint64_t>>) {
                 auto p = tenure::pin(x);
                 CHECK(p->is_whole());
+                if constexpr (std::is_same_v<decltype(x), handle<plain>>)
+                    if (roll_.one_in(2)) copy(x);
                 scopes_.back().pins.emplace_back(std::move(p));
             }
         });
+    }
+
+    /// Copies what is pinned into any batch.
+    void copy(handle<plain> h) {
+        auto const made = tenure::try_keep_to(some_id(), h);
+        CHECK(h->is_whole());
+        if (!made) CHECK_MESSAGE(is_expected(made.error()), made.error().message());
+        else if (roll_.one_in(2)) board_.show(board_.items, roll_(), item{*made});
     }
 
     /// Who reads a buffer sees to it that nobody frees it meanwhile.
@@ -262,7 +272,9 @@ private:
         case 0: static_cast<void>(registry_.snapshot()); break;
         case 1: static_cast<void>(registry_.usage(id)); break;
         case 2: static_cast<void>(registry_.status(id)); break;
-        default: registry_.trim(); break;
+        default:
+            if (roll_.one_in(4)) static_cast<void>(registry_.try_warm(std::size_t{3} << 20));
+            else registry_.trim();
         }
     }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <new>
 #include <string>
 
 #include <tenure/detail/base/available_memory.hpp>
@@ -11,6 +12,7 @@
 #include <tenure/detail/base/sizes.hpp>
 #include <tenure/detail/batch/process.hpp>
 #include <tenure/eviction.hpp>
+#include <tenure/raise.hpp>
 #include <tenure/snapshot.hpp>
 
 namespace tenure::detail {
@@ -27,7 +29,10 @@ TENURE_COLD inline std::size_t room_to_warm(registry_core& r) noexcept {
 TENURE_COLD inline std::size_t room_in_limit(registry_core& r, memory_limits const& limit) noexcept {
     if (limit.high == no_limit) return any_amount;
     std::size_t const held = r.own.slabs.usage().held;
-    std::size_t const in   = held - std::min(held, r.pages ? r.pages->describe().out : 0);
+    std::size_t const out  = r.pages ? run_or<std::bad_alloc>([&] { return r.pages->describe().out; },
+                                                             [](auto const&) { return std::size_t{0}; })
+                                     : 0;
+    std::size_t const in   = held - std::min(held, out);
     return limit.high - std::min(limit.high, in);
 }
 
