@@ -37,45 +37,53 @@ struct copies_of {
 
 /// Whether a copy can be told its memory resource, as pmr containers can.
 template <class T>
-inline constexpr bool copies_with_resource = std::uses_allocator_v<T, std::pmr::polymorphic_allocator<>> &&
-                                             std::is_constructible_v<T, T const&, std::pmr::memory_resource*>;
+inline constexpr bool copies_with_resource =
+    std::uses_allocator_v<std::remove_cv_t<T>, std::pmr::polymorphic_allocator<>> &&
+    std::is_constructible_v<T, T const&, std::pmr::memory_resource*>;
 
 struct copy_calls {
     template <class T>
     static handle<T> copy_up(lane const& from, handle<T> const& h) {
-        std::uint64_t to  = 0;
+        place         to;
         failure const why = begin_up(from, handle_access::raw(h), to);
         return copy_or_throw(why, to, h);
     }
     template <class T>
     static result<handle<T>> try_copy_up(lane const& from, handle<T> const& h) {
-        std::uint64_t to  = 0;
+        place         to;
         failure const why = begin_up(from, handle_access::raw(h), to);
         return try_copy(why, to, h);
     }
     template <class T>
-    static handle<T> copy_to(std::uint64_t to, handle<T> const& h) {
-        return copy_or_throw(begin_to(handle_access::raw(h), to), to, h);
+    static handle<T> copy_to(std::uint64_t id, handle<T> const& h) {
+        place         to;
+        failure const why = begin_to(id, handle_access::raw(h), to);
+        return copy_or_throw(why, to, h);
     }
     template <class T>
-    static result<handle<T>> try_copy_to(std::uint64_t to, handle<T> const& h) {
-        return try_copy(begin_to(handle_access::raw(h), to), to, h);
+    static result<handle<T>> try_copy_to(std::uint64_t id, handle<T> const& h) {
+        place         to;
+        failure const why = begin_to(id, handle_access::raw(h), to);
+        return try_copy(why, to, h);
     }
 
 private:
-    /// Asks whether a live object may be copied from a batch to its parent, and sets `to` to that one's id. Errors:
-    /// stale_handle, not_owner for the root, why_closed() of either batch.
-    TENURE_DECL static failure begin_up(lane const& from, raw_handle h, std::uint64_t& to) noexcept;
+    /// Where a copy goes.
+    struct place {
+        std::uint64_t id = 0;
+        lane* own = nullptr;  ///< of the batch, if its guard is this thread's; its resource() serves the copy
+    };
 
-    /// Asks the same of a copy to a batch of any registry. Errors: stale_handle, no_such_batch, over_failure().
-    TENURE_DECL static failure begin_to(raw_handle h, std::uint64_t to) noexcept;
+    /// Asks whether a live object may be copied from a batch to its parent. Errors: stale_handle, not_owner for the
+    /// root, why_closed() of either batch.
+    TENURE_DECL static failure begin_up(lane const& from, raw_handle h, place& to) noexcept;
 
-    /// Whether what lives in the lane's batch may go on using the lane's resource(): its guard is this thread's.
-    TENURE_DECL static bool serves_this_thread(lane const& l) noexcept;
+    /// Asks whether it may be copied to a batch of any registry. Errors: stale_handle, no_such_batch,
+    /// over_failure().
+    TENURE_DECL static failure begin_to(std::uint64_t id, raw_handle h, place& to) noexcept;
 
-    /// Makes a copy of a live object in batch `to`, which is current meanwhile.
     template <class T, class Refusal>
-    static handle<T> copy(std::uint64_t to, handle<T> const& h, Refusal refusal) {
+    static handle<T> copy(place const& to, handle<T> const& h, Refusal refusal) {
         using E = std::remove_cv_t<std::remove_extent_t<T>>;
         static_assert(std::is_copy_constructible_v<E>,
                       "keep_copy and keep_to need a copy constructor: keep() the object");
@@ -83,26 +91,29 @@ private:
             std::is_array_v<T> || !std::is_polymorphic_v<E> || std::is_final_v<E>,
             "keep_copy and keep_to copy a T, and so would slice an object of a class derived from it: make "
             "T final, or keep() the object");
-        visit const in(to);
-        lane&       l    = current_lane();
-        E const*    from = h.unchecked();
-        if constexpr (std::is_array_v<T>) {
-            return make_elements_or<T>(l, refusal, h.size(), copies_of<E>{from});
-        } else {
-            if constexpr (copies_with_resource<E>)
-                if (serves_this_thread(l)) return make_or<T>(l, refusal, *from, resource_of(l));
-            return make_or<T>(l, refusal, *from);
-        }
+        if constexpr (std::is_trivially_copyable_v<E>)
+            if (to.own) return copy_in(*to.own, h, refusal);
+        visit const in(to.id);  // where a copy constructor makes objects
+        if constexpr (copies_with_resource<T>)
+            if (to.own) return make_or<T>(*to.own, refusal, std::as_const(*h.unchecked()), resource_of(*to.own));
+        return copy_in(current_lane(), h, refusal);
+    }
+
+    template <class T, class Refusal>
+    static handle<T> copy_in(lane& l, handle<T> const& h, Refusal refusal) {
+        if constexpr (std::is_array_v<T>)
+            return make_elements_or<T>(l, refusal, h.size(), copies_of<std::remove_extent_t<T>>{h.unchecked()});
+        else return make_or<T>(l, refusal, std::as_const(*h.unchecked()));
     }
 
     template <class T>
-    static handle<T> copy_or_throw(failure const& refused, std::uint64_t to, handle<T> const& h) {
+    static handle<T> copy_or_throw(failure const& refused, place const& to, handle<T> const& h) {
         if (!h.alive()) throw_stale(handle_access::raw(h));
         if (refused) throw_failure(refused, "keep a copy in batch ");
         return copy(to, h, throw_it{});
     }
     template <class T>
-    static result<handle<T>> try_copy(failure why, std::uint64_t to, handle<T> const& h) {
+    static result<handle<T>> try_copy(failure why, place const& to, handle<T> const& h) {
         handle<T> made;
         if (!why && !memory_lasts([&] { made = copy(to, h, report_to{why}); })) why = {errc::memory_full};
         if (why) return make_error_code(why.code);

@@ -385,15 +385,16 @@ public:
     /// Returns how many bytes.
     std::size_t trim() noexcept;
 
-    /// Has the system give memory before it is needed, in huge pages where it can, until `bytes` of the registry's
-    /// free memory are ready: objects made there fault no page. Decay then leaves that many bytes to the registry,
-    /// in use or free; trim() does not. Only the registry's own store counts. Any thread; others go on meanwhile.
+    /// Makes memory ready before it is needed: takes it from the system, in huge pages where it can, until `bytes`
+    /// of the registry's free memory have their pages. Objects made there cause no page faults. Decay leaves the
+    /// registry that many bytes from then on, in use or free, until trim() is called. Only the registry's own store
+    /// counts. Any thread; others go on meanwhile.
     ///
-    /// Returns the bytes that it made ready: none if enough were, and less than were missing if `stop` was
-    /// requested, which is looked at every 32 MiB. Throws memory_full, and says how much there is, if the system,
-    /// the control group or registry_options::memory_limit has no room, before it has begun if it is to be known by
-    /// then: an eighth of what is available is left to others. Throws what the store reports. Cost: that of the
-    /// page faults, some 0.2 s a GiB in huge pages.
+    /// Returns the bytes that it made ready: 0 if enough were. Fewer than were missing if `stop` was requested,
+    /// which is asked every 32 MiB. Throws memory_full if the system, the process's control group or
+    /// registry_options::memory_limit has no room for them, and says how much there is; an eighth of what the
+    /// system has left stays for others. Nothing was done then, unless the memory went to others meanwhile. Throws
+    /// what the store reports. Cost: that of the page faults, some 0.2 s a GiB in huge pages.
     template <class Feature = detail::warm_calls>
     std::size_t warm(std::size_t bytes) {
         detail::require_warmth<Feature>();

@@ -12,25 +12,26 @@
 
 namespace tenure::detail {
 
-TENURE_DECL failure copy_calls::begin_up(lane const& from, raw_handle h, std::uint64_t& to) noexcept {
+inline lane* own_lane(batch_record& b) noexcept {
+    return b.guard.load(std::memory_order_relaxed) == &this_thread && !b.closed() ? &b.primary : nullptr;
+}
+
+TENURE_DECL failure copy_calls::begin_up(lane const& from, raw_handle h, place& to) noexcept {
     batch_record const& b = *from.batch;
     if (b.closed()) return {b.why_closed(), &b};
-    batch_record const* const up = b.parent.load(std::memory_order_relaxed);
+    batch_record* const up = b.parent.load(std::memory_order_relaxed);
     if (!up) return {errc::not_owner, &b};
     if (up->closed()) return {up->why_closed(), up};
-    to = up->id.load(std::memory_order_relaxed);
+    to = {up->id.load(std::memory_order_relaxed), own_lane(*up)};
     return is_alive(h) ? failure{} : failure{stale_because(resolve(h)), &b};
 }
 
-TENURE_DECL failure copy_calls::begin_to(raw_handle h, std::uint64_t to) noexcept {
-    if (!is_known(to)) return {errc::no_such_batch};
-    if (!find_anywhere(to)) return over_failure(to);
+TENURE_DECL failure copy_calls::begin_to(std::uint64_t id, raw_handle h, place& to) noexcept {
+    if (!is_known(id)) return {errc::no_such_batch};
+    batch_record* const b = find_anywhere(id);
+    if (!b) return over_failure(id);
+    to = {id, own_lane(*b)};
     return is_alive(h) ? failure{} : failure{stale_because(resolve(h))};
-}
-
-TENURE_DECL bool copy_calls::serves_this_thread(lane const& l) noexcept {
-    batch_record const& b = *l.batch;
-    return &l == &b.primary && b.guard.load(std::memory_order_relaxed) == &this_thread && !b.closed();
 }
 
 }  // namespace tenure::detail
