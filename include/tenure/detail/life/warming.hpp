@@ -69,7 +69,7 @@ TENURE_COLD inline result<std::size_t> make_warm(registry_core& r, memory_limits
 
 /// Returns what to say of a warm() that failed: how much there is room for.
 TENURE_COLD inline std::string why_cold(registry_core& r, memory_limits const& limit, std::size_t bytes) {
-    std::string const what    = "warm " + human_bytes(bytes) + " of free memory";
+    std::string       what    = "warm " + human_bytes(bytes) + " of free memory";
     std::size_t const limited = room_in_limit(r, limit);
     if (bytes > limited)
         return what + " where registry_options::memory_limit leaves " + human_bytes(limited) +
