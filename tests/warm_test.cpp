@@ -10,8 +10,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <stop_token>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -184,6 +187,32 @@ TEST_SUITE("warm") {
         CHECK(r.usage().mapped == 0);
         CHECK(tenure::detail::available_memory() > 0);
         CHECK(tenure::detail::available_memory() < std::size_t{1} << 45);
+    }
+
+    TEST_CASE("what control groups leave: the least of all above, without pages of files that nobody uses") {
+        temporary_directory const where;
+        auto const put = [&](char const* file, char const* text) { std::ofstream(where.path() / file) << text; };
+        std::filesystem::create_directories(where.path() / "jobs/one");
+        std::string const                  root = where.path().string();
+        tenure::detail::cgroup_files const names{root.c_str(), "memory.max", "memory.current", "inactive_file "};
+        auto const left = [&](std::string path) { return left_in_cgroup(names, path.data()); };
+        CHECK(left("/jobs/one") == tenure::detail::any_amount);
+        put("jobs/one/memory.max", "max\n");
+        put("jobs/one/memory.current", "500\n");
+        CHECK(left("/jobs/one") == tenure::detail::any_amount);
+        put("jobs/memory.max", "1000\n");
+        put("jobs/memory.current", "600\n");
+        CHECK(left("/jobs/one") == 400);
+        put("jobs/memory.stat", "anon 450\ninactive_file 100\nactive_file 50\n");
+        CHECK(left("/jobs/one") == 500);
+        put("jobs/one/memory.max", "600\n");
+        CHECK(left("/jobs/one") == 100);
+        CHECK(left("/jobs") == 500);
+        CHECK(left("/") == tenure::detail::any_amount);
+        put("memory.max", "10\n");
+        put("memory.current", "11\n");
+        CHECK(left("/jobs/one") == 0);
+        CHECK(left("") == 0);
     }
 
     TEST_CASE("keeps within the registry's memory_limit") {
