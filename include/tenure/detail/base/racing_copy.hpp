@@ -34,6 +34,16 @@ void write_racing(whole_words<T>& to, T const& value) noexcept {
         __atomic_store_n(at + i, words[i], __ATOMIC_RELEASE);
 }
 
+/// Writes `value` to each word of an array of atomics that are no larger than words, in no order that other threads
+/// could rely on.
+template <class T, std::size_t n>
+void fill_racing(T (&to)[n], std::uint64_t value) noexcept {
+    constexpr std::size_t a_word = sizeof(std::uint64_t) / sizeof(T);
+    static_assert(n % a_word == 0 && std::is_trivially_copyable_v<T>);
+    auto* const at = reinterpret_cast<racing_word*>(to);
+    for (std::size_t i = 0; i < n / a_word; ++i) __atomic_store_n(at + i, value, __ATOMIC_RELAXED);
+}
+
 /// Reads the value word by word. What the calling thread reads later is read after them.
 template <class T>
 T read_racing(whole_words<T> const& from) noexcept {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <mutex>
 
+#include <tenure/detail/base/racing_copy.hpp>
 #include <tenure/detail/objects/liveness.hpp>
 #include <tenure/detail/objects/runs.hpp>
 
@@ -70,9 +71,12 @@ constexpr std::uint32_t lines_any_in(std::uint32_t granules) noexcept { return ~
 inline std::uint32_t fresh_lines(tracking const& t, std::size_t i) noexcept {
     return t.fresh[i / words_a_group].load(std::memory_order_relaxed) >> i % words_a_group * lines_a_word & 15;
 }
+/// Returns the bit of tracking::changed for word `i`.
+constexpr std::uint32_t group_bit(std::size_t i) noexcept { return std::uint32_t{1} << i / words_a_group; }
+
 /// Notes that some of word `i` died, came to a share, or is no longer fresh.
 inline void note_change(tracking& t, std::size_t i) noexcept {
-    t.changed = static_cast<std::uint16_t>(t.changed | 1u << i / words_a_group);
+    t.changed = static_cast<std::uint16_t>(t.changed | group_bit(i));
 }
 
 inline void forget_fresh(tracking& t, std::size_t i, std::uint32_t lines) noexcept {
@@ -117,7 +121,7 @@ inline void set_dead(place p, std::uintptr_t begin, std::uintptr_t end) noexcept
 inline void begin_tracking(place p) noexcept {
     if (p.u->tracked.load(std::memory_order_relaxed)) return;
     tracking& t = p.track();
-    for (auto& word : t.dead) word.store(~std::uint32_t{0}, std::memory_order_relaxed);
+    fill_racing(t.dead, ~std::uint64_t{0});
     for (auto& lines : t.fresh) lines.store(~std::uint64_t{0}, std::memory_order_relaxed);
     for (auto& words : t.room) words = ~std::uint64_t{0};
     t.changed      = 0;

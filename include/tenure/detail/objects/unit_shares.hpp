@@ -5,6 +5,7 @@
 #include <atomic>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <mutex>
 #include <new>
 
@@ -113,7 +114,7 @@ inline share* share_for(place p, batch_record* owner) noexcept {
     s->base     = p.base;
     s->embedded = embedded;
     s->granules = 0;
-    for (auto& word : s->objects) word.store(0, std::memory_order_relaxed);
+    std::memset(s->objects, 0, sizeof s->objects);
     s->next_here = p.rest().shares.load(std::memory_order_relaxed);
     p.rest().shares.store(s, std::memory_order_release);
     std::scoped_lock const guard(owner->lock);
