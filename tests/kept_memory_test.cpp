@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -197,6 +198,69 @@ TEST_SUITE("what requests keep") {
         batch_scope others;
         for (int i = 0; i < 20'000; ++i) others.make<sized<64>>(~std::uint64_t{0});  // also between what was kept
         for (std::size_t i = 0; i < all.size(); i += 3) CHECK(all[i]->is(i));
+    }
+
+    TEST_CASE_TEMPLATE("is a whole list, of any length, or nothing of it", Object, sized<24>, sized<264>, text) {
+        for (std::size_t const n : {1, 2, 63, 64, 65, 127, 128, 129, 300, 3'000}) {
+            CAPTURE(n);
+            registry                    r;
+            accounting const            books(r);
+            batch_scope                 outer(r);
+            batch_scope                 inner{below(outer)};
+            std::vector<handle<Object>> all{outer.make<Object>(7u)};  // it stays where it is
+            for (std::uint64_t i = 0; i < n; ++i) all.push_back(inner.make<Object>(i));
+            all.push_back(all[n / 2 + 1]);
+            auto const stale = inner.make<Object>(8u);
+            all.push_back(stale);
+            inner.free(stale);
+            CHECK(inner.try_keep(all).error() == errc::stale_handle);
+            CHECK(outer.usage().objects == 1);
+            for (std::size_t i = 1; i <= n; ++i) CHECK(all[i].owner() == inner.id());
+
+            all.pop_back();
+            inner.keep(all);
+            CHECK(outer.usage().objects == n + 1);
+            CHECK(inner.usage().objects == 0);
+            inner.keep(all);
+            CHECK(inner.end().kept == n);
+            CHECK(outer.usage().objects == n + 1);
+            for (auto const& h : all) CHECK(h.owner() == outer.id());
+        }
+    }
+
+    TEST_CASE_TEMPLATE("of a long list goes with discard()", Object, sized<24>, text) {
+        registry                    r;
+        batch_scope                 outer(r);
+        batch_scope                 inner{below(outer)};
+        std::vector<handle<Object>> all;
+        for (std::uint64_t i = 0; i < 1'000; ++i) all.push_back(inner.make<Object>(i));
+        for (std::size_t i = 0; i < 10; ++i) inner.keep(all[i * 100]);
+        inner.keep(all);
+        for (std::uint64_t i = 0; i < 10; ++i) all.push_back(inner.keep(inner.make<Object>(i)));
+        CHECK(outer.usage().objects == all.size());
+        inner.discard();
+        for (auto const& h : all) CHECK(!h.alive());
+        CHECK(outer.usage().objects == 0);
+    }
+
+    TEST_CASE("ends in the order of the list, the last first") {
+        struct numbered {
+            std::vector<std::size_t>* ended;
+            std::size_t               number;
+            ~numbered() { ended->push_back(number); }
+        };
+        std::vector<std::size_t> ended;
+        {
+            batch_scope                   outer;
+            batch_scope                   inner{below(outer)};
+            std::vector<handle<numbered>> all;
+            for (std::size_t i = 0; i < 500; ++i) all.push_back(inner.make<numbered>(&ended, i));
+            inner.keep(all);
+            inner.end();
+            CHECK(ended.empty());
+        }
+        CHECK(ended.size() == 500);
+        CHECK(std::ranges::is_sorted(ended, std::ranges::greater()));
     }
 
     TEST_CASE("is whole, however long") {

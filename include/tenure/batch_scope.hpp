@@ -197,13 +197,14 @@ public:
     /// made by a lane that another thread has open. On failure nothing is kept.
     template <detail::owned H>
     H keep(H h) {
-        if (!detail::keep_at_once(here(), detail::handle_access::raw(h))) require(try_keep_each(h));
+        detail::raw_handle const raw = detail::handle_access::raw(h);
+        if (!detail::keep_at_once(here(), raw)) require(detail::keep_each(here(), raw));
         return h;
     }
     template <detail::owned... H>
         requires(sizeof...(H) > 1)
     std::tuple<H...> keep(H... h) {
-        require(try_keep_each(h...));
+        require(detail::keep_each(here(), detail::handle_access::raw(h)...));
         return {h...};
     }
     /// As keep(h), for every handle that can be reached through ranges, tuples, optionals, results and variants,
@@ -217,13 +218,16 @@ public:
     /// As keep(), but returns the error.
     template <detail::owned H>
     result<H> try_keep(H h) {
-        if (auto const why = try_keep_each(h)) return make_error_code(why.code);
+        detail::raw_handle const raw = detail::handle_access::raw(h);
+        if (!detail::keep_at_once(here(), raw))
+            if (auto const why = detail::keep_each(here(), raw)) return make_error_code(why.code);
         return h;
     }
     template <detail::owned... H>
         requires(sizeof...(H) > 1)
     result<std::tuple<H...>> try_keep(H... h) {
-        if (auto const why = try_keep_each(h...)) return make_error_code(why.code);
+        if (auto const why = detail::keep_each(here(), detail::handle_access::raw(h)...))
+            return make_error_code(why.code);
         return std::tuple(h...);
     }
     template <detail::holds_handles R>
@@ -389,11 +393,6 @@ private:
         if (why) [[unlikely]]
             detail::throw_failure(why, call);
     }
-    template <detail::owned... H>
-    detail::failure try_keep_each(H const&... h) {
-        auto const each = [&](auto f) { static_cast<void>((f(detail::handle_access::raw(h)) && ...)); };
-        return detail::keep_all(here(), each);
-    }
     /// Keeps what with_batch returns, as keep(), but skips a handle that was never given an object.
     template <class R>
     void keep_result(R& r) {
@@ -401,18 +400,18 @@ private:
             if (detail::is_resource_of(here(), r.get_allocator().resource()))
                 require({errc::not_self_contained, here().batch}, "return a container from batch ");
         if constexpr (detail::may_hold_handles<R>())
-            require(detail::keep_all(here(), [&](auto f) {
+            require(detail::keep_all(here(), [&](auto& to) {
                 auto one = [&](auto const& h) {
                     detail::raw_handle const raw = detail::handle_access::raw(h);
-                    return !raw.word || f(raw);
+                    return !raw.word || to.add(raw);
                 };
                 detail::for_each_handle(r, one);
             }));
     }
     template <class R>
     detail::failure try_keep_range(R& handles) {
-        return detail::keep_all(here(), [&](auto f) {
-            auto one = [&](auto const& h) { return f(detail::handle_access::raw(h)); };
+        return detail::keep_all(here(), [&](auto& to) {
+            auto one = [&](auto const& h) { return to.add(detail::handle_access::raw(h)); };
             detail::for_each_handle(handles, one);
         });
     }

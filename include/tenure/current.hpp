@@ -99,16 +99,18 @@ buffer<T> open_buffer(std::string_view name, any_store const& store = {}) {
 }
 template <detail::owned H>
 H keep(H h) {
-    auto const            one = [&](auto f) { f(detail::handle_access::raw(h)); };
-    detail::failure const why = detail::keep_all(detail::current_lane(), one);
-    if (why) detail::throw_failure(why, "keep from batch ");
+    detail::lane&            from = detail::current_lane();
+    detail::raw_handle const raw  = detail::handle_access::raw(h);
+    if (!detail::keep_at_once(from, raw))
+        if (auto const why = detail::keep_each(from, raw)) detail::throw_failure(why, "keep from batch ");
     return h;
 }
 template <detail::owned H>
 result<H> try_keep(H h) {
-    auto const            one = [&](auto f) { f(detail::handle_access::raw(h)); };
-    detail::failure const why = detail::keep_all(detail::current_lane(), one);
-    if (why) return make_error_code(why.code);
+    detail::lane&            from = detail::current_lane();
+    detail::raw_handle const raw  = detail::handle_access::raw(h);
+    if (!detail::keep_at_once(from, raw))
+        if (auto const why = detail::keep_each(from, raw)) return make_error_code(why.code);
     return h;
 }
 template <detail::owned H>

@@ -95,11 +95,22 @@ struct ledger {
     }
 };
 
+/// A unit of a batch's own memory from which it kept something. It is that unit as long as its word is this one:
+/// nobody but the batch gives it up, and then its generation changes.
+struct kept_unit {
+    std::uintptr_t base;
+    word_t         word;
+    unit*          u;
+    unit_rest*     rest;
+    tracking*      track;
+};
+
 /// Handles that left a batch.
 struct kept_log {
     kept_log*   next;
     std::size_t room;
-    std::size_t count;
+    std::size_t count = 0;
+    kept_unit   last{};  ///< of the unit from which the batch kept last, while this is the newest log
 
     /// `room` of them, right behind this: their lifetime began with the memory.
     raw_handle* items() noexcept { return std::launder(reinterpret_cast<raw_handle*>(this + 1)); }

@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <new>
-#include <utility>
 
 #include <tenure/detail/batch/sharing_front.hpp>
 #include <tenure/detail/life/entering.hpp>
@@ -19,186 +19,313 @@ namespace tenure::detail {
 
 /// How objects go to the parent of their batch.
 
-/// Writes down that an object of `bytes` was kept.
-[[gnu::always_inline]] inline void note_kept(batch_record& from, batch_record& to, kept_log& log, raw_handle h,
+/// Returns whether the objects of a batch may go in the usual way, as far as the batch itself says. To be asked
+/// before anything that its reclaimer may be changing.
+[[gnu::always_inline]] inline bool keeps_as_usual(batch_record const& from) noexcept {
+    return !(from.state.load(std::memory_order_acquire) & (batch_flags::closed | batch_flags::checkpointed));
+}
+
+/// Writes down that objects of `bytes` in all were kept.
+[[gnu::always_inline]] inline void note_kept(batch_record& from, batch_record& to, std::size_t objects,
                                              std::size_t bytes) noexcept {
-    ledger& out = from.rest.books;
-    ledger& in  = to.rest.books;
-    note_peak(from);
-    from.touch();
-    out.given.add(1, bytes, true);
-    to.touch();
-    in.received.add(1, bytes, to.is_here());
+    ledger& in = to.rest.books;
+    from.rest.books.given.add(objects, bytes, true);
+    in.received.add(objects, bytes, to.is_here());
     in.noted.store(0, std::memory_order_relaxed);
-    log.add(h);
 }
 
-/// Keeps one object in the usual case: a small object without a destructor, in a unit from which the batch has
-/// kept something before, no limits, no uses by other batches, and room in the log. False: another case, and
-/// nothing was done. `just_ask`: only answers, whatever room the log has. The caller is in a read_section.
-TENURE_SLOW inline bool keep_quickly(batch_record& from, raw_handle h, bool just_ask) noexcept {
-    if (from.state.load(std::memory_order_acquire) & (batch_flags::closed | batch_flags::checkpointed))
-        return false;  // before anything that its reclaimer may be changing
-    batch_record* const to  = from.parent.load(std::memory_order_relaxed);
-    kept_log* const     log = from.kept_out;
-    if (!log || from.limited || to->closed()) return false;
-    if (log->count == log->room && !just_ask) return false;
-    if (h.word & (header_flag | cell_flag) || (h.word & extent_mask) - 1 >= last_unbound) return false;
-
-    std::uintptr_t const begin = extent_begin(to_address(h.pointer), h.word);
-    std::size_t const    bytes = decode_extent(h.word);
-    if ((begin ^ (begin + bytes - 1)) >> unit_shift) return false;
-    region* const r = find_region(begin);
-    if (!r) return false;
-    place const p = place_in(*r, begin);
-    {
-        std::scoped_lock const guard(p.u->lock);
+/// Keeps one object of the unit from which the batch kept last, if the object's granules are in one word of bits,
+/// no other thread has the unit's lock, and the batch has made nothing since then. False: another case, and nothing
+/// was done. The batch is open here, and the unit its own, so this needs no read_section.
+[[gnu::always_inline]] inline bool keep_near(batch_record& from, raw_handle h) noexcept {
+    constexpr auto relaxed = std::memory_order_relaxed;
+    if (!keeps_as_usual(from)) return false;
+    kept_log* const log = from.kept_out;
+    if (!log || log->count == log->room) return false;
+    kept_unit const      unit   = log->last;
+    std::uintptr_t const begin  = extent_begin(to_address(h.pointer), h.word);
+    auto&                word   = table_word(unit.base);
+    auto const           number = static_cast<std::uint32_t>(h.word & extent_mask);  // of granules
+    auto const           first  = static_cast<std::uint32_t>(begin >> granule_shift) % granules_a_word;
+    if ((begin ^ unit.base) >> unit_shift | (h.word ^ unit.word) >> generation_shift) return false;
+    if (h.word & header_flag || number - 1 >= granules_a_word - first) return false;
+    batch_record* const to     = from.parent.load(relaxed);
+    std::uint64_t const cursor = from.primary.cursor.load(relaxed);
+    if (from.limited || to->closed() || !cursor || cursor != from.rest.books.noted.load(relaxed)) return false;
+    if (word.load(relaxed) != unit.word || !unit.u->lock.try_lock()) return false;
+    bool const kept = [&] {
         if (from.state.load(std::memory_order_acquire) & (batch_flags::closed | batch_flags::used)) return false;
-        if ((table_word(begin).load(std::memory_order_relaxed) ^ h.word) >> generation_shift != 0) return false;
-        share* const s = p.rest().shares.load(std::memory_order_relaxed);
-        if (!p.u->tracked.load(std::memory_order_relaxed) || !s || s->owner != to || s->next_here) return false;
-        if (p.head()->home.load(std::memory_order_relaxed) != &from || test(s->objects, begin)) return false;
-        if (just_ask) return true;
-        set(p, *s, begin, begin + bytes);
-    }
-    note_kept(from, *to, *log, h, bytes);
-    return true;
-}
-
-/// Locks a unit, as std::scoped_lock does, but is always inlined.
-struct unit_guard {
-    [[gnu::always_inline]] explicit unit_guard(unit& u) noexcept : lock(u.lock) { lock.lock(); }
-    [[gnu::always_inline]] ~unit_guard() { lock.unlock(); }
-    unit_guard(unit_guard const&)            = delete;
-    unit_guard& operator=(unit_guard const&) = delete;
-
-    spin_lock& lock;
-};
-
-/// As keep_quickly(), of one object. What keep_quickly() asks of objects in general is less for most of them: those
-/// whose granules are all in one word of bits.
-[[gnu::always_inline]] inline bool keep_small(batch_record& from, raw_handle h) noexcept {
-    constexpr auto       relaxed  = std::memory_order_relaxed;
-    word_t const         granules = h.word & extent_mask;
-    std::uintptr_t const begin    = extent_begin(to_address(h.pointer), h.word);
-    auto const           first    = static_cast<std::uint32_t>(begin >> granule_shift) % granules_a_word;
-    if (h.word & (header_flag | cell_flag) || granules == 0 || first + granules > granules_a_word)
-        return keep_quickly(from, h, false);
-    if (from.state.load(std::memory_order_acquire) & (batch_flags::closed | batch_flags::checkpointed))
-        return false;  // before anything that its reclaimer may be changing
-    batch_record* const to  = from.parent.load(relaxed);
-    kept_log* const     log = from.kept_out;
-    if (!log || from.limited || to->closed() || log->count == log->room) return false;
-    region* const r = find_region(begin);
-    if (!r) return false;
-    std::size_t const n = (begin - r->base) >> unit_shift;
-    std::size_t const i = word_of(begin);
-    {
-        unit&            u = r->units[n];
-        unit_guard const guard(u);
-        if (from.state.load(std::memory_order_acquire) & (batch_flags::closed | batch_flags::used)) return false;
-        if ((table_word(begin).load(relaxed) ^ h.word) >> generation_shift != 0) return false;
-        share* const s = r->rests[n].shares.load(relaxed);
-        if (!u.tracked.load(relaxed) || !s || s->owner != to || s->next_here) return false;
-        if (u.head.load(relaxed)->home.load(relaxed) != &from) return false;
-        auto const          mask = static_cast<std::uint32_t>(((std::uint64_t{1} << granules) - 1) << first);
+        share* const s = unit.rest->shares.load(relaxed);
+        if (word.load(relaxed) != unit.word || !s || s->owner != to || s->next_here) return false;
+        std::size_t const   i    = word_of(begin);
+        std::uint32_t const mask = ~std::uint32_t{0} >> (granules_a_word - number) << first;
         std::uint32_t const had  = s->objects[i].load(relaxed);
         if (had & mask) return false;
         s->objects[i].store(had | mask, std::memory_order_release);
-        note_change(r->tracks[n], i);
-        s->granules += static_cast<std::uint32_t>(granules);
-    }
-    note_kept(from, *to, *log, h, granules << granule_shift);
+        note_change(*unit.track, i);
+        s->granules += number;
+        return true;
+    }();
+    unit.u->lock.unlock();
+    if (!kept) return false;
+    note_kept(from, *to, 1, std::size_t{number} << granule_shift);
+    log->add(h);
     return true;
 }
 
-/// Places in a list. The first 64 need no memory.
-class places {
-public:
-    /// Adds a place, above all that were added before. Returns false if memory is full.
-    bool add(std::size_t place) noexcept {
-        std::size_t const word = place / 64;
-        if (word > words_ && !grow(word)) return false;
-        (word ? more_[word - 1] : first_) |= std::uint64_t{1} << place % 64;
-        return true;
+/// Objects at the front of a list, and their bytes.
+struct kept_run {
+    std::size_t objects = 0;
+    std::size_t bytes   = 0;
+};
+
+enum class keep_step { ask, commit };
+
+/// Looks at objects from the front of a list, as long as they are in one unit, and each is the usual case: a small
+/// object without a destructor in the batch's own memory, in a unit where nothing was freed and only the parent has
+/// a share, with no limits and no uses by other batches. Returns the run of such objects. After `ask` the parent
+/// has its share; `commit` keeps them, but does not log them. The caller is in a read_section.
+template <keep_step step>
+TENURE_SLOW kept_run keep_run(batch_record& from, raw_handle const* list, raw_handle const* end) noexcept {
+    constexpr auto        relaxed = std::memory_order_relaxed;
+    constexpr std::size_t most    = 256;  // under a spin lock
+    constexpr bool        commits = step == keep_step::commit;
+    auto const is_unusual = [](word_t w) { return w & header_flag || (w & extent_mask) - 1 >= last_unbound; };
+
+    kept_run   run;
+    raw_handle h = *list;
+    if (!keeps_as_usual(from) || h.word & cell_flag || is_unusual(h.word)) return run;
+    batch_record* const  to    = from.parent.load(relaxed);
+    std::uintptr_t const start = extent_begin(to_address(h.pointer), h.word);
+    region* const        r     = find_region(start);
+    if (from.limited || !to || to->closed() || !r) return run;
+    place const p = place_in(*r, start);
+    {
+        std::scoped_lock const guard(p.u->lock);
+        if (from.state.load(std::memory_order_acquire) & (batch_flags::closed | batch_flags::used)) return run;
+        word_t const word = p.word().load(relaxed);
+        if ((word ^ h.word) >> generation_shift || p.head()->home.load(relaxed) != &from) return run;
+        share* s = p.rest().shares.load(relaxed);
+        if (!s) s = share_for(p, to);
+        if (!s || s->owner != to || s->next_here) return run;
+
+        word_t        known   = 0;  // whose bytes are known
+        std::size_t   bytes   = 0;
+        std::uint32_t changed = 0;
+        if (static_cast<std::size_t>(end - list) > most) end = list + most;
+        for (; list != end; ++list) {
+            h = *list;
+            if (h.word != known) {
+                if ((h.word ^ word) >> generation_shift || is_unusual(h.word)) break;
+                known = h.word;
+                bytes = decode_extent(known);
+            }
+            std::uintptr_t const begin = extent_begin(to_address(h.pointer), known);
+            if (begin - p.base > unit_bytes - bytes || test(s->objects, begin)) break;
+            if constexpr (commits)
+                for_words(begin, begin + bytes, [&](std::uint32_t i, std::uint32_t mask) {
+                    s->objects[i].store(s->objects[i].load(relaxed) | mask, std::memory_order_release);
+                    changed |= group_bit(i);
+                });
+            ++run.objects;
+            run.bytes += bytes;
+        }
+        if constexpr (commits) {
+            tracking& t = p.track();
+            t.changed   = static_cast<std::uint16_t>(t.changed | changed);
+            s->granules += static_cast<std::uint32_t>(run.bytes >> granule_shift);
+            from.kept_out->last = {p.base, word, p.u, &p.rest(), &t};
+        }
     }
-    bool has(std::size_t place) const noexcept {
-        std::size_t const word = place / 64;
-        return word <= words_ && (word ? more_[word - 1] : first_) >> place % 64 & 1;
+    if (commits && run.objects) {
+        note_peak(from);
+        note_kept(from, *to, run.objects, run.bytes);
+    }
+    return run;
+}
+
+/// Allocates an empty log, or returns null if memory is full. The log lies outside the slabs: it is no use of the
+/// batch's own.
+inline kept_log* make_log(batch_record& from, std::size_t room, kept_log* next) noexcept {
+    void* const p = ::operator new(sizeof(kept_log) + room * sizeof(raw_handle), std::nothrow);
+    if (!p) return nullptr;
+    from.touch();
+    return ::new (p) kept_log{next, room};
+}
+
+/// Reserves room in the newest log of `from` for `n` kept objects. Returns false if memory is full.
+inline bool reserve_log(batch_record& from, std::size_t n) noexcept {
+    kept_log* const newest = from.kept_out;
+    if (newest && newest->room - newest->count >= n) return true;
+    std::size_t const more = newest ? std::min<std::size_t>(newest->room * 4, 1000) : 30;
+    kept_log* const   log  = make_log(from, std::max(n, more), newest);
+    if (log) from.kept_out = log;
+    return log;
+}
+
+/// Keeps one object in the usual case that keep_run() knows. False: another case, and nothing was done.
+TENURE_SLOW inline bool keep_one(batch_record& from, raw_handle h) noexcept {
+    read_section const here;
+    if (!keeps_as_usual(from)) return false;
+    if (kept_log const* const log = from.kept_out; !log || log->count == log->room)
+        if (!keep_run<keep_step::ask>(from, &h, &h + 1).objects || !reserve_log(from, 1)) return false;
+    if (!keep_run<keep_step::commit>(from, &h, &h + 1).objects) return false;
+    from.kept_out->add(h);
+    return true;
+}
+
+/// One keep() of objects of `from`, a batch of this thread, to its parent, all or none. Takes their handles and
+/// prepares each object, then moves them. Between these, another thread may give the batch objects that the list
+/// names and that were not its own: they are not prepared, and stay.
+class keeping final : public handle_sink {
+public:
+    keeping(batch_record& from, batch_record& to) noexcept
+        : handle_sink(few_, few_ + most_few),
+          from_(from),
+          to_(to),
+          to_lane_(&to.primary),
+          from_lanes_(from),
+          transfer_(from, to, buffers_) {}
+    ~keeping() {
+        while (kept_log* const k = oldest_) {
+            oldest_ = k->next;
+            ::operator delete(k);
+        }
+    }
+
+    /// Moves all, after the last handle was added. Errors: not_owner, stale_handle, why_closed() of `from`, those
+    /// of ownership_transfer::prepare().
+    failure commit() noexcept {
+        if (why_ || !prepare_new()) return why_;
+        std::size_t const few = close_list();
+        if (few + shared_objects_ == 0) return {};
+        if (!reserve_log(from_, few + shared_objects_)) return {errc::memory_full, &from_, sizeof(kept_log)};
+        kept_log& first = *from_.kept_out;
+        first.count += move(few_, few_ + few, first.items() + first.count);
+        while (kept_log* const k = oldest_) {
+            std::size_t const n = k->count;
+            oldest_             = k->next;
+            k->next             = from_.kept_out;
+            k->count            = 0;
+            from_.kept_out      = k;
+            k->count            = move(k->items(), k->items() + n, k->items());
+        }
+        if (shared_) shared_->commit([&](raw_handle h) { first.add(h); });
+        return transfer_.lost() ? failure{from_.why_closed(), &from_} : failure{};
     }
 
 private:
-    bool grow(std::size_t needed) noexcept {
-        std::size_t const                room = needed * 2;
-        std::unique_ptr<std::uint64_t[]> larger(new (std::nothrow) std::uint64_t[room]());
-        if (!larger) return false;
-        std::copy_n(more_.get(), words_, larger.get());
-        more_  = std::move(larger);
-        words_ = room;
+    static constexpr std::size_t most_few = 64;
+
+    bool flush() noexcept override { return prepare_new() && (next_ != end_ || begin_log()); }
+
+    /// Prepares what was added since the last call, and drops what is not to be moved. False: `why_` is set.
+    bool prepare_new() noexcept {
+        raw_handle* out = new_;
+        for (raw_handle* at = new_; at != next_;) {
+            if (std::size_t const n = keep_run<keep_step::ask>(from_, at, next_).objects) {
+                if (out != at) std::copy_n(at, n, out);
+                out += n;
+                at += n;
+            } else {
+                raw_handle const h = resolve(*at++);
+                if (prepare(h)) *out++ = h;
+                else if (why_) return false;
+            }
+        }
+        new_ = next_ = out;
         return true;
     }
 
-    std::uint64_t                    first_ = 0;
-    std::unique_ptr<std::uint64_t[]> more_;
-    std::size_t                      words_ = 0;
+    /// Prepares one object. Returns whether it is to be moved.
+    bool prepare(raw_handle h) noexcept {
+        if (is_alive(h) && owner_of(extent_of(h)) == &from_) {
+            why_ = transfer_.prepare(h);
+            if (why_.code == errc::stale_handle && is_alive(h)) why_.code = errc::not_owner;  // moved just now
+            return !why_;
+        }
+        auto const [owner, id] = find_owner(h);
+        if (!owner) {
+            why_ = {errc::stale_handle, &from_};
+        } else if (is_common(*owner)) {
+            if (!shared_) shared_ = front_of_sharing().begin(from_, to_);
+            why_ = shared_ ? shared_->prepare(id, h) : failure{errc::memory_full, &to_, sizeof(std::uint64_t)};
+            ++shared_objects_;
+        } else if (owner != &to_ && !is_above(*owner, to_)) {
+            why_ = {errc::not_owner, &from_};
+        }
+        return false;
+    }
+
+    /// Notes how many handles the newest log has. Returns how many lie in none.
+    std::size_t close_list() noexcept {
+        if (!newest_) return static_cast<std::size_t>(next_ - few_);
+        newest_->count = static_cast<std::size_t>(next_ - newest_->items());
+        return most_few;
+    }
+
+    /// Begins a log with room for as many handles as there are.
+    bool begin_log() noexcept {
+        close_list();
+        std::size_t const room = newest_ ? newest_->room * 2 : most_few;
+        kept_log* const   k    = make_log(from_, room, nullptr);
+        if (!k) {
+            why_ = {errc::memory_full, &from_, sizeof(kept_log) + room * sizeof(raw_handle)};
+            return false;
+        }
+        (newest_ ? newest_->next : oldest_) = k;
+        newest_                             = k;
+        new_ = next_ = k->items();
+        end_         = next_ + room;
+        return true;
+    }
+
+    /// Moves prepared objects, and copies the handles of those that it moved to `out`, which may be `at`. Returns
+    /// how many these are.
+    std::size_t move(raw_handle const* at, raw_handle const* end, raw_handle* out) noexcept {
+        raw_handle* const first = out;
+        while (at != end) {
+            if (std::size_t const n = keep_run<keep_step::commit>(from_, at, end).objects) {
+                if (out != at) std::copy_n(at, n, out);
+                out += n;
+                at += n;
+            } else {
+                raw_handle const h = *at++;
+                if (is_alive(h) && transfer_.commit(h)) *out++ = h;
+            }
+        }
+        return static_cast<std::size_t>(out - first);
+    }
+
+    batch_record&          from_;
+    batch_record&          to_;
+    read_section const     here_;
+    buffers_among          buffers_;
+    lane_claim const       to_lane_;
+    idle_lanes_claim const from_lanes_;
+    ownership_transfer     transfer_;
+    failure                why_;
+
+    std::unique_ptr<share_transfer_front> shared_;
+    std::size_t                           shared_objects_ = 0;
+
+    // The handles of what is to be moved, in order: the first in `few_`, the others in logs.
+    raw_handle* new_    = few_;  ///< from here on they are not prepared
+    kept_log*   oldest_ = nullptr;
+    kept_log*   newest_ = nullptr;
+    raw_handle  few_[most_few];
 };
 
-/// Does one keep(): transfers objects of `from`, a batch of this thread, to its parent, all or none. `for_each(f)`
-/// calls f with each raw handle and stops when f returns false. Errors: not_owner, stale_handle, why_closed() of
-/// either batch, and those of prepare().
-inline failure keep_all(batch_record& from, each_handle for_each) {
+/// Does one keep() of objects of `from`, a batch of this thread. Errors: as keeping::commit(), and why_closed() of
+/// either batch.
+TENURE_SLOW inline failure keep_all(batch_record& from, all_handles handles) {
     if (from.closed()) return {from.why_closed(), &from};
     batch_record* const to = from.parent.load(std::memory_order_relaxed);
     if (!to) return {errc::not_owner, &from};
     if (to->closed()) return {to->why_closed(), to};
-
-    read_section const     here;
-    buffers_among          buffers;
-    lane_claim const       list(&to->primary);
-    idle_lanes_claim const lists(from);
-    ownership_transfer     g(from, *to, buffers);
-    failure                why;
-
-    std::unique_ptr<share_transfer_front> shared;
-
-    // What is not this batch's is not prepared. Another thread may transfer that to this batch in between.
-    places      unprepared;
-    std::size_t moved = 0, at = 0;
-    for_each([&](raw_handle h) {
-        std::size_t const here_in_list = at++;
-        if (keep_quickly(from, h, true)) {
-            ++moved;
-            return true;
-        }
-        h                   = resolve(h);
-        bool const prepared = is_alive(h) && owner_of(extent_of(h)) == &from;
-        if (prepared) {
-            why = g.prepare(h);
-            if (why.code == errc::stale_handle && is_alive(h)) why.code = errc::not_owner;  // moved just now
-            ++moved;
-        } else if (auto const [owner, id] = find_owner(h); !owner) {
-            why = {errc::stale_handle, &from};
-        } else if (is_common(*owner)) {
-            if (!shared) shared = front_of_sharing().begin(from, *to);
-            why = shared ? shared->prepare(id, h) : failure{errc::memory_full, to, sizeof(std::uint64_t)};
-            ++moved;
-        } else if (owner != to && !is_above(*owner, *to)) {
-            why = {errc::not_owner, &from};
-        }
-        if (!why && !prepared && !unprepared.add(here_in_list)) why = {errc::memory_full, to, sizeof(places)};
-        return !why;
-    });
-    if (!why && moved) why = g.reserve_log(moved);
-    if (why || !moved) return why;
-    at = 0;
-    for_each([&](raw_handle h) {
-        if (unprepared.has(at++) || keep_quickly(from, h, false)) return true;
-        h = resolve(h);
-        if (is_alive(h) && g.commit(h)) g.log(h);
-        return true;
-    });
-    if (shared) shared->commit([&](raw_handle h) { g.log(h); });
-    return g.lost() ? failure{from.why_closed(), &from} : failure{};
+    keeping list(from, *to);
+    handles(list);
+    return list.commit();
 }
 
 }  // namespace tenure::detail

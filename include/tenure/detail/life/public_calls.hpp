@@ -19,15 +19,46 @@ struct registry_core;
 
 /// What the templates of batch_scope, lane, registry and the free functions call. A lane stands for its batch.
 
+/// Takes handles one after another, into room that flush() empties or replaces.
+class handle_sink {
+public:
+    handle_sink(handle_sink const&)            = delete;
+    handle_sink& operator=(handle_sink const&) = delete;
+
+    /// Returns false if no more are wanted.
+    bool add(raw_handle h) noexcept {
+        *next_++ = h;
+        return next_ != end_ || flush();
+    }
+
+protected:
+    handle_sink(raw_handle* first, raw_handle* end) noexcept : next_(first), end_(end) {}
+    ~handle_sink() = default;
+
+    /// Makes room. Returns false if no more handles are wanted.
+    virtual bool flush() noexcept = 0;
+
+    raw_handle* next_;
+    raw_handle* end_;
+};
+
+/// Hands each handle to a sink, until that wants no more. Called once.
+using all_handles = function_ref<void(handle_sink&)>;
+
 /// Hands each handle, or each id, to a function, until that returns false; every time it is called the same ones.
 using each_handle = function_ref<void(function_ref<bool(raw_handle)>)>;
 using each_id     = function_ref<void(function_ref<bool(std::uint64_t)>)>;
 
-/// keep() of one object in the usual case: false: nothing was done, and keep_all() knows more.
+/// Does keep() of one object in the usual case. False: nothing was done, and keep_all() knows more.
 TENURE_DECL bool keep_at_once(lane& from, raw_handle h) noexcept;
 
 /// One keep(): objects of `from`, a batch of this thread, go to its parent, all or none.
-TENURE_DECL failure keep_all(lane& from, each_handle handles);
+TENURE_DECL failure keep_all(lane& from, all_handles handles);
+
+/// As keep_all(), of these few.
+inline failure keep_each(lane& from, std::same_as<raw_handle> auto... handles) {
+    return keep_all(from, [&](handle_sink& to) { static_cast<void>((to.add(handles) && ...)); });
+}
 
 /// To any batch of the registry, from any thread.
 TENURE_DECL failure transfer_object(registry_core& r, raw_handle h, std::uint64_t to);

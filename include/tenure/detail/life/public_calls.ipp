@@ -12,11 +12,11 @@
 namespace tenure::detail {
 
 TENURE_DECL bool keep_at_once(lane& from, raw_handle h) noexcept {
-    read_section const here;
-    return keep_small(*from.batch, h);
+    batch_record& b = *from.batch;
+    return keep_near(b, h) || keep_one(b, h);
 }
 
-TENURE_DECL failure keep_all(lane& from, each_handle handles) { return keep_all(*from.batch, handles); }
+TENURE_DECL failure keep_all(lane& from, all_handles handles) { return keep_all(*from.batch, handles); }
 
 TENURE_DECL failure transfer_object(registry_core& r, raw_handle h, std::uint64_t to) {
     return transfer_to(r, h, to);

@@ -97,22 +97,6 @@ public:
         return {};
     }
 
-    /// Reserves room in `from` to log `n` kept objects. The log lies outside the slabs: it is no use of the
-    /// batch's own. Errors: memory_full.
-    failure reserve_log(std::size_t n) noexcept {
-        kept_log const* const newest = from_.kept_out;
-        if (newest && newest->room - newest->count >= n) return {};
-        std::size_t const more = newest ? std::min<std::size_t>(newest->room * 4, 1000) : 30;
-        std::size_t const room = std::max(n, more);
-        std::size_t const size = sizeof(kept_log) + room * sizeof(raw_handle);
-        void* const       p    = ::operator new(size, std::nothrow);
-        if (!p) return {errc::memory_full, &from_, size};
-        from_.kept_out = ::new (p) kept_log{from_.kept_out, room, 0};
-        return {};
-    }
-
-    void log(raw_handle h) noexcept { from_.kept_out->add(h); }
-
     /// Moves a prepared object. Returns false, with nothing done, if it is not as it was prepared: another thread
     /// was first, the list names it twice, or its buffer lost its bytes or changed its store.
     bool commit(raw_handle h) noexcept {
