@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -201,7 +202,8 @@ TEST_SUITE("what requests keep") {
     }
 
     TEST_CASE_TEMPLATE("is a whole list, of any length, or nothing of it", Object, sized<24>, sized<264>, text) {
-        for (std::size_t const n : {1, 2, 63, 64, 65, 127, 128, 129, 300, 3'000}) {
+        for (std::size_t const n :
+             std::initializer_list<std::size_t>{1, 2, 63, 64, 65, 127, 128, 129, 300, 3'000}) {
             CAPTURE(n);
             registry                    r;
             accounting const            books(r);
