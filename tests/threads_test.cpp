@@ -621,6 +621,42 @@ TEST_CASE("a batch is asked for its use while its record goes to another registr
     }
 }
 
+TEST_CASE("threads that are in one batch keep what they make there, each at the same time") {
+    constexpr std::size_t n = TENURE_SANITIZED ? 150 : 2'000;
+    for (bool const discarded : {false, true}) {
+        registry         r;
+        accounting const books(r);
+        batch_scope      above(r);
+        batch_scope      b(r);
+        {
+            std::vector<std::jthread> threads;
+            for (int i = 0; i < 3; ++i)
+                threads.emplace_back([&] {
+                    auto const in = b.enter();
+                    for (std::size_t k = 0; k < n; ++k) {
+                        tenure::keep(tenure::make<std::size_t>(k));
+                        std::vector<tenure::handle<std::size_t>> list;
+                        while (list.size() < k % 7) list.push_back(tenure::make<std::size_t>(k));
+                        for (auto const h : list) tenure::keep(h);
+                        b.usage();
+                    }
+                });
+            for (std::size_t k = 0; k < n; ++k) {
+                std::array<tenure::handle<std::size_t>, 5> list;
+                for (auto& h : list) h = b.make<std::size_t>(k);
+                b.keep(list);
+            }
+        }
+        std::size_t kept = 5 * n;
+        for (std::size_t k = 0; k < n; ++k) kept += 3 * (1 + k % 7);
+        CHECK(above.usage().objects == kept);
+        CHECK(b.usage().objects == 0);
+        auto const report = discarded ? b.discard() : b.end();
+        CHECK(report.kept == kept);
+        CHECK(above.usage().objects == (discarded ? 0 : kept));
+    }
+}
+
 TEST_CASE("threads end and leave their guards to others, who destroy them at that moment") {
     registry         r;
     accounting const books(r);

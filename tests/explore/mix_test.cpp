@@ -203,9 +203,10 @@ private:
     }
 
     void visit(batch_id id) {
-        auto const in = registry_.enter(id);
-        if (roll_.one_in(2)) board_.show(board_.items, roll_(), item(tenure::make<counted>(++serial_)));
-        else tenure::make<plain>(++serial_);
+        auto const in   = registry_.enter(id);
+        item const made = roll_.one_in(2) ? item(tenure::make<counted>(++serial_)) : tenure::make<plain>(++serial_);
+        if (roll_.one_in(2)) with(made, [](auto x) { tenure::keep(x); });
+        if (roll_.one_in(2)) board_.show(board_.items, roll_(), made);
     }
 
     /// One that has no guard, for whoever comes by; what it displaces is ended.

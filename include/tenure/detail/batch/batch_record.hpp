@@ -105,18 +105,25 @@ struct kept_unit {
     tracking*      track;
 };
 
-/// Handles that left a batch.
+/// Handles of what keep() gave away from a batch through one lane, for discard(). The lane's thread alone adds
+/// some; discard() reads them on any thread.
 struct kept_log {
-    kept_log*   next;
-    std::size_t room;
-    std::size_t count = 0;
-    kept_unit   last{};  ///< of the unit from which the batch kept last, while this is the newest log
+    kept_log*                next;
+    std::size_t              room;
+    std::atomic<std::size_t> count{0};
+    kept_unit                last{};  ///< of the unit from which the lane kept last, while this is its newest log
 
     /// `room` of them, right behind this: their lifetime began with the memory.
     raw_handle* items() noexcept { return std::launder(reinterpret_cast<raw_handle*>(this + 1)); }
 
-    std::span<raw_handle> handles() noexcept { return {items(), count}; }
-    void                  add(raw_handle h) noexcept { items()[count++] = h; }
+    std::size_t size() const noexcept { return count.load(std::memory_order_relaxed); }
+    bool        is_full() const noexcept { return size() == room; }
+    void        resize(std::size_t n) noexcept { count.store(n, std::memory_order_release); }
+    void        add(raw_handle h) noexcept {
+        items()[size()] = h;
+        resize(size() + 1);
+    }
+    std::span<raw_handle const> handles() noexcept { return {items(), count.load(std::memory_order_acquire)}; }
 };
 
 inline constexpr std::size_t name_words = 8;
@@ -249,7 +256,6 @@ struct batch_record : batch_front {
     std::atomic<std::uint64_t> members{no_common};  ///< if this is a common, with its generation: sharing_front.hpp
 
     paged_batch*  paged      = nullptr;  ///< of the thread that has claimed the paging
-    kept_log*     kept_out   = nullptr;  ///< what keep() gave away, newest first, for discard()
     supply*       buffers    = nullptr;  ///< if `joined`: where its buffers live, unless they name a store
     batch_record* next_along = nullptr;  ///< of those that one thread ends together
 

@@ -17,6 +17,7 @@ struct batch_record;
 struct entry;
 struct lane;
 struct thread_context;
+struct kept_log;
 struct unit;
 
 /// The parts of lane::cursor: an address and, below it, a number of objects.
@@ -64,6 +65,7 @@ struct alignas(64) lane {
                                                    ///< by the thread that made a primary lane `taken`
     lane*                                   next = nullptr;
     std::atomic<std::pmr::memory_resource*> resource{nullptr};  ///< a lane_resource, made when first asked for
+    std::atomic<kept_log*>                  kept_out{nullptr};  ///< what keep() gave away here, newest first
 };
 
 /// Flags of batch_record::state. They lie above the count of holds and below the low bits of the generation.

@@ -29,19 +29,20 @@ namespace tenure::detail {
 [[gnu::always_inline]] inline void note_kept(batch_record& from, batch_record& to, std::size_t objects,
                                              std::size_t bytes) noexcept {
     ledger& in = to.rest.books;
-    from.rest.books.given.add(objects, bytes, true);
+    from.rest.books.given.add(objects, bytes, from.is_here());
     in.received.add(objects, bytes, to.is_here());
     in.noted.store(0, std::memory_order_relaxed);
 }
 
-/// Keeps one object of the unit from which the batch kept last, if the object's granules are in one word of bits,
+/// Keeps one object of the unit from which the lane kept last, if the object's granules are in one word of bits,
 /// no other thread has the unit's lock, and the batch has made nothing since then. False: another case, and nothing
 /// was done. The batch is open here, and the unit its own, so this needs no read_section.
-[[gnu::always_inline]] inline bool keep_near(batch_record& from, raw_handle h) noexcept {
+[[gnu::always_inline]] inline bool keep_near(lane& way, raw_handle h) noexcept {
     constexpr auto relaxed = std::memory_order_relaxed;
+    batch_record&  from    = *way.batch;
     if (!keeps_as_usual(from)) return false;
-    kept_log* const log = from.kept_out;
-    if (!log || log->count == log->room) return false;
+    kept_log* const log = way.kept_out.load(relaxed);
+    if (!log || log->is_full()) return false;
     kept_unit const      unit   = log->last;
     std::uintptr_t const begin  = extent_begin(to_address(h.pointer), h.word);
     auto&                word   = table_word(unit.base);
@@ -86,14 +87,15 @@ enum class keep_step { ask, commit };
 /// a share, with no limits and no uses by other batches. Returns the run of such objects. After `ask` the parent
 /// has its share; `commit` keeps them, but does not log them. The caller is in a read_section.
 template <keep_step step>
-TENURE_SLOW kept_run keep_run(batch_record& from, raw_handle const* list, raw_handle const* end) noexcept {
+TENURE_SLOW kept_run keep_run(lane& way, raw_handle const* list, raw_handle const* end) noexcept {
     constexpr auto        relaxed = std::memory_order_relaxed;
     constexpr std::size_t most    = 256;  // under a spin lock
     constexpr bool        commits = step == keep_step::commit;
     auto const is_unusual = [](word_t w) { return w & header_flag || (w & extent_mask) - 1 >= last_unbound; };
 
-    kept_run   run;
-    raw_handle h = *list;
+    batch_record& from = *way.batch;
+    kept_run      run;
+    raw_handle    h = *list;
     if (!keeps_as_usual(from) || h.word & cell_flag || is_unusual(h.word)) return run;
     batch_record* const  to    = from.parent.load(relaxed);
     std::uintptr_t const start = extent_begin(to_address(h.pointer), h.word);
@@ -134,7 +136,7 @@ TENURE_SLOW kept_run keep_run(batch_record& from, raw_handle const* list, raw_ha
             tracking& t = p.track();
             t.changed   = static_cast<std::uint16_t>(t.changed | changed);
             s->granules += static_cast<std::uint32_t>(run.bytes >> granule_shift);
-            from.kept_out->last = {p.base, word, p.u, &p.rest(), &t};
+            way.kept_out.load(relaxed)->last = {p.base, word, p.u, &p.rest(), &t};
         }
     }
     if (commits && run.objects) {
@@ -153,24 +155,24 @@ inline kept_log* make_log(batch_record& from, std::size_t room, kept_log* next) 
     return ::new (p) kept_log{next, room};
 }
 
-/// Reserves room in the newest log of `from` for `n` kept objects. Returns false if memory is full.
-inline bool reserve_log(batch_record& from, std::size_t n) noexcept {
-    kept_log* const newest = from.kept_out;
-    if (newest && newest->room - newest->count >= n) return true;
+/// Reserves room in the lane's newest log for `n` kept objects. Returns false if memory is full.
+inline bool reserve_log(lane& way, std::size_t n) noexcept {
+    kept_log* const newest = way.kept_out.load(std::memory_order_relaxed);
+    if (newest && newest->room - newest->size() >= n) return true;
     std::size_t const more = newest ? std::min<std::size_t>(newest->room * 4, 1000) : 30;
-    kept_log* const   log  = make_log(from, std::max(n, more), newest);
-    if (log) from.kept_out = log;
+    kept_log* const   log  = make_log(*way.batch, std::max(n, more), newest);
+    if (log) way.kept_out.store(log, std::memory_order_release);
     return log;
 }
 
 /// Keeps one object in the usual case that keep_run() knows. False: another case, and nothing was done.
-TENURE_SLOW inline bool keep_one(batch_record& from, raw_handle h) noexcept {
+TENURE_SLOW inline bool keep_one(lane& way, raw_handle h) noexcept {
     read_section const here;
-    if (!keeps_as_usual(from)) return false;
-    if (kept_log const* const log = from.kept_out; !log || log->count == log->room)
-        if (!keep_run<keep_step::ask>(from, &h, &h + 1).objects || !reserve_log(from, 1)) return false;
-    if (!keep_run<keep_step::commit>(from, &h, &h + 1).objects) return false;
-    from.kept_out->add(h);
+    if (!keeps_as_usual(*way.batch)) return false;
+    if (kept_log const* const log = way.kept_out.load(std::memory_order_relaxed); !log || log->is_full())
+        if (!keep_run<keep_step::ask>(way, &h, &h + 1).objects || !reserve_log(way, 1)) return false;
+    if (!keep_run<keep_step::commit>(way, &h, &h + 1).objects) return false;
+    way.kept_out.load(std::memory_order_relaxed)->add(h);
     return true;
 }
 
@@ -179,13 +181,14 @@ TENURE_SLOW inline bool keep_one(batch_record& from, raw_handle h) noexcept {
 /// names and that were not its own: they are not prepared, and stay.
 class keeping final : public handle_sink {
 public:
-    keeping(batch_record& from, batch_record& to) noexcept
+    keeping(lane& way, batch_record& to) noexcept
         : handle_sink(few_, few_ + most_few),
-          from_(from),
+          way_(way),
+          from_(*way.batch),
           to_(to),
           to_lane_(&to.primary),
-          from_lanes_(from),
-          transfer_(from, to, buffers_) {}
+          from_lanes_(from_),
+          transfer_(from_, to, buffers_) {}
     ~keeping() {
         while (kept_log* const k = oldest_) {
             oldest_ = k->next;
@@ -199,16 +202,16 @@ public:
         if (why_ || !prepare_new()) return why_;
         std::size_t const few = close_list();
         if (few + shared_objects_ == 0) return {};
-        if (!reserve_log(from_, few + shared_objects_)) return {errc::memory_full, &from_, sizeof(kept_log)};
-        kept_log& first = *from_.kept_out;
-        first.count += move(few_, few_ + few, first.items() + first.count);
+        if (!reserve_log(way_, few + shared_objects_)) return {errc::memory_full, &from_, sizeof(kept_log)};
+        kept_log& first = *way_.kept_out.load(std::memory_order_relaxed);
+        first.resize(first.size() + move(few_, few_ + few, first.items() + first.size()));
         while (kept_log* const k = oldest_) {
-            std::size_t const n = k->count;
+            std::size_t const n = k->size();
             oldest_             = k->next;
-            k->next             = from_.kept_out;
-            k->count            = 0;
-            from_.kept_out      = k;
-            k->count            = move(k->items(), k->items() + n, k->items());
+            k->next             = way_.kept_out.load(std::memory_order_relaxed);
+            k->resize(0);
+            way_.kept_out.store(k, std::memory_order_release);
+            k->resize(move(k->items(), k->items() + n, k->items()));
         }
         if (shared_) shared_->commit([&](raw_handle h) { first.add(h); });
         return transfer_.lost() ? failure{from_.why_closed(), &from_} : failure{};
@@ -223,7 +226,7 @@ private:
     bool prepare_new() noexcept {
         raw_handle* out = new_;
         for (raw_handle* at = new_; at != next_;) {
-            if (std::size_t const n = keep_run<keep_step::ask>(from_, at, next_).objects) {
+            if (std::size_t const n = keep_run<keep_step::ask>(way_, at, next_).objects) {
                 if (out != at) std::copy_n(at, n, out);
                 out += n;
                 at += n;
@@ -260,7 +263,7 @@ private:
     /// Notes how many handles the newest log has. Returns how many lie in none.
     std::size_t close_list() noexcept {
         if (!newest_) return static_cast<std::size_t>(next_ - few_);
-        newest_->count = static_cast<std::size_t>(next_ - newest_->items());
+        newest_->resize(static_cast<std::size_t>(next_ - newest_->items()));
         return most_few;
     }
 
@@ -285,7 +288,7 @@ private:
     std::size_t move(raw_handle const* at, raw_handle const* end, raw_handle* out) noexcept {
         raw_handle* const first = out;
         while (at != end) {
-            if (std::size_t const n = keep_run<keep_step::commit>(from_, at, end).objects) {
+            if (std::size_t const n = keep_run<keep_step::commit>(way_, at, end).objects) {
                 if (out != at) std::copy_n(at, n, out);
                 out += n;
                 at += n;
@@ -297,6 +300,7 @@ private:
         return static_cast<std::size_t>(out - first);
     }
 
+    lane&                  way_;  ///< this thread's, of `from_`
     batch_record&          from_;
     batch_record&          to_;
     read_section const     here_;
@@ -316,14 +320,15 @@ private:
     raw_handle  few_[most_few];
 };
 
-/// Does one keep() of objects of `from`, a batch of this thread. Errors: as keeping::commit(), and why_closed() of
-/// either batch.
-TENURE_SLOW inline failure keep_all(batch_record& from, all_handles handles) {
+/// Does one keep() of objects of the batch in which `way` is this thread's lane. Errors: as keeping::commit(), and
+/// why_closed() of either batch.
+TENURE_SLOW inline failure keep_listed(lane& way, all_handles handles) {
+    batch_record& from = *way.batch;
     if (from.closed()) return {from.why_closed(), &from};
     batch_record* const to = from.parent.load(std::memory_order_relaxed);
     if (!to) return {errc::not_owner, &from};
     if (to->closed()) return {to->why_closed(), to};
-    keeping list(from, *to);
+    keeping list(way, *to);
     handles(list);
     return list.commit();
 }

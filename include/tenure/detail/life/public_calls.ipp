@@ -11,12 +11,9 @@
 
 namespace tenure::detail {
 
-TENURE_DECL bool keep_at_once(lane& from, raw_handle h) noexcept {
-    batch_record& b = *from.batch;
-    return keep_near(b, h) || keep_one(b, h);
-}
+TENURE_DECL bool keep_at_once(lane& from, raw_handle h) noexcept { return keep_near(from, h) || keep_one(from, h); }
 
-TENURE_DECL failure keep_all(lane& from, all_handles handles) { return keep_all(*from.batch, handles); }
+TENURE_DECL failure keep_all(lane& from, all_handles handles) { return keep_listed(from, handles); }
 
 TENURE_DECL failure transfer_object(registry_core& r, raw_handle h, std::uint64_t to) {
     return transfer_to(r, h, to);

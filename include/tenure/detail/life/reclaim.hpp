@@ -321,11 +321,11 @@ inline void release_memory(batch_record& b) noexcept {
     for_lanes(b, [&](lane& l) {
         release_runs(*b.slabs, l);
         reset(l);
+        while (kept_log* const k = l.kept_out.load(std::memory_order_relaxed)) {
+            l.kept_out.store(k->next, std::memory_order_relaxed);
+            ::operator delete(k);
+        }
     });
-    while (kept_log* const k = b.kept_out) {
-        b.kept_out = k->next;
-        ::operator delete(k);
-    }
     while (b.lanes) {
         b.lock.lock();  // a snapshot may be walking the list
         lane* const l = b.lanes;

@@ -77,26 +77,45 @@ inline batch_report end_by_id(batch_record& b, std::uint64_t id) noexcept {
     return r;
 }
 
-/// Frees what keep() transferred from this batch and is still alive, newest first; of an object that is shared by
-/// now, the parent's share. The batch's own pins do not count, because it ends. An object that others pin at this
-/// very moment stays. Errors: object_pinned if another batch uses some of the objects; then nothing was done.
+/// Calls f(log) for what each lane of a batch has kept, newest first. Other threads may be keeping more.
+template <class F>
+void for_kept(batch_record& b, F f) {
+    auto const of = [&](lane& l) {
+        for (kept_log* k = l.kept_out.load(std::memory_order_acquire); k; k = k->next) f(*k);
+    };
+    of(b.primary);
+    lane* others = nullptr;
+    {
+        std::scoped_lock const guard(b.lock);
+        others = b.lanes;  // none of these goes before the batch
+    }
+    for (; others; others = others->next) of(*others);
+}
+
+/// Frees what keep() transferred from this batch and is still alive, newest first for each lane; of an object that
+/// is shared by now, the parent's share. The batch's own pins do not count, because it ends. An object that others
+/// pin at this very moment stays. Errors: object_pinned if another batch uses some of the objects; then nothing was
+/// done.
 inline failure discard_kept(batch_record& b) noexcept {
     registry_core& r = *b.registry.load(std::memory_order_relaxed);
     if (r.uses && r.uses->any()) {
-        for (kept_log* k = b.kept_out; k; k = k->next)
-            for (raw_handle const& h : k->handles())
-                if (r.uses->is_pinned(h, &b)) return {errc::object_pinned, &b};
-        for (kept_log* k = b.kept_out; k; k = k->next)
-            for (raw_handle const& h : k->handles()) r.uses->unpin(b, h);
+        bool pinned = false;
+        for_kept(b, [&](kept_log& k) {
+            for (raw_handle const& h : k.handles()) pinned = pinned || r.uses->is_pinned(h, &b);
+        });
+        if (pinned) return {errc::object_pinned, &b};
+        for_kept(b, [&](kept_log& k) {
+            for (raw_handle const& h : k.handles()) r.uses->unpin(b, h);
+        });
     }
-    for (kept_log* k = b.kept_out; k; k = k->next) {
-        while (k->count > 0) {
-            raw_handle const h = k->items()[--k->count];
+    for_kept(b, [&](kept_log& k) {
+        for (std::size_t i = k.handles().size(); i-- > 0;) {
+            raw_handle const h = k.items()[i];
             if (!is_alive(h)) continue;
             if (std::uint64_t const common = common_of(h)) front_of_sharing().leave(*b.parent.load(), common);
             else free_one(r, h);
         }
-    }
+    });
     return {};
 }
 
@@ -109,7 +128,9 @@ inline batch_report discard_with_report(batch_record& b, std::uint64_t id, failu
     batch_report pins;
     if (!b.closed() && b.uses_others.load(std::memory_order_relaxed))
         b.registry.load(std::memory_order_relaxed)->uses->report_pins(b, pins);
-    if (b.kept_out) {
+    bool any = false;
+    for_kept(b, [&](kept_log&) { any = true; });
+    if (any) {
         ancestor_is_current const above(b);
         why = discard_kept(b);
     }
