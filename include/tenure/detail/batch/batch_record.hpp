@@ -120,8 +120,9 @@ struct kept_log {
     bool        is_full() const noexcept { return size() == room; }
     void        resize(std::size_t n) noexcept { count.store(n, std::memory_order_release); }
     void        add(raw_handle h) noexcept {
-        items()[size()] = h;
-        resize(size() + 1);
+        std::size_t const n = size();
+        items()[n]          = h;
+        resize(n + 1);
     }
     std::span<raw_handle const> handles() noexcept { return {items(), count.load(std::memory_order_acquire)}; }
 };

@@ -25,23 +25,24 @@ namespace tenure::detail {
     return !(from.state.load(std::memory_order_acquire) & (batch_flags::closed | batch_flags::checkpointed));
 }
 
-/// Writes down that objects of `bytes` in all were kept.
+/// Writes down that objects of `bytes` in all were kept; `own`: through the batch's own lane.
 [[gnu::always_inline]] inline void note_kept(batch_record& from, batch_record& to, std::size_t objects,
-                                             std::size_t bytes) noexcept {
+                                             std::size_t bytes, bool own) noexcept {
     ledger& in = to.rest.books;
-    from.rest.books.given.add(objects, bytes, from.is_here());
+    from.rest.books.given.add(objects, bytes, own);
     in.received.add(objects, bytes, to.is_here());
     in.noted.store(0, std::memory_order_relaxed);
 }
 
-/// Keeps one object of the unit from which the lane kept last, if the object's granules are in one word of bits,
-/// no other thread has the unit's lock, and the batch has made nothing since then. False: another case, and nothing
-/// was done. The batch is open here, and the unit its own, so this needs no read_section.
+/// Keeps one object of the unit from which the batch's own lane kept last, if the caller has that lane, the
+/// object's granules are in one word of bits, no other thread has the unit's lock, and the batch has made nothing
+/// since then. False: another case, and nothing was done. The batch is open here, and the unit its own, so this
+/// needs no read_section.
 [[gnu::always_inline]] inline bool keep_near(lane& way, raw_handle h) noexcept {
     constexpr auto relaxed = std::memory_order_relaxed;
     batch_record&  from    = *way.batch;
-    if (!keeps_as_usual(from)) return false;
-    kept_log* const log = way.kept_out.load(relaxed);
+    if (&way != &from.primary || !keeps_as_usual(from)) return false;
+    kept_log* const log = from.primary.kept_out.load(relaxed);
     if (!log || log->is_full()) return false;
     kept_unit const      unit   = log->last;
     std::uintptr_t const begin  = extent_begin(to_address(h.pointer), h.word);
@@ -54,7 +55,7 @@ namespace tenure::detail {
     std::uint64_t const cursor = from.primary.cursor.load(relaxed);
     if (from.limited || to->closed() || !cursor || cursor != from.rest.books.noted.load(relaxed)) return false;
     if (word.load(relaxed) != unit.word || !unit.u->lock.try_lock()) return false;
-    bool const kept = [&] {
+    auto const keep_in_unit = [&]() __attribute__((always_inline)) {
         if (from.state.load(std::memory_order_acquire) & (batch_flags::closed | batch_flags::used)) return false;
         share* const s = unit.rest->shares.load(relaxed);
         if (word.load(relaxed) != unit.word || !s || s->owner != to || s->next_here) return false;
@@ -66,10 +67,11 @@ namespace tenure::detail {
         note_change(*unit.track, i);
         s->granules += number;
         return true;
-    }();
+    };
+    bool const kept = keep_in_unit();
     unit.u->lock.unlock();
     if (!kept) return false;
-    note_kept(from, *to, 1, std::size_t{number} << granule_shift);
+    note_kept(from, *to, 1, std::size_t{number} << granule_shift, true);
     log->add(h);
     return true;
 }
@@ -141,7 +143,7 @@ TENURE_SLOW kept_run keep_run(lane& way, raw_handle const* list, raw_handle cons
     }
     if (commits && run.objects) {
         note_peak(from);
-        note_kept(from, *to, run.objects, run.bytes);
+        note_kept(from, *to, run.objects, run.bytes, &way == &from.primary);
     }
     return run;
 }
