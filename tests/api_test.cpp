@@ -787,7 +787,7 @@ TEST_SUITE("reaching") {
         auto const h    = next->make<traced>(log, 1);
         std::thread([&] { next.reset(); }).join();  // it can only be asked to stop there
         CHECK(h.alive());
-        batch_scope{r};
+        { batch_scope const passing(r); }
         CHECK(log.ended == std::vector{1});
         CHECK(tenure::current_batch() == registry::global().root());
     }
