@@ -20,5 +20,6 @@ install(FILES
     DESTINATION ${package_dir})
 install(DIRECTORY include/tenure DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.[hi]pp")
 install(FILES share/gdb/tenure-gdb.py DESTINATION ${CMAKE_INSTALL_DATADIR}/tenure)  # programs carry it in them, too
-install(FILES src/tenure.cpp src/tenure.cppm DESTINATION ${CMAKE_INSTALL_DATADIR}/tenure)  # tenure::compiled, the module
+install(FILES src/tenure.cpp src/remote.cpp src/tenure.cppm  # tenure::compiled, tenure::remote, the module
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/tenure)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

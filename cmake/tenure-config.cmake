@@ -19,5 +19,5 @@ endif()
 
 if(NOT TARGET tenure::compiled)
     include(${CMAKE_CURRENT_LIST_DIR}/compiled.cmake)
-    tenure_add_compiled(${CMAKE_CURRENT_LIST_DIR}/../../tenure/tenure.cpp tenure::tenure)
+    tenure_add_compiled(${CMAKE_CURRENT_LIST_DIR}/../../tenure tenure::tenure)
 endif()

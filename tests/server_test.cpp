@@ -36,10 +36,14 @@
 #include <openssl/x509v3.h>
 
 #include <doctest/doctest.h>
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
 
 #include <tenure/remote/client.hpp>
 #include <tenure/remote/server.hpp>
+#include <tenure/remote/server/hub.hpp>
+#include <tenure/remote/server/session_logic.hpp>
 #include <tenure/remote/tls.hpp>
 #include <tenure/store/heap.hpp>
 

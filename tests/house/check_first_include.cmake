@@ -7,7 +7,7 @@ cmake_minimum_required(VERSION 3.25)
 
 set(wrong "")
 file(GLOB_RECURSE headers RELATIVE ${root}/include/tenure ${root}/include/tenure/*.hpp)
-list(FILTER headers EXCLUDE REGEX "^(detail|impl)/|^version[.]hpp$")
+list(FILTER headers EXCLUDE REGEX "^detail/|(^|/)impl/|^version[.]hpp$")
 foreach(header IN LISTS headers)
     cmake_path(GET header PARENT_PATH folder)
     if(folder AND EXISTS ${root}/include/tenure/${folder}.hpp)

@@ -4,15 +4,12 @@
 
 #include <tenure/version.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -20,10 +17,9 @@
 #include <boost/asio/compose.hpp>
 
 #include <tenure/remote/client/async_call.hpp>
-#include <tenure/remote/client/driver.hpp>
 #include <tenure/remote/client/options.hpp>
-#include <tenure/remote/client/stash.hpp>
 #include <tenure/remote/endpoint.hpp>
+#include <tenure/result.hpp>
 #include <tenure/store/concept.hpp>
 
 namespace tenure {
@@ -56,144 +52,79 @@ public:
     /// server and says what the system or the server reported: device_unavailable (not reached), access_denied,
     /// newer_format, limit_exceeded, store_closed (the server is stopping), timed_out; std::errc::invalid_argument
     /// for TLS without client_options::tls.
-    static std::shared_ptr<remote_store> connect(endpoint const& to, client_options options = {}) {
-        return std::shared_ptr<remote_store>(new remote_store(to, std::move(options)));
-    }
+    static std::shared_ptr<remote_store> connect(endpoint const& to, client_options options = {});
 
     /// Closes the store as close() does. May run in a handler.
-    ~remote_store() {
-        if (core_->driver
-                .is_parents()) {  // the thread cannot be joined, and the connection is the parent's: it stays open
-            static_cast<void>(new (std::nothrow) std::shared_ptr<core>(core_));
-            new (&thread_) std::thread;
-            return;
-        }
-        static_cast<void>(close());
-        core_->driver.stop();
-        if (std::this_thread::get_id() == thread_.get_id()) thread_.detach();  // a handler had the last pointer
-        else thread_.join();
-    }
+    ~remote_store();
     remote_store(remote_store const&)            = delete;
     remote_store& operator=(remote_store const&) = delete;
 
     /// Makes a block of zeros. One round trip; for many small blocks of one batch, size and alignment, one for
     /// hundreds. Errors: limit_exceeded (see last_limit()), store_full, memory_full, bad_alignment.
-    result<block> allocate(std::size_t bytes, std::size_t alignment) { return allocate_in(0, bytes, alignment); }
+    result<block> allocate(std::size_t bytes, std::size_t alignment);
 
     /// Makes a block in a batch: a number of the caller's choice, or 0 for none. Cost and errors as allocate().
-    result<block> allocate_in(std::uint64_t batch, std::size_t bytes, std::size_t alignment) {
-        if (core_->driver.is_parents()) return make_error_code(errc::forked);
-        waiting c;
-        ask_blocks(c, batch, bytes, alignment);
-        if (auto const b = core_->take(c)) return *b;
-        if (auto const why = run(c)) return why;
-        return c.made;
-    }
+    result<block> allocate_in(std::uint64_t batch, std::size_t bytes, std::size_t alignment);
 
     /// Frees the blocks. One request for a million blocks that were made one after the other, else one for forty
     /// thousand runs of such blocks. Errors: no_such_block if one was not live; the others are freed.
-    result<void> deallocate(std::span<block const> many) noexcept {
-        return done([&](call& c) { ask_many(c, operation::deallocate, many); });
-    }
+    result<void> deallocate(std::span<block const> many) noexcept;
 
     /// Frees the batch, which has the blocks in `many`. One request, however many.
-    result<void> deallocate_batch(std::uint64_t batch, std::span<block const> many) noexcept {
-        return done([&](call& c) { ask_many(c, operation::end_batch, many, batch); });
-    }
+    result<void> deallocate_batch(std::uint64_t batch, std::span<block const> many) noexcept;
 
     /// Moves the blocks into a batch, or out of any if it is 0: all, or none on error. Errors: no_such_block,
     /// limit_exceeded for more runs than fit into one request.
-    result<void> transfer(std::span<block const> many, std::uint64_t batch) {
-        return done([&](call& c) { ask_many(c, operation::transfer, many, batch); });
-    }
+    result<void> transfer(std::span<block const> many, std::uint64_t batch);
 
     /// Reads bytes from `offset` on, as many as `out` has; more than client_options::piece in several requests,
     /// side by side. Errors: no_such_block, out_of_range.
-    result<void> read(block b, std::size_t offset, std::span<std::byte> out) {
-        return done([&](call& c) { ask_read(c, b, offset, out); });
-    }
+    result<void> read(block b, std::size_t offset, std::span<std::byte> out);
     /// Writes `in` from `offset` on; more than client_options::piece bytes in several requests, side by side.
     /// Errors: no_such_block, out_of_range.
-    result<void> write(block b, std::size_t offset, std::span<std::byte const> in) {
-        return done([&](call& c) { ask_write(c, b, offset, in); });
-    }
+    result<void> write(block b, std::size_t offset, std::span<std::byte const> in);
 
     /// Copies at the server. Errors: no_such_block; out_of_range, also for overlapping ranges of one block.
-    result<void> copy(block from, std::size_t from_offset, block to, std::size_t to_offset, std::size_t bytes) {
-        return done([&](call& c) { ask_copy(c, from, from_offset, to, to_offset, bytes); });
-    }
+    result<void> copy(block from, std::size_t from_offset, block to, std::size_t to_offset, std::size_t bytes);
 
     /// Shares the block under a name: until it is freed, other clients of the server can open() it to read, write
     /// and copy. Errors: std::errc::invalid_argument for a name that is empty or has more than 255 bytes,
     /// access_denied if another block has the name, limit_exceeded if this block has 64.
-    result<void> share(block b, std::string_view name) {
-        return done([&](call& c) { ask_name(c, operation::share, name, b); });
-    }
+    result<void> share(block b, std::string_view name);
     /// Takes the name away. Errors: no_such_name; access_denied if it is another client's block.
-    result<void> unshare(std::string_view name) {
-        return done([&](call& c) { ask_name(c, operation::unshare, name); });
-    }
+    result<void> unshare(std::string_view name);
     /// Returns the block that is shared under that name. It stays its maker's, and does not count in usage().
     /// Errors: no_such_name.
-    result<block> open(std::string_view name) {
-        waiting c;
-        ask_name(c, operation::open, name);
-        if (auto const why = run(c)) return why;
-        return c.made;
-    }
+    result<block> open(std::string_view name);
 
     /// Copies from this store's server to the other's, without passing through this process. Errors: access_denied
     /// if the other is not among the peers of this store's server.
     result<void> send_to(block from, std::size_t offset, std::size_t bytes, remote_store& other, block to,
-                         std::size_t to_offset) {
-        waiting grant;
-        ask_range(grant, operation::grant, to, to_offset, nullptr, bytes);
-        if (auto const why = other.run(grant)) return why;
-        return done(
-            [&](call& c) { ask_send(c, from, offset, bytes, other.describe(), to, to_offset, grant.ticket); });
-    }
+                         std::size_t to_offset);
 
     /// Returns the server's clients, bytes and batches as JSON. Errors: access_denied unless the client is the
     /// server's own user, on a Unix socket.
-    result<std::string> server_status() {
-        waiting c;
-        c.what = operation::status;
-        if (auto const why = run(c)) return why;
-        return std::move(c.text);
-    }
+    result<std::string> server_status();
 
     /// Returns how many bytes and blocks this store gave and nobody freed. `capacity` is what the server allows, 0
     /// if it does not say. Does not wait.
-    store_usage usage() const noexcept {
-        auto const& held = core_->driver.state().held();
-        auto const  less = [](std::int64_t a, std::int64_t b) {
-            return static_cast<std::size_t>(std::max(a - b, std::int64_t{0}));
-        };
-        return {less(held.bytes(), core_->spare.bytes()), less(held.blocks(), core_->spare.blocks()),
-                static_cast<std::size_t>(core_->driver.state().capacity())};
-    }
+    store_usage usage() const noexcept;
 
     /// Returns the server's endpoint, as text.
-    std::string describe() const { return core_->to.to_text(); }
+    std::string describe() const;
 
     /// Returns which of the server's limits was met last, in its words ("buffers: one tenant may have 4194304"):
     /// for use after errc::limit_exceeded. Empty if none was met, or the server does not say. Does not wait.
-    std::string last_limit() const { return core_->driver.state().limit().text(); }
+    std::string last_limit() const;
 
     /// Ends the session: the server frees all that it held for this store. Afterwards operations report
     /// store_closed, and so do those that wait for a connection. Waits for a second at most. Errors: disconnected
     /// if the connection is down or goes, timed_out: whether the server heard is not known; if not, it frees all
     /// within a lease. Closing again, or without a session at the server, is no error.
-    result<void> close() noexcept {
-        waiting c;
-        c.what     = operation::goodbye;
-        c.deadline = now() + std::min<clock::duration>(core_->options.timeout, std::chrono::seconds(1));
-        core_->driver.run(c);
-        return outcome(c.error);
-    }
+    result<void> close() noexcept;
 
     /// Returns the executor that runs functions on the store's thread, in order.
-    executor_type get_executor() noexcept { return executor_type(core_->driver); }
+    executor_type get_executor() noexcept;
 
     // The async_ operations are the operations without the prefix, but do not wait. Their handlers take a
     // boost::system::error_code (or a std::error_code), and then a block from those that give one, a std::string
@@ -267,64 +198,13 @@ public:
 
 private:
     using call      = detail::remote::call;
-    using clock     = detail::remote::clock;
-    using waiting   = detail::remote::driver::blocking_call;
     using operation = protocol::operation;
 
-    /// Everything that the store's thread uses: the thread may outlive the store.
-    struct core {
-        core(endpoint const& e, client_options&& o)
-            : to(e), options(std::move(o)), spare(options.ahead, options.in_flight), driver(to, options, spare) {}
+    remote_store(endpoint const& to, client_options&& options);
 
-        /// Returns a block that was fetched ahead; else sets what the call asks the server for.
-        std::optional<block> take(call& c) noexcept {
-            detail::remote::stash::wanted ask;
-            auto const                    b = spare.take({c.batch, c.length, c.alignment}, ask);
-            c.count                         = ask.count;
-            c.room                          = ask.bytes;
-            return b;
-        }
-
-        endpoint const         to;
-        client_options const   options;
-        detail::remote::stash  spare;
-        detail::remote::driver driver;
-    };
-
-    remote_store(endpoint const& to, client_options&& options)
-        : core_(std::make_shared<core>(to, std::move(options))) {
-        if (to.how == endpoint::kind::tls && !core_->options.tls)
-            throw error(make_error_code(std::errc::invalid_argument),
-                        describe() + ": TLS needs client_options::tls, a tls_client of remote/tls.hpp");
-        waiting c;
-        c.what     = operation::hello;
-        c.deadline = now() + core_->options.connect_timeout;
-        core_->driver.run(c);
-        if (c.error) {
-            auto const why  = core_->driver.state().last_trouble();
-            auto const more = why && why != c.error ? why.message() : last_limit();
-            throw error(c.error, "no connection to " + describe() + (more.empty() ? "" : " (" + more + ")"));
-        }
-        thread_ = std::thread([core = core_] { core->driver.serve(); });
-    }
-
-    static clock::time_point now() noexcept { return clock::now(); }
-    static result<void>      outcome(std::error_code why) noexcept {
-        if (why) return why;
-        return {};
-    }
-
-    std::error_code run(waiting& c) noexcept {
-        c.deadline = now() + core_->options.timeout;
-        core_->driver.run(c);
-        return c.error;
-    }
-    template <class Set>
-    result<void> done(Set set) {
-        waiting c;
-        set(c);
-        return outcome(run(c));
-    }
+    static detail::remote::call_driver& driver_of(core& c) noexcept;
+    /// Begins a call for which no thread blocks. Returns false if it is finished already, and not in any list.
+    static bool begin(core& c, call& what) noexcept;
 
     /// Starts an operation that calls the token's handler. `Given`: what it gets besides the error.
     template <auto... Given, class Set, class Token>
@@ -332,16 +212,8 @@ private:
         return boost::asio::async_initiate<Token, detail::remote::signature<Given...>>(
             [core = core_.get()](auto handler, Set const& fill) {
                 using asked    = detail::remote::async_call<decltype(handler), Given...>;
-                asked* const c = asked::make(core->driver, std::move(handler), fill);
-                c->deadline    = now() + core->options.timeout;
-                if (c->what == operation::allocate && !core->driver.is_parents()) {  // whose blocks are its own
-                    if (auto const b = core->take(*c)) {
-                        c->made = *b;
-                        c->past = true;
-                        return c->deliver();
-                    }
-                }
-                core->driver.submit(*c);
+                asked* const c = asked::make(driver_of(*core), std::move(handler), fill);
+                if (!begin(*core, *c)) c->deliver();
             },
             token, std::move(set));
     }
@@ -353,3 +225,7 @@ private:
 static_assert(backing_store<remote_store>);
 
 }  // namespace tenure
+
+#ifndef TENURE_SEPARATE_REMOTE
+#include <tenure/remote/impl/client.ipp>
+#endif

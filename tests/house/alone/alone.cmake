@@ -4,7 +4,8 @@
 # Whoever includes one header of what users name, or of a store, and uses what it declares, can link: each source here
 # is a program that includes the header of its name and no other of ours, but for the store that an adaptor needs.
 set(root ${PROJECT_SOURCE_DIR}/include/tenure)
-file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${root} ${root}/*.hpp ${root}/store/*.hpp)
+file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${root} ${root}/*.hpp ${root}/store/*.hpp ${root}/remote/client.hpp
+    ${root}/remote/server.hpp)
 set(elsewhere  # used so by programs of their own
     fwd.hpp                  # fwd_test
     store/adaptor.hpp        # adaptors_conformance_test
@@ -23,8 +24,13 @@ foreach(header IN LISTS headers)
     if(NOT EXISTS ${source})
         message(FATAL_ERROR "tests/house/alone/${name}.cpp should use what tenure/${header} declares")
     endif()
+    if(name MATCHES "^remote/")
+        set(compiled .remote)
+    else()
+        set(compiled .compiled)
+    endif()
     string(REPLACE / . name alone.${name})
-    foreach(mode "" .compiled)
+    foreach(mode "" ${compiled})
         string(REPLACE . _ library tenure${mode})
         add_executable(${name}${mode} ${source})
         target_link_libraries(${name}${mode} PRIVATE tenure_strict ${library})

@@ -17,7 +17,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/system/error_code.hpp>
 
-#include <tenure/remote/client/driver.hpp>
+#include <tenure/remote/client/call_driver.hpp>
 
 namespace tenure::detail::remote {
 
@@ -25,7 +25,7 @@ namespace tenure::detail::remote {
 /// Valid as long as the store.
 class store_executor {
 public:
-    explicit store_executor(driver& d) noexcept : driver_(&d) {}
+    explicit store_executor(call_driver& d) noexcept : driver_(&d) {}
 
     boost::asio::execution_context& query(boost::asio::execution::context_t) const noexcept {
         return driver_->handlers();
@@ -44,7 +44,7 @@ public:
     friend bool operator==(store_executor const&, store_executor const&) noexcept = default;
 
 private:
-    driver* driver_;
+    call_driver* driver_;
 };
 
 /// The signature of a handler that gets these members of a finished call, besides the error.
@@ -60,7 +60,7 @@ public:
 
     /// Makes a call and fills it in by `set(call&)`.
     template <class Set>
-    static async_call* make(driver& d, Handler&& h, Set const& set) {
+    static async_call* make(call_driver& d, Handler&& h, Set const& set) {
         rebound     a(boost::asio::get_associated_allocator(h));
         auto* const place = traits::allocate(a, 1);
         try {
@@ -85,7 +85,7 @@ private:
     using slot     = boost::asio::associated_cancellation_slot_t<Handler>;
 
     template <class Set>
-    async_call(driver& d, Handler&& h, Set const& set)
+    async_call(call_driver& d, Handler&& h, Set const& set)
         : driver_(d),
           handler_(std::move(h)),
           work_(boost::asio::get_associated_executor(handler_, store_executor(d))),
@@ -136,7 +136,7 @@ private:
         }
     };
 
-    driver&                                    driver_;
+    call_driver&                               driver_;
     Handler                                    handler_;
     boost::asio::executor_work_guard<executor> work_;
     slot                                       slot_;

@@ -14,6 +14,7 @@
 
 #include <tenure/detail/base/fork_list.hpp>
 #include <tenure/remote/client/call.hpp>
+#include <tenure/remote/client/call_driver.hpp>
 #include <tenure/remote/client/session.hpp>
 
 namespace tenure::detail::remote {
@@ -26,7 +27,7 @@ namespace tenure::detail::remote {
 /// want.
 ///
 /// One mutex guards the leader and the submitted calls. It is not held across I/O.
-class driver {
+class driver final : public call_driver {
 public:
     driver(endpoint const& to, client_options const& options, stash& spare)
         : session_(wire_, to, options, spare),
@@ -100,24 +101,20 @@ public:
         rouse();
     }
 
-    /// Ends the call with operation_canceled as soon as possible, unless it is finished. Any thread; `c` must
-    /// live.
-    void cancel(call& c) noexcept {
+    void cancel(call& c) noexcept override {
         std::scoped_lock const guard(mutex_);
         if (c.past || c.cancelled.is_linked()) return;
         cancelled_.push_back(c);
         rouse();
     }
-    /// Makes cancel() of this call do nothing from now on.
-    void is_past(call& c) noexcept {
+    void is_past(call& c) noexcept override {
         std::scoped_lock const guard(mutex_);
         c.past = true;
         c.cancelled.unlink();
     }
 
-    boost::asio::io_context& handlers() noexcept { return handlers_; }
-
-    void handlers_wait() noexcept {
+    boost::asio::io_context& handlers() noexcept override { return handlers_; }
+    void                     handlers_wait() noexcept override {
         std::scoped_lock const guard(mutex_);
         handlers_wait_ = true;
         if (own_ == std::this_thread::get_id()) return;

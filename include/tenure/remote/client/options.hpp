@@ -8,10 +8,11 @@
 #include <memory>
 #include <string>
 
-#include <tenure/remote/security.hpp>
 #include <tenure/remote/trust.hpp>
 
 namespace tenure {
+
+class security;
 
 /// Options of a remote_store. All have defaults.
 struct client_options {

@@ -14,11 +14,12 @@
 #include <sys/types.h>
 
 #include <tenure/remote/endpoint.hpp>
-#include <tenure/remote/security.hpp>
 #include <tenure/remote/trust.hpp>
 #include <tenure/store/concept.hpp>
 
 namespace tenure {
+
+class security;
 
 /// The limits of one tenant, over all its sessions. A tenant is the holder of a token, else of a TLS client
 /// certificate, else a user of this machine. 0 is as much as the server has, unless noted.
@@ -140,49 +141,7 @@ struct server_status {
     std::vector<tenant> tenants;  ///< those that have something here
 
     /// Returns the status as one line of JSON, for programs.
-    std::string to_json() const {
-        std::string out = "{\"store\":" + quoted(store) + ",\"instance\":" + std::to_string(instance) +
-                          ",\"connections\":" + std::to_string(connections) +
-                          ",\"bytes\":" + std::to_string(bytes) + ",\"buffers\":" + std::to_string(buffers) +
-                          ",\"capacity\":" + std::to_string(capacity) + ",\"unfreed\":" + std::to_string(unfreed) +
-                          ",\"clients\":[";
-        for (client const& c : clients) {
-            if (&c != clients.data()) out += ',';
-            out += "{\"session\":" + std::to_string(c.session) + ",\"name\":" + quoted(c.name) +
-                   ",\"peer\":" + quoted(c.peer) + ",\"token\":" + quoted(c.token) +
-                   ",\"tenant\":" + quoted(c.tenant) + ",\"connected\":" + (c.connected ? "true" : "false") +
-                   ",\"bytes\":" + std::to_string(c.bytes) + ",\"buffers\":" + std::to_string(c.buffers) +
-                   ",\"batches\":" + std::to_string(c.batches) + '}';
-        }
-        out += "],\"all\":" + to_json(figures) + ",\"tenants\":[";
-        for (tenant const& t : tenants) {
-            if (&t != tenants.data()) out += ',';
-            out += "{\"name\":" + quoted(t.name) + ",\"has\":" + to_json(t.figures) + '}';
-        }
-        return out + "]}";
-    }
-
-private:
-    static std::string to_json(std::vector<figure> const& all) {
-        std::string out = "{";
-        for (figure const& f : all) {
-            if (&f != all.data()) out += ',';
-            out += quoted(f.what) + ":{\"used\":" + std::to_string(f.used) + ",\"most\":" + std::to_string(f.most) +
-                   '}';
-        }
-        return out + '}';
-    }
-
-    static std::string quoted(std::string const& s) {
-        static constexpr char digits[] = "0123456789abcdef";
-        std::string           out      = "\"";
-        for (char const c : s) {
-            auto const u = static_cast<unsigned char>(c);
-            if (u >= ' ' && u < 127 && c != '"' && c != '\\') out += c;
-            else (out += "\\u00") += {digits[u >> 4], digits[u & 15]};
-        }
-        return out + '"';
-    }
+    std::string to_json() const;
 };
 
 }  // namespace tenure
