@@ -416,6 +416,23 @@ TEST_SUITE("batches below one, and visitors") {
         CHECK(above.status() == tenure::batch_status::active);
     }
 
+    TEST_CASE_FIXTURE(accounting, "a guard beside another counts until it closes, also if its batch ends later") {
+        registry      own;
+        batch_scope   above(own);
+        batch_scope   newest;
+        auto&         b     = *tenure::detail::record_of(above.id().value);
+        auto&         root  = *b.parent.load();
+        std::uint32_t count = 0;
+        {
+            batch_scope beside(tenure::below(above), {.reclaim = tenure::reclamation::background});
+            static_cast<void>(beside.make<std::string>(100, 'x'));
+            count = b.rest.guards_beside;
+        }
+        CHECK(count == 1);
+        CHECK(b.rest.guards_beside == 0);
+        CHECK(root.rest.guards_beside == 0);
+    }
+
     TEST_CASE_FIXTURE(accounting, "all the records that ids can name: what is open goes on, and ends make room") {
         auto&                                     process = tenure::detail::process;
         std::uint32_t const                       before  = process.record_count;
