@@ -14,8 +14,8 @@ if(tenure_git)
     add_test(NAME mutants COMMAND ${tests}/mutants/run --check)
 endif()
 
-# What README.md and docs/*.md tell to type. It builds the server, so it is run where the examples are built, too.
-if(tenure_git AND TENURE_BUILD_EXAMPLES)
+# What README.md and docs/*.md tell to type. It builds the server, which takes half a minute: not part of ./dev test.
+if(tenure_git AND TENURE_TEST_COMPILING)
     add_test(NAME docs.commands COMMAND ${tests}/house/commands ${CMAKE_CURRENT_BINARY_DIR}/house/commands)
     set_tests_properties(docs.commands PROPERTIES LABELS docs TIMEOUT 1200)
 endif()
