@@ -425,7 +425,7 @@ TEST_SUITE("batches below one, and visitors") {
         std::uint32_t count = 0;
         {
             batch_scope beside(tenure::below(above), {.reclaim = tenure::reclamation::background});
-            static_cast<void>(beside.make<std::string>(100, 'x'));
+            static_cast<void>(beside.make<std::string>(100u, 'x'));
             count = b.rest.guards_beside;
         }
         CHECK(count == 1);
