@@ -28,7 +28,7 @@ function(add_package_test name)
             --test-command outsider)
 endfunction()
 add_package_test(find_package -DCMAKE_PREFIX_PATH=${prefix})
-add_package_test(find_package_compiled -DCMAKE_PREFIX_PATH=${prefix} -DLIBRARY=tenure::compiled)
+add_package_test(find_package_compiled -DCMAKE_PREFIX_PATH=${prefix} -DLIBRARY=tenure::remote)  # both, then
 set_tests_properties(package.find_package package.find_package_compiled PROPERTIES FIXTURES_REQUIRED package)
 add_package_test(add_subdirectory -DTENURE_SOURCE=${PROJECT_SOURCE_DIR} -DLIBRARY=tenure::compiled)
 add_package_test(fetch_content -DTENURE_SOURCE=${PROJECT_SOURCE_DIR} -DTENURE_FETCH=ON)
