@@ -74,4 +74,6 @@ if(TENURE_COMPILED)
 endif()
 foreach(library tenure_compiled tenure_remote)
     target_compile_options(${library} PRIVATE $<TARGET_PROPERTY:tenure_strict,INTERFACE_COMPILE_OPTIONS>)
+    # Else Asio's classes would have one layout here and another in the tests.
+    target_compile_definitions(${library} PRIVATE $<TARGET_PROPERTY:tenure_strict,INTERFACE_COMPILE_DEFINITIONS>)
 endforeach()
