@@ -41,6 +41,10 @@ using tenure::entered;
 using tenure::lane;
 using tenure::with_batch;
 
+using tenure::adopt;
+using tenure::current_resource;
+using tenure::defer;
+using tenure::free;
 using tenure::keep;
 using tenure::keep_copy;
 using tenure::keep_to;
@@ -48,7 +52,9 @@ using tenure::make;
 using tenure::make_buffer;
 using tenure::make_for_overwrite;
 using tenure::open_buffer;
+using tenure::pmr;
 using tenure::transfer_ownership;
+using tenure::try_free;
 using tenure::try_keep;
 using tenure::try_keep_copy;
 using tenure::try_keep_to;
@@ -58,9 +64,13 @@ using tenure::try_make_for_overwrite;
 using tenure::try_transfer_ownership;
 
 using tenure::buffer;
+using tenure::const_handle_cast;
+using tenure::dynamic_handle_cast;
+using tenure::enable_handle_from_this;
 using tenure::handle;
 using tenure::only_memory;
 using tenure::restorable;
+using tenure::static_handle_cast;
 using tenure::sync;
 
 using tenure::borrow;

@@ -62,6 +62,7 @@ public:
     batch_id release() noexcept { return std::exchange(id_, {}); }
 
     batch_id id() const noexcept { return id_; }
+    operator batch_id() const noexcept { return id_; }  ///< for calls that take an id
     explicit operator bool() const noexcept { return static_cast<bool>(id_); }
 
     /// As batch_scope::cancel.
@@ -88,6 +89,11 @@ public:
     handle<T> make(Args&&... args) {
         lane in(enter_alone("make in batch "));
         return in.make<T>(std::forward<Args>(args)...);
+    }
+    template <class T>
+    handle<T> make(detail::elements_of<T> list) {
+        lane in(enter_alone("make in batch "));
+        return in.make<T>(list);
     }
     template <class T, std::convertible_to<std::size_t>... N>
     handle<T> make_for_overwrite(N... n) {

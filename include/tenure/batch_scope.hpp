@@ -122,8 +122,9 @@ public:
 
     ~batch_scope() { detail::end_scope(*lane_, id_); }
 
-    /// Makes a T, or by make<T[]>(n) n value-initialised elements, at an address that never changes. An exception
-    /// from T's constructor passes, and nothing is registered. Throws batch_ended, limit_exceeded, memory_full,
+    /// Makes a T at an address that never changes; by make<T[]>(n), n value-initialised elements; by
+    /// make<T[]>(n, value), n copies; by make<T[]>({a, b, c}), copies of these. An exception from T's constructor
+    /// passes, and nothing is registered. Throws batch_ended, limit_exceeded, memory_full,
     /// and wrong_thread if another thread opened the guard: at once in checked builds (TENURE_CHECKED, the default
     /// with neither NDEBUG nor optimization), else when more memory is needed. Cost: moving a pointer; above 64
     /// KiB, a lock and a run of its own.
@@ -136,6 +137,14 @@ public:
     template <class T, class... Args>
     result<handle<T>> try_make(Args&&... args) {
         return detail::try_make_in<T>(here(), std::forward<Args>(args)...);
+    }
+    template <class T>
+    handle<T> make(detail::elements_of<T> list) {
+        return detail::make_list_in<T>(here(), list);
+    }
+    template <class T>
+    result<handle<T>> try_make(detail::elements_of<T> list) {
+        return detail::try_make_list_in<T>(here(), list);
     }
 
     /// As make<T>() and make<T[]>(n), but default-initialises, as std::make_unique_for_overwrite does: constructors
@@ -173,22 +182,17 @@ public:
     /// Access through the handle costs a little more than to what make() made. Throws as make(), and bad_address.
     template <class T, class Deleter = std::default_delete<T>>
     handle<T> adopt(T* p, Deleter deleter = {}) {
-        detail::cell_guard place(p);
-        using record           = detail::adopted<T, Deleter>;
-        handle<record> const h = make<record>(p, std::move(deleter), place.get());
-        return detail::handle_access::make(p, place.fill(detail::handle_access::raw(h)));
+        return detail::adopt_in(here(), p, std::move(deleter));
     }
     template <class T, class Deleter>
     handle<T> adopt(std::unique_ptr<T, Deleter>&& p) {
-        handle<T> const h = adopt(p.get(), p.get_deleter());
-        p.release();
-        return h;
+        return detail::adopt_in(here(), std::move(p));
     }
 
     /// Calls `f()` at the end, in the order of destructors. `f` must not throw. Throws as make().
     template <class F>
     void defer(F f) {
-        make<detail::deferred<F>>(std::move(f));
+        detail::make_in<detail::deferred<F>>(here(), std::move(f));
     }
 
     /// Gives an object to the parent batch, and returns the handle. What the parent or a batch above it already
@@ -197,42 +201,38 @@ public:
     /// made by a lane that another thread has open. On failure nothing is kept.
     template <detail::owned H>
     H keep(H h) {
-        detail::raw_handle const raw = detail::handle_access::raw(h);
-        if (!detail::keep_at_once(here(), raw)) require(detail::keep_each(here(), raw));
+        detail::require_kept(detail::keep_these(here(), h));
         return h;
     }
     template <detail::owned... H>
         requires(sizeof...(H) > 1)
     std::tuple<H...> keep(H... h) {
-        require(detail::keep_each(here(), detail::handle_access::raw(h)...));
+        detail::require_kept(detail::keep_these(here(), h...));
         return {h...};
     }
     /// As keep(h), for every handle that can be reached through ranges, tuples, optionals, results and variants,
     /// as with_batch says; all or none.
     template <detail::holds_handles R>
     R&& keep(R&& handles) {
-        require(try_keep_range(handles));
+        detail::require_kept(detail::keep_range(here(), handles));
         return std::forward<R>(handles);
     }
 
     /// As keep(), but returns the error.
     template <detail::owned H>
     result<H> try_keep(H h) {
-        detail::raw_handle const raw = detail::handle_access::raw(h);
-        if (!detail::keep_at_once(here(), raw))
-            if (auto const why = detail::keep_each(here(), raw)) return make_error_code(why.code);
+        if (auto const why = detail::keep_these(here(), h)) return make_error_code(why.code);
         return h;
     }
     template <detail::owned... H>
         requires(sizeof...(H) > 1)
     result<std::tuple<H...>> try_keep(H... h) {
-        if (auto const why = detail::keep_each(here(), detail::handle_access::raw(h)...))
-            return make_error_code(why.code);
+        if (auto const why = detail::keep_these(here(), h...)) return make_error_code(why.code);
         return std::tuple(h...);
     }
     template <detail::holds_handles R>
     result<void> try_keep(R&& handles) {
-        if (auto const why = try_keep_range(handles)) return make_error_code(why.code);
+        if (auto const why = detail::keep_range(here(), handles)) return make_error_code(why.code);
         return {};
     }
 
@@ -372,7 +372,8 @@ public:
         return Feature::stop_token(*lane_, id_);
     }
 
-    batch_id     id() const noexcept { return {id_}; }
+    batch_id id() const noexcept { return {id_}; }
+    operator batch_id() const noexcept { return {id_}; }  ///< for calls that take an id
     std::string  name() const;
     batch_status status() const noexcept;
     batch_usage  usage() const noexcept;
@@ -407,13 +408,6 @@ private:
                 };
                 detail::for_each_handle(r, one);
             }));
-    }
-    template <class R>
-    detail::failure try_keep_range(R& handles) {
-        return detail::keep_all(here(), [&](auto& to) {
-            auto one = [&](auto const& h) { return to.add(detail::handle_access::raw(h)); };
-            detail::for_each_handle(handles, one);
-        });
     }
 
     /// The batch's own lane; once detached, that of a record that stands for what is over: all calls say

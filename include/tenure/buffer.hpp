@@ -64,10 +64,14 @@ class buffer {
 public:
     using element_type = T;
 
-    buffer() noexcept = default;  ///< null: stale from the start
+    buffer() noexcept = default;        ///< null: stale from the start
+    buffer(std::nullptr_t) noexcept {}  // NOLINT(google-explicit-constructor): as a pointer
 
     std::size_t size() const noexcept { return size_; }
     bool        alive() const noexcept { return detail::is_alive(raw()); }
+
+    /// Returns whether it was ever given a buffer, as handle's does.
+    explicit operator bool() const noexcept { return word_ != 0; }
 
     /// The batch that would free it. Throws stale_handle.
     batch_id owner() const { return detail::owner_id(raw()); }
@@ -141,6 +145,7 @@ inline constexpr bool is_buffer_handle<buffer<T>> = true;
 template <class T>
 buffer<T> make_buffer_in(lane& l, std::size_t n, any_store const& store) {
     std::size_t const bytes = array_bytes(n, sizeof(T));
+    if (bytes == absurd_bytes) throw_failure({errc::memory_full, l.batch, bytes}, "make a buffer in batch ");
     return handle_access::make_buffer<buffer<T>>(make_buffer(l, bytes, buffer_alignment<T>, store), n);
 }
 

@@ -6,7 +6,10 @@
 
 #include <concepts>
 #include <cstddef>
+#include <memory>
+#include <memory_resource>
 #include <source_location>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -77,6 +80,14 @@ template <class T, class... Args>
 result<handle<T>> try_make(Args&&... args) {
     return detail::try_make_in<T>(detail::current_lane(), std::forward<Args>(args)...);
 }
+template <class T>
+handle<T> make(detail::elements_of<T> list) {
+    return detail::make_list_in<T>(detail::current_lane(), list);
+}
+template <class T>
+result<handle<T>> try_make(detail::elements_of<T> list) {
+    return detail::try_make_list_in<T>(detail::current_lane(), list);
+}
 template <class T, std::convertible_to<std::size_t>... N>
 [[gnu::always_inline]] inline handle<T> make_for_overwrite(N... n) {
     return detail::make_for_overwrite_in<T>(detail::current_lane(), static_cast<std::size_t>(n)...);
@@ -97,22 +108,66 @@ template <class T>
 buffer<T> open_buffer(std::string_view name, any_store const& store = {}) {
     return detail::open_buffer_as<T>(detail::current_lane(), name, store);
 }
+/// As batch_scope::adopt and batch_scope::defer.
+template <class T, class Deleter = std::default_delete<T>>
+handle<T> adopt(T* p, Deleter deleter = {}) {
+    return detail::adopt_in(detail::current_lane(), p, std::move(deleter));
+}
+template <class T, class Deleter>
+handle<T> adopt(std::unique_ptr<T, Deleter>&& p) {
+    return detail::adopt_in(detail::current_lane(), std::move(p));
+}
+template <class F>
+void defer(F f) {
+    detail::make_in<detail::deferred<F>>(detail::current_lane(), std::move(f));
+}
+
+/// As batch_scope::keep.
 template <detail::owned H>
 H keep(H h) {
-    detail::lane&            from = detail::current_lane();
-    detail::raw_handle const raw  = detail::handle_access::raw(h);
-    if (!detail::keep_at_once(from, raw))
-        if (auto const why = detail::keep_each(from, raw)) detail::throw_failure(why, "keep from batch ");
+    detail::require_kept(detail::keep_these(detail::current_lane(), h));
     return h;
+}
+template <detail::owned... H>
+    requires(sizeof...(H) > 1)
+std::tuple<H...> keep(H... h) {
+    detail::require_kept(detail::keep_these(detail::current_lane(), h...));
+    return {h...};
+}
+template <detail::holds_handles R>
+R&& keep(R&& handles) {
+    detail::require_kept(detail::keep_range(detail::current_lane(), handles));
+    return std::forward<R>(handles);
 }
 template <detail::owned H>
 result<H> try_keep(H h) {
-    detail::lane&            from = detail::current_lane();
-    detail::raw_handle const raw  = detail::handle_access::raw(h);
-    if (!detail::keep_at_once(from, raw))
-        if (auto const why = detail::keep_each(from, raw)) return make_error_code(why.code);
+    if (auto const why = detail::keep_these(detail::current_lane(), h)) return make_error_code(why.code);
     return h;
 }
+template <detail::holds_handles R>
+result<void> try_keep(R&& handles) {
+    if (auto const why = detail::keep_range(detail::current_lane(), handles)) return make_error_code(why.code);
+    return {};
+}
+
+/// As batch_scope::free.
+template <detail::owned H>
+void free(H h) {
+    if (auto const why = detail::free_in(detail::current_lane(), detail::handle_access::raw(h)))
+        detail::throw_failure(why, "free in batch ");
+}
+template <detail::owned H>
+result<void> try_free(H h) {
+    if (auto const why = detail::free_in(detail::current_lane(), detail::handle_access::raw(h)))
+        return make_error_code(why.code);
+    return {};
+}
+
+/// As batch_scope::resource: the memory of whichever batch is current, for functions that are not handed a scope.
+/// pmr() is an allocator of it, as containers take one: std::pmr::vector<int> v(tenure::pmr()).
+inline std::pmr::memory_resource*        current_resource() { return detail::resource_of(detail::current_lane()); }
+inline std::pmr::polymorphic_allocator<> pmr() { return current_resource(); }
+
 template <detail::owned H>
 H transfer_ownership(H h, batch_id to) {
     detail::failure const why =

@@ -68,7 +68,9 @@ namespace detail {
 [[gnu::cold]] constexpr char const* text_of(errc e) noexcept {
     switch (e) {
     case errc::stale_handle:
-        return "stale handle: the object was freed; keep() it before its batch ends, or ask alive() first";
+        return "stale handle: the object was freed, or there never was one; keep() it before its batch ends, or "
+               "ask "
+               "alive() first";
     case errc::batch_ended: return "the batch has ended; make, keep or transfer in a batch that is still active";
     case errc::no_such_batch:
         return "no such batch: this registry never gave out that id; pass an id from batch_scope::id(), "

@@ -91,7 +91,8 @@ class handle {
 public:
     using element_type = T;
 
-    handle() noexcept = default;  ///< null: stale from the start
+    handle() noexcept = default;        ///< null: stale from the start
+    handle(std::nullptr_t) noexcept {}  // NOLINT(google-explicit-constructor): as a pointer
 
     template <class U>
         requires(!std::is_array_v<U> && std::is_convertible_v<U*, T*>)
@@ -110,12 +111,18 @@ public:
     T*   get() const noexcept { return alive() ? pointer_ : nullptr; }  ///< null if stale
     bool alive() const noexcept { return detail::is_alive({pointer_, word_}); }
 
+    /// Returns whether the handle was ever given an object, as `h != nullptr` does. alive() says whether that is
+    /// still there: a stale handle is not null, so that code which asks only this is told so when it goes on.
+    explicit operator bool() const noexcept { return word_ != 0; }
+
     /// Returns the pointer without a check. It dangles once the object is freed.
     T* unchecked() const noexcept { return pointer_; }
 
     /// Returns the batch that would free the object. Throws stale_handle.
     batch_id owner() const { return detail::owner_id({pointer_, word_}); }
 
+    /// Handles compare as addresses do, and what was at one address at different times differs, too. The order of
+    /// two is of no meaning, but it never changes: for sets and maps.
     friend bool operator==(handle const&, handle const&) noexcept  = default;
     friend auto operator<=>(handle const&, handle const&) noexcept = default;
 
@@ -136,7 +143,8 @@ class handle<T[]> {
 public:
     using element_type = T;
 
-    handle() noexcept = default;  ///< null: stale from the start
+    handle() noexcept = default;        ///< null: stale from the start
+    handle(std::nullptr_t) noexcept {}  // NOLINT(google-explicit-constructor): as a pointer
 
     template <class U>
         requires std::is_convertible_v<U (*)[], T (*)[]>
@@ -158,9 +166,15 @@ public:
         return {pointer_, size_};
     }
 
+    /// For range-for, which checks the handle once: begin() throws stale_handle.
+    T* begin() const { return span().data(); }
+    T* end() const noexcept { return pointer_ + size_; }
+
     std::size_t size() const noexcept { return size_; }
+    bool        empty() const noexcept { return size_ == 0; }
     T*          get() const noexcept { return alive() ? pointer_ : nullptr; }
     bool        alive() const noexcept { return detail::is_alive({pointer_, word_}); }
+    explicit    operator bool() const noexcept { return word_ != 0; }
     T*          unchecked() const noexcept { return pointer_; }
     batch_id    owner() const { return detail::owner_id({pointer_, word_}); }
 
@@ -182,10 +196,10 @@ static_assert(sizeof(handle<int>) == 16 && std::is_trivially_copyable_v<handle<i
 
 namespace detail {
 
-/// A range of handles that can be traversed more than once. (The concepts of <ranges> would cost every user's
-/// build more than this one.)
+/// A range of handles that can be traversed more than once, and is not itself one of an array. (The concepts of
+/// <ranges> would cost every user's build more than this one.)
 template <class R>
-concept handle_range = requires(R& r) {
+concept handle_range = !owned<std::remove_cvref_t<R>> && requires(R& r) {
     { std::begin(r) } -> std::forward_iterator;
     std::end(r);
 } && owned<std::iter_value_t<decltype(std::begin(std::declval<R&>()))>>;

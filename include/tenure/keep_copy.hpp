@@ -24,17 +24,6 @@ namespace tenure {
 
 namespace detail {
 
-/// The elements of an array that is copied.
-template <class E>
-struct copies_of {
-    E const* from;
-
-    template <class U>
-    void fill(U* first, std::size_t n) const {
-        std::uninitialized_copy_n(from, n, first);
-    }
-};
-
 /// Whether a copy can be told its memory resource, as pmr containers can.
 template <class T>
 inline constexpr bool copies_with_resource =
@@ -121,17 +110,6 @@ private:
     }
 };
 
-inline std::uint64_t id_in(batch_id id) noexcept { return id.value; }
-template <class B>
-    requires std::same_as<decltype(std::declval<B const&>().id()), batch_id>
-std::uint64_t id_in(B const& b) noexcept {
-    return b.id().value;
-}
-
-/// A batch_id, or what has one: a batch_scope, a batch_owner.
-template <class B>
-concept names_batch = requires(B const& b) { id_in(b); };
-
 }  // namespace detail
 
 /// As batch_scope::keep_copy, from the current batch.
@@ -144,17 +122,16 @@ result<handle<T>> try_keep_copy(handle<T> h) {
     return detail::copy_calls::try_copy_up(detail::current_lane(), h);
 }
 
-/// Copies an object, as batch_scope::keep_copy does, into a batch of any registry, which is named by its id, its
-/// batch_scope or its batch_owner. Any thread. Throws stale_handle, no_such_batch, and as make() in that batch;
-/// what the copy constructor throws. Cost: that of entering the batch, none if its guard is this thread's, and of
-/// make().
-template <detail::names_batch Batch, class T>
-handle<T> keep_to(Batch const& to, handle<T> h) {
-    return detail::copy_calls::copy_to(detail::id_in(to), h);
+/// Copies an object, as batch_scope::keep_copy does, into a batch of any registry. Any thread. Throws stale_handle,
+/// no_such_batch, and as make() in that batch; what the copy constructor throws. Cost: that of entering the batch,
+/// none if its guard is this thread's, and of make().
+template <class T>
+handle<T> keep_to(batch_id to, handle<T> h) {
+    return detail::copy_calls::copy_to(to.value, h);
 }
-template <detail::names_batch Batch, class T>
-result<handle<T>> try_keep_to(Batch const& to, handle<T> h) {
-    return detail::copy_calls::try_copy_to(detail::id_in(to), h);
+template <class T>
+result<handle<T>> try_keep_to(batch_id to, handle<T> h) {
+    return detail::copy_calls::try_copy_to(to.value, h);
 }
 
 }  // namespace tenure

@@ -6,6 +6,8 @@
 
 #include <concepts>
 #include <cstddef>
+#include <initializer_list>
+#include <memory>
 #include <memory_resource>
 #include <string_view>
 #include <type_traits>
@@ -39,15 +41,37 @@ template <class T, class Refusal, class Elements>
     return handle_access::make(static_cast<E*>(p), word, p ? n : 0);
 }
 
+/// Makes `n` elements, or `n` copies of a value.
+template <class T, class Refusal, class N, class... Value>
+[[gnu::always_inline]] inline handle<T> make_array_or(lane& l, Refusal refusal, N const& n, Value const&... value) {
+    static_assert(sizeof...(Value) <= 1,
+                  "make<T[]>(n) takes the number of elements; make<T[]>(n, value), also what "
+                  "each is a copy of; make<T[]>({a, b}), the elements");
+    auto const count = static_cast<std::size_t>(n);
+    if constexpr (sizeof...(Value) > 0) {
+        return make_elements_or<T>(l, refusal, count, copies_of_one<Value...>{value...});
+    } else {
+        static_assert(std::is_default_constructible_v<std::remove_extent_t<T>>,
+                      "make<T[]>(n) needs a default constructor; make<T[]>(n, value) and make<T[]>({a, b}) copy");
+        return make_elements_or<T>(l, refusal, count, for_use{});
+    }
+}
+
+/// A type that is told its handle when it is made: see <tenure/handle_from_this.hpp>.
+template <class U>
+concept knows_handle = requires(U& object) { tenure_tell_handle(object, &object, word_t{}); };
+
 template <class T, class Refusal, class... Args>
 [[gnu::always_inline]] inline handle<T> make_or(lane& l, Refusal refusal, Args&&... args) {
     static_assert(!std::is_bounded_array_v<T>, "make<T[]>(n) makes arrays");
     if constexpr (std::is_unbounded_array_v<T>) {
-        static_assert(sizeof...(Args) == 1, "make<T[]>(n) takes the number of elements");
-        return make_elements_or<T>(l, refusal, (static_cast<std::size_t>(args), ...), for_use{});
+        static_assert(sizeof...(Args) > 0, "make<T[]>(n) takes the number of elements");
+        return make_array_or<T>(l, refusal, std::forward<Args>(args)...);
     } else {
         if (is_wrong_thread(l, refusal)) return {};
         auto const [p, word] = make_object<T>(l, refusal, std::forward<Args>(args)...);
+        if constexpr (knows_handle<std::remove_cv_t<T>>)
+            if (p) tenure_tell_handle(*p, p, word);
         return handle_access::make(static_cast<T*>(p), word);
     }
 }
@@ -61,6 +85,23 @@ template <class T, class... Args>
 result<handle<T>> try_make_in(lane& l, Args&&... args) {
     failure         why;
     handle<T> const h = make_or<T>(l, report_to{why}, std::forward<Args>(args)...);
+    if (why) return make_error_code(why.code);
+    return h;
+}
+
+/// The elements that make<T[]>({a, b}) takes.
+template <class T>
+    requires std::is_unbounded_array_v<T>
+using elements_of = std::initializer_list<std::remove_cv_t<std::remove_extent_t<T>>>;
+
+template <class T>
+handle<T> make_list_in(lane& l, elements_of<T> const& list) {
+    return make_elements_or<T>(l, throw_it{}, list.size(), copies_of{list.begin()});
+}
+template <class T>
+result<handle<T>> try_make_list_in(lane& l, elements_of<T> const& list) {
+    failure         why;
+    handle<T> const h = make_elements_or<T>(l, report_to{why}, list.size(), copies_of{list.begin()});
     if (why) return make_error_code(why.code);
     return h;
 }
@@ -87,6 +128,22 @@ result<handle<T>> try_make_for_overwrite_in(lane& l, N... n) {
     failure         why;
     handle<T> const h = make_for_overwrite_or<T>(l, report_to{why}, n...);
     if (why) return make_error_code(why.code);
+    return h;
+}
+
+template <class T, class Deleter>
+handle<T> adopt_in(lane& l, T* p, Deleter deleter) {
+    cell_guard place(p);
+    using record              = adopted<T, Deleter>;
+    handle<record> const h    = make_in<record>(l, p, std::move(deleter), place.get());
+    word_t const         word = place.fill(handle_access::raw(h));
+    if constexpr (knows_handle<T>) tenure_tell_handle(*p, p, word);
+    return handle_access::make(p, word);
+}
+template <class T, class Deleter>
+handle<T> adopt_in(lane& l, std::unique_ptr<T, Deleter>&& p) {
+    handle<T> const h = adopt_in(l, p.get(), p.get_deleter());
+    p.release();
     return h;
 }
 
@@ -118,6 +175,15 @@ public:
     template <class T, class... Args>
     result<handle<T>> try_make(Args&&... args) {
         return detail::try_make_in<T>(*lane_, std::forward<Args>(args)...);
+    }
+
+    template <class T>
+    handle<T> make(detail::elements_of<T> list) {
+        return detail::make_list_in<T>(*lane_, list);
+    }
+    template <class T>
+    result<handle<T>> try_make(detail::elements_of<T> list) {
+        return detail::try_make_list_in<T>(*lane_, list);
     }
 
     /// As batch_scope::make_for_overwrite.

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <tenure/detail/life/public_calls.hpp>
 #include <tenure/handle.hpp>
 
 namespace tenure::detail {
@@ -116,6 +117,29 @@ bool for_each_handle(T& v, F& f) {
             return (one(get<I>(v)) && ...);
         }(std::make_index_sequence<std::tuple_size_v<U>>{});
     }
+}
+
+// What keep() of scopes and of the current batch are made of.
+
+inline void require_kept(failure const& why) {
+    if (why) [[unlikely]]
+        throw_failure(why, "keep from batch ");
+}
+
+template <owned... H>
+failure keep_these(lane& from, H const&... h) {
+    if constexpr (sizeof...(H) == 1)
+        if (keep_at_once(from, handle_access::raw(h)...)) return {};
+    return keep_each(from, handle_access::raw(h)...);
+}
+
+/// Every handle that can be reached from `r`, all or none.
+template <class R>
+failure keep_range(lane& from, R& r) {
+    return keep_all(from, [&](handle_sink& to) {
+        auto one = [&](auto const& h) { return to.add(handle_access::raw(h)); };
+        for_each_handle(r, one);
+    });
 }
 
 }  // namespace tenure::detail

@@ -15,6 +15,8 @@
 #include <tenure/derived.hpp>
 #include <tenure/error.hpp>
 #include <tenure/handle.hpp>
+#include <tenure/handle_cast.hpp>
+#include <tenure/handle_from_this.hpp>
 #include <tenure/inspect.hpp>
 #include <tenure/keep_copy.hpp>
 #include <tenure/lane.hpp>

@@ -80,6 +80,29 @@ struct for_use {
     }
 };
 
+/// Copies of `n` elements, and `n` copies of one.
+template <class E>
+struct copies_of {
+    E const* from;
+
+    template <class U>
+    void fill(U* first, std::size_t n) const {
+        std::uninitialized_copy_n(from, n, first);
+    }
+};
+template <class E>
+copies_of(E const*) -> copies_of<E>;
+
+template <class E>
+struct copies_of_one {
+    E const& from;
+
+    template <class U>
+    void fill(U* first, std::size_t n) const {
+        std::uninitialized_fill_n(first, n, from);
+    }
+};
+
 template <class U, class... Args>
 inline constexpr bool constructs_quietly = std::is_nothrow_constructible_v<U, Args...>;
 template <class U>

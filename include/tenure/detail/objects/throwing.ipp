@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include <tenure/detail/base/printed.hpp>
+#include <tenure/detail/base/sizes.hpp>
 #include <tenure/detail/objects/batch_figures.hpp>
 #include <tenure/detail/objects/expiry.hpp>
 #include <tenure/detail/objects/ownership_transfer.hpp>
@@ -24,7 +25,8 @@ namespace tenure::detail {
     if (why.code == errc::memory_full) {
         registry_core* const r = why.batch ? why.batch->registry.load(std::memory_order_relaxed) : nullptr;
         if (r && r->pages && r->pages->limited) more = r->pages->largest_holders();
-        more = printed(": %zu bytes wanted%s", why.wanted, more.c_str());
+        more = why.wanted < absurd_bytes ? printed(": %zu bytes wanted%s", why.wanted, more.c_str())
+                                         : ": more elements than there can be; a negative number of them?";
     }
     if (why.code == errc::store_full)
         more = printed(": %zu bytes wanted of store %s", why.wanted, why.batch->slabs->store.describe().c_str());
@@ -33,7 +35,8 @@ namespace tenure::detail {
 }
 
 [[noreturn, gnu::cold]] TENURE_DECL void throw_refused(raw_handle h, errc why) {
-    raise(error(why, h.word == 0 ? "access through a null handle" : "access through a handle"));
+    raise(
+        error(why, h.word ? "access through a handle" : "access through a null handle, which was given no object"));
 }
 
 [[noreturn, gnu::cold]] TENURE_DECL void throw_stale(raw_handle h) { throw_refused(h, stale_because(resolve(h))); }
