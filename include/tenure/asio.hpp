@@ -5,5 +5,6 @@
 #include <tenure/version.hpp>
 
 #include <tenure/asio/batch_executor.hpp>
+#include <tenure/asio/cancelled_with.hpp>
 #include <tenure/asio/supervisor.hpp>
 #include <tenure/asio/with_batch.hpp>

@@ -14,12 +14,17 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/dispatch.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <boost/system/system_error.hpp>
 #include <tenure/asio/batch_executor.hpp>
+#include <tenure/asio/cancelled_with.hpp>
 #include <tenure/batch.hpp>
 #include <tenure/batch_owner.hpp>
+#include <tenure/error.hpp>
+#include <tenure/raise.hpp>
 #include <tenure/reach.hpp>
 
 namespace tenure {
@@ -36,6 +41,21 @@ void keep_awaited(batch_owner& b, T& r) {
     for_each_handle(r, keep);
 }
 
+/// Rethrows what a coroutine in that batch threw; in place of an operation's operation_aborted, why the batch
+/// stopped, if it has.
+[[noreturn]] inline void rethrow_from(batch_owner const& b, std::exception_ptr const& thrown) {
+    batch_status const is = b.status();
+    if (is == batch_status::expired || is == batch_status::cancelled)
+        run_or<boost::system::system_error>(
+            [&] { std::rethrow_exception(thrown); },
+            [&](boost::system::system_error const& e) {
+                if (e.code() != boost::asio::error::operation_aborted) return;
+                raise(error(is == batch_status::expired ? errc::expired : errc::cancelled,
+                            "co_with_batch gave up what it awaited"));
+            });
+    std::rethrow_exception(thrown);
+}
+
 template <class F>
 using awaited = std::invoke_result_t<F&, batch_owner&>;
 
@@ -44,13 +64,14 @@ using awaited = std::invoke_result_t<F&, batch_owner&>;
 /// As with_batch, for a coroutine: opens a batch below the current one and runs `f(batch_owner&)`, an awaitable,
 /// with that batch current from its first line to its last, whatever it awaits and wherever it resumes; then the
 /// batch ends. Handles in what `f` returns are kept: their objects go to the batch above. They are found as by
-/// with_batch. Cancelling the caller cancels `f`.
+/// with_batch. Cancelling the caller cancels `f`, and so does the batch when it expires or is cancelled: what `f`
+/// awaits then ends with operation_aborted, and if `f` leaves that alone, the caller gets the reason.
 ///
 ///     auto best = co_await tenure::co_with_batch({.name = "hop"}, [&](tenure::batch_owner&)
 ///         -> boost::asio::awaitable<tenure::handle<result>> { ... });
 ///
-/// Throws what `f` throws, batch_ended, std::bad_alloc. Cost: that of co_spawn and of a post, a few allocations
-/// that Asio recycles.
+/// Throws what `f` throws, batch_ended, expired, cancelled, std::bad_alloc. Cost: that of co_spawn and of a post, a
+/// few allocations that Asio recycles.
 template <class F>
     requires std::is_invocable_v<F&, batch_owner&>
 detail::awaited<F> co_with_batch(batch_options options, F f,
@@ -58,11 +79,11 @@ detail::awaited<F> co_with_batch(batch_options options, F f,
     constexpr auto token = boost::asio::as_tuple(boost::asio::use_awaitable);
     batch_owner    own(options, where);
     auto const     in     = bind_batch(co_await boost::asio::this_coro::executor, own);
-    auto           result = co_await boost::asio::co_spawn(in, f(own), token);
+    auto           result = co_await boost::asio::co_spawn(in, f(own), cancelled_with(own, token));
     // Asio resumes this inside the operation that completed, with its batch current and not to be freed. So leave
     // it first.
     co_await boost::asio::post(boost::asio::use_awaitable);
-    if (std::get<0>(result)) std::rethrow_exception(std::get<0>(result));
+    if (std::get<0>(result)) detail::rethrow_from(own, std::get<0>(result));
     if constexpr (std::tuple_size_v<decltype(result)> > 1) {
         detail::keep_awaited(own, std::get<1>(result));
         co_return std::move(std::get<1>(result));
