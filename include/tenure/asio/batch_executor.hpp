@@ -14,8 +14,6 @@
 #include <boost/asio/require.hpp>
 #include <boost/asio/strand.hpp>
 #include <tenure/batch.hpp>
-#include <tenure/batch_owner.hpp>
-#include <tenure/batch_scope.hpp>
 #include <tenure/bind_batch.hpp>
 
 namespace tenure {
@@ -125,17 +123,11 @@ auto bind_batch(Executor const& executor, batch_id id) {
     auto&& inner = detail::unbound(executor);
     return batch_executor<std::decay_t<decltype(inner)>>(inner, batch_id{detail::bindable(id.value)});
 }
-/// As bind_batch(executor, batch.id()).
-template <detail::executor Executor, class Batch>
-    requires std::derived_from<Batch, batch_scope> || std::derived_from<Batch, batch_owner>
-auto bind_batch(Executor const& executor, Batch const& batch) {
-    return bind_batch(executor, batch.id());
-}
 
-/// As bind_batch(context.get_executor(), batch), for an io_context or a thread_pool.
-template <std::derived_from<boost::asio::execution_context> Context, class Batch>
-auto bind_batch(Context& context, Batch const& batch) {
-    return bind_batch(context.get_executor(), batch);
+/// As bind_batch(context.get_executor(), id), for an io_context or a thread_pool.
+template <std::derived_from<boost::asio::execution_context> Context>
+auto bind_batch(Context& context, batch_id id) {
+    return bind_batch(context.get_executor(), id);
 }
 
 }  // namespace tenure
