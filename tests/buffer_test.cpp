@@ -280,10 +280,11 @@ TEST_SUITE("a buffer") {
         batch_scope    b(r);
         for (std::size_t const n : {most, most / 4, most / 8 + 1, most / 2 + 2, std::size_t{1} << 61}) {
             CAPTURE(n);
-            check_throws(errc::store_full, {"make a buffer in store faulty far", "store full"},
+            check_throws(errc::store_full, {"a negative number of them?, in store faulty far", "store full"},
                          [&] { b.make_buffer<std::uint64_t>(n, store); });
             CHECK(b.try_make_buffer<std::uint64_t>(n, store).error() == errc::store_full);
-            check_throws(errc::memory_full, {"make a buffer in store heap"}, [&] { b.make_buffer<int>(n); });
+            check_throws(errc::memory_full, {"a negative number of them?, in store heap"},
+                         [&] { b.make_buffer<int>(n); });
         }
         CHECK(b.usage().buffers == 0);
         CHECK(b.usage().objects == 0);

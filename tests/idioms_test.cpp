@@ -182,7 +182,6 @@ TEST_SUITE("idioms") {
                  [&] { b.make<int[]>(-1, 7); },
                  [&] { b.make<std::string[]>(-1L); },
                  [&] { b.make_for_overwrite<int[]>(-1); },
-                 [&] { b.make_buffer<int>(static_cast<std::size_t>(-1)); },
              })
             check_throws(errc::memory_full, {"batch 'b'", "a negative number of them?"}, call);
         CHECK(b.try_make<int[]>(-1).error() == errc::memory_full);

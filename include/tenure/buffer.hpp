@@ -145,7 +145,6 @@ inline constexpr bool is_buffer_handle<buffer<T>> = true;
 template <class T>
 buffer<T> make_buffer_in(lane& l, std::size_t n, any_store const& store) {
     std::size_t const bytes = array_bytes(n, sizeof(T));
-    if (bytes == absurd_bytes) throw_failure({errc::memory_full, l.batch, bytes}, "make a buffer in batch ");
     return handle_access::make_buffer<buffer<T>>(make_buffer(l, bytes, buffer_alignment<T>, store), n);
 }
 

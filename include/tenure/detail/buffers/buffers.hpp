@@ -137,9 +137,12 @@ inline raw_handle make_buffer_in(lane& l, std::size_t bytes, std::size_t alignme
     promise_guard room(b, *s);
     if (!room) throw_failure({errc::memory_full, &b, sizeof(block)}, call);
     result<block> const made = s->store.try_allocate_in(b.id.load(std::memory_order_relaxed), bytes, alignment);
-    if (!made) throw_store_error(made.error(), "make a buffer in", s->store);
+    char const* const   what =
+        bytes == absurd_bytes ? "make a buffer of more elements than there can be, a negative number of them?, in"
+                                : "make a buffer in";
+    if (!made) throw_store_error(made.error(), what, s->store);
     fresh_block fresh(b, *s, *made, room);
-    if (bytes == absurd_bytes) throw_store_error(make_error_code(errc::store_full), "make a buffer in", s->store);
+    if (bytes == absurd_bytes) throw_store_error(make_error_code(errc::store_full), what, s->store);
     raw_handle const h = make_buffer_record(l, {*s, *made, false});
     fresh.keep(&stored::came);
     charged.keep();
