@@ -154,6 +154,46 @@ TEST_SUITE("registry") {
         r.end_batch(other);
     }
 
+    TEST_CASE_FIXTURE(own_registry,
+                      "parent, is_ancestor: of scopes, of what has no guard, of the root, of what is over") {
+        batch_scope    a(r), b(r);
+        batch_id const c = r.new_batch({}, b), beside = r.new_batch();
+        CHECK(r.parent(c) == b.id());
+        CHECK(r.parent(b) == a.id());
+        CHECK(r.parent(a) == r.root());
+        CHECK(r.parent(r.root()) == batch_id());
+        for (batch_id const above : {b.id(), a.id(), r.root()}) {
+            CHECK(r.is_ancestor(above, c));
+            CHECK(!r.is_ancestor(above, r.root()));
+            CHECK(!r.is_ancestor(c, above));
+        }
+        CHECK(!r.is_ancestor(b, b));
+        CHECK(!r.is_ancestor(a, beside));
+        CHECK(!r.is_ancestor(beside, c));
+        r.end_batch(c);
+        CHECK(r.parent(c) == batch_id());
+        CHECK(!r.is_ancestor(a, c));
+
+        registry const other;
+        for (batch_id const stranger : {batch_id(), other.root()}) {
+            check_throws(errc::no_such_batch, {"look above batch"}, [&] { r.parent(stranger); });
+            check_throws(errc::no_such_batch, {"look below batch"}, [&] { r.is_ancestor(stranger, b); });
+            check_throws(errc::no_such_batch, {"look above batch"}, [&] { r.is_ancestor(a, stranger); });
+        }
+        r.end_batch(beside);
+    }
+
+    TEST_CASE_FIXTURE(own_registry, "parent: the root's, once a scope with manual cleanup has ended") {
+        batch_scope    above(r);
+        auto           scope = std::make_unique<batch_scope>(r, tenure::batch_options{.cleanup = cleanup::manual});
+        batch_id const id    = scope->id();
+        CHECK(r.parent(id) == above.id());
+        scope.reset();
+        CHECK(r.parent(id) == r.root());
+        r.destroy_batch(id);
+        CHECK(r.parent(id) == batch_id());
+    }
+
     TEST_CASE_FIXTURE(own_registry, "set_current_batch: says what was, so that a try/finally can put it back") {
         batch_id const id = r.new_batch({.name = "job"});
         handle<int>    h;
@@ -562,5 +602,21 @@ TEST_SUITE("registry") {
         CHECK(r.leak_report().find("open #") == std::string::npos);
         r.end_batch(id);
         CHECK(r.leak_report() == "");
+    }
+
+    TEST_CASE_FIXTURE(accounting, "leak reports say nothing of what is meant to live long, and of that alone") {
+        std::string report;
+        {
+            registry       r({.on_leak = [&](std::string_view text) { report = text; }});
+            batch_id const cache = r.new_batch({.name = "cache", .long_lived = true});
+            r.new_batch({.name = "below the cache"}, cache);
+            CHECK(r.leak_report().find("'cache'") == std::string::npos);
+        }
+        CHECK(report.find("'cache'") == std::string::npos);
+        CHECK(report.find("below the cache") != std::string::npos);
+        registry r({.on_leak = nullptr});
+        r.end_batch(r.new_batch({.long_lived = true}));
+        r.new_batch({.name = "in the same record"});
+        CHECK(r.leak_report().find("in the same record") != std::string::npos);
     }
 }

@@ -120,6 +120,9 @@ struct batch_options {
     /// store that batches name costs more than the registry's own: a lock a run, no stocks. It is shared until the
     /// last batch and the last object in it are gone.
     any_store store{};
+
+    /// Meant to live as long as its registry, as a cache does: leak reports say nothing of it.
+    bool long_lived = false;
 };
 
 /// What an end did. made + received = kept + freed, unless objects stay (cleanup::manual, or something depends on

@@ -118,6 +118,13 @@ public:
 
     batch_id root() const noexcept;
 
+    /// Returns the batch above; none for the root, and for a batch that is done. Any thread. Throws no_such_batch.
+    batch_id parent(batch_id id) const;
+
+    /// Returns whether one batch is above another, directly or not; false if the one below is done. Any thread.
+    /// Throws no_such_batch for either. Cost: some 10 ns for each batch between them.
+    bool is_ancestor(batch_id above, batch_id below) const;
+
     /// Returns the batch on which the free functions act in this thread, of whichever registry; the root of
     /// registry::global() if there is none. Null where a bound function runs after the end of its batch.
     static batch_id current_batch() noexcept;

@@ -175,6 +175,22 @@ TENURE_DECL batch_status registry::status(batch_id id) const {
     return detail::status_of(f.record ? *f.record : detail::over_record_of(), id.value);
 }
 
+TENURE_DECL batch_id registry::parent(batch_id id) const {
+    detail::found const f = find(id, "look above batch ");
+    if (!f.record) return {};
+    std::uint64_t const up    = detail::parent_of(*f.record);
+    std::uint64_t const state = f.record->state.load(std::memory_order_acquire);
+    bool const          lives = detail::same_batch(state, id.value) && !(state & detail::batch_flags::done);
+    return {lives ? up : 0};
+}
+
+TENURE_DECL bool registry::is_ancestor(batch_id above, batch_id below) const {
+    find(above, "look below batch ");
+    batch_id up = parent(below);
+    while (up && up != above) up = parent(up);
+    return up.value != 0;
+}
+
 TENURE_DECL batch_usage registry::usage(batch_id id) const {
     detail::found const f = find(id, "usage of batch ");
     if (!f.record) return {};

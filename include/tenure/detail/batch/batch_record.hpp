@@ -38,6 +38,7 @@ struct checkpoint_front;
 namespace end_flags {
 inline constexpr std::uint8_t manual     = 1;  ///< it frees nothing
 inline constexpr std::uint8_t background = 2;  ///< the registry's thread runs its destructors
+inline constexpr std::uint8_t long_lived = 4;  ///< who leaves it to the registry has forgotten nothing
 }  // namespace end_flags
 
 /// What few batches have, so that the usual one ends, and its record begins anew, without looking for it: flags of

@@ -70,15 +70,6 @@ inline batch_status status_seen(batch_record const& b, std::uint64_t state, cloc
     return cause == errc::cancelled ? batch_status::cancelled : status_of(state);
 }
 
-/// Returns the id of the batch above this one; 0 for the root.
-inline std::uint64_t parent_of(batch_record const& b) noexcept {
-    for (;;) {
-        batch_record const* const up = b.parent.load(std::memory_order_acquire);
-        std::uint64_t const       id = up ? up->id.load(std::memory_order_acquire) : 0;
-        if (b.parent.load(std::memory_order_acquire) == up) return id;  // else its record may be another's by now
-    }
-}
-
 /// Returns the state of the batch with that id, which the record has or had; `done` if it is over, or is another
 /// registry's.
 inline std::uint64_t state_in(batch_record const& b, std::uint64_t id, registry_core const& r) noexcept {

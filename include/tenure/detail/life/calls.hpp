@@ -77,6 +77,15 @@ inline batch_status status_of(batch_record& b, std::uint64_t id) noexcept {
     return cause == errc::cancelled ? batch_status::cancelled : status_of(s);
 }
 
+/// Returns the id of the batch above this one; 0 for the root.
+inline std::uint64_t parent_of(batch_record const& b) noexcept {
+    for (;;) {
+        batch_record const* const up = b.parent.load(std::memory_order_acquire);
+        std::uint64_t const       id = up ? up->id.load(std::memory_order_acquire) : 0;
+        if (b.parent.load(std::memory_order_acquire) == up) return id;  // else its record may be another's by now
+    }
+}
+
 /// Holds a batch other than the root during one call, unless its state has one of the flags `unless`. `brings_in`:
 /// first brings the batch in if it is paged out, for a call that touches its memory.
 template <bool brings_in>

@@ -20,8 +20,8 @@ inline std::string leak_of(batch_record& b, std::uint64_t id) {
                    now.bytes, ms, where.file_name(), where.line(), where.function_name());
 }
 
-/// Describes the batches of a registry that have no guard, one line a batch; not what is reclaimed in the
-/// background or shared, which ends by itself.
+/// Describes the batches of a registry that have no guard, one line a batch; not what is meant to live long, nor
+/// what is reclaimed in the background or shared, which ends by itself.
 inline std::string leaks_of(registry_core& r) {
     std::string out;
     for_records([&](batch_record& b) {
@@ -30,7 +30,7 @@ inline std::string leaks_of(registry_core& r) {
         bool const          lives = id != 0 && same_batch(state, id) && !(state & batch_flags::done);
         if (!lives || b.registry.load(std::memory_order_acquire) != &r || is_root(b)) return;
         if (b.guard.load(std::memory_order_acquire) || b.reclaim_pending.load(std::memory_order_acquire)) return;
-        if (is_common(b)) return;
+        if (is_common(b) || b.ends_as(end_flags::long_lived)) return;
         std::string const line = leak_of(b, id);
         if (b.id.load(std::memory_order_acquire) == id) out += line;
     });

@@ -41,6 +41,7 @@ TENURE_COLD inline void drop_deadline(batch_record& b) noexcept {
 
 TENURE_SLOW inline void set_options(batch_record& b, batch_options const& o) {
     if (o.cleanup == cleanup::manual) b.end_as(end_flags::manual);
+    if (o.long_lived) b.end_as(end_flags::long_lived);
     if (o.reclaim == reclamation::background) {
         background_front* const thread = b.registry.load(std::memory_order_relaxed)->background.get();
         if (!thread) refuse_without("tenure/background.hpp", "open a batch with reclamation::background");
