@@ -317,6 +317,21 @@ public:
     /// too, if another batch uses some of that; then nothing was done.
     batch_report discard();
 
+    /// Frees all that the batch owns, as its end would, and goes on: with the same id, name, limits, deadline and
+    /// resource(), and with memory that is warm. Handles into it are stale. usage(), the report of the end, and
+    /// discard() know of what comes later only. What it pins and borrows stays so.
+    ///
+    /// Throws batch_ended, wrong_thread; batch_in_use: another thread is inside or has a lane, a batch below is
+    /// open, or something of it is pinned or borrowed; not_restorable: a checkpoint is open. Nothing was done then.
+    /// Cost: that of an end, less some ns.
+    void clear() {
+        if (auto const why = clear_or()) detail::throw_failure(why, "clear batch ");
+    }
+    result<void> try_clear() {
+        if (auto const why = clear_or()) return make_error_code(why.code);
+        return {};
+    }
+
     /// Returns memory for containers that live in this batch, for this thread only. An allocation above 64 KiB,
     /// and the newest one, is given back at once when deallocated, the rest with the batch. Throws as make().
     /// After the batch, an allocation throws batch_ended, or faults if the end is long ago; a deallocation is
@@ -389,6 +404,7 @@ private:
     detail::batch_record& batch() const;
     detail::lane*         enter_as(bool exclusive) const;
     void                  require_this_thread(char const* call) const;
+    detail::failure       clear_or();
 
     void require(detail::failure const& why, char const* call = "keep from batch ") const {
         if (why) [[unlikely]]

@@ -177,6 +177,16 @@ public:
     /// As end_batch(), and frees what cleanup::manual retained.
     void destroy_batch(batch_id id) { end(id, true); }
 
+    /// As batch_scope::clear, for a batch of any kind, from any thread that is alone in it. Throws no_such_batch,
+    /// too, and not_owner for the root.
+    void clear(batch_id id) {
+        if (auto const why = clear_or(id)) detail::throw_failure(why, "clear batch ");
+    }
+    result<void> try_clear(batch_id id) {
+        if (auto const why = clear_or(id)) return make_error_code(why.code);
+        return {};
+    }
+
     /// Gives an object to batch `to`, and returns the handle. Any thread. Throws stale_handle, batch_ended,
     /// no_such_batch, not_owner (another registry's), not_self_contained, not_restorable, limit_exceeded,
     /// memory_full, wrong_thread (the object has more than 64 KiB and a destructor, and another thread is inside
@@ -434,6 +444,8 @@ private:
     detail::found find(batch_id id, char const* call) const;
     detail::found find_to_end(batch_id id, char const* call) const;
     void          end(batch_id id, bool destroy);
+
+    detail::failure clear_or(batch_id id);
 
     detail::registry_core* core_;
     registry_options       options_;

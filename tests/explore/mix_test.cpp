@@ -121,7 +121,7 @@ private:
     void step() {
         auto const h  = some_item();
         auto const id = some_id();
-        switch (roll_.below(28)) {
+        switch (roll_.below(29)) {
         case 0:
         case 1: return open_scope();
         case 2:
@@ -152,6 +152,10 @@ private:
             if (!scopes_.empty()) leave_scope();
             return;
         case 21: return visit(id);
+        case 22:
+            if (scopes_.empty() || roll_.one_in(2)) registry_.clear(id);
+            else scopes_.back().guard->clear();
+            return;
         default: return make();
         }
     }

@@ -134,6 +134,14 @@ public:
         settle(b, f);
     }
 
+    void clear(batch& b, fate& f) {
+        for (object* o : b.objects) o->owner = nullptr;
+        std::ranges::sort(b.objects, std::greater{}, &object::arrival);
+        f.push_back({&b, b.guarded, std::exchange(b.objects, {})});
+        b.kept_out.clear();
+        b.made = b.received = b.given = b.freed = 0;
+    }
+
     void release_hold(batch& b, fate& f) {
         --b.inside;
         settle(b, f);
@@ -165,6 +173,12 @@ public:
         if (!o.owner) return errc::stale_handle;
         if (o.owner != &to && o.owner->status == batch_status::ending) return errc::batch_ended;
         return {};
+    }
+
+    errc clear_outcome(batch const& b) const {
+        if (&b == root_) return errc::not_owner;
+        if (!b.is_active()) return errc::batch_ended;
+        return b.children.empty() ? errc{} : errc::batch_in_use;
     }
 
     static errc free_outcome(object const& o) {

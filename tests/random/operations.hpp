@@ -65,6 +65,7 @@ inline void machine::step(command const& c) {
     case op::tire: tire(c); break;
     case op::trim: registry_.trim(); break;
     case op::look: look_at_batches(); break;
+    case op::clear: clear(c); break;
     case op::count: break;
     }
     if (std::string const said = page_something(registry_, world_, c); !said.empty()) throw mismatch(said);
@@ -463,6 +464,18 @@ inline void machine::discard(command const& c) {
     tenure::batch_report r;
     agree(mark_dead(std::move(f), [&] { r = s->guard->discard(); }), errc{});
     if (!s->release_hold) check_report(r, *s->batch, over);
+}
+
+inline void machine::clear(command const& c) {
+    open_scope* const s       = some_scope(c.a);
+    bool const        through = s && c.b % 2;  // the guard
+    model::batch&     b       = through ? *s->batch : *some_batch(c.a);
+    if (is_lent(&b)) return;  // it depends on whether this thread has made something in that lane
+    errc const why = through && s->release_hold ? errc::batch_ended : world_.clear_outcome(b);
+    say("clear", &b);
+    model::fate f;
+    if (why == errc{}) world_.clear(b, f);
+    agree(mark_dead(std::move(f), [&] { through ? s->guard->clear() : registry_.clear(b.id); }), why);
 }
 
 inline void machine::end_id(command const& c, bool destroy) {

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include <tenure/detail/life/clearing.hpp>
 #include <tenure/detail/life/leaks.hpp>
 #include <tenure/detail/life/one_copy.hpp>
 #include <tenure/detail/life/registries.hpp>
@@ -159,6 +160,15 @@ TENURE_DECL detail::found registry::find_to_end(batch_id id, char const* call) c
     if (f.record && detail::is_common(*f.record))
         raise(error(errc::not_owner, "end what several batches share: it ends with the last of them"));
     return f;
+}
+
+TENURE_DECL detail::failure registry::clear_or(batch_id id) {
+    detail::found const f = detail::find_batch(*core_, id.value);
+    if (!f.known) return {.code = errc::no_such_batch, .id = id.value};
+    if (!f.record) return detail::over_failure(id.value);
+    if (f.record == core_->root || detail::is_common(*f.record)) return {errc::not_owner, f.record};
+    detail::look_at_the_clock(*f.record, id.value);
+    return detail::clear_batch(*f.record, id.value);
 }
 
 TENURE_DECL entered registry::enter(batch_id id) {

@@ -88,6 +88,8 @@ struct buffers_front {
     virtual void gather(batch_record& b, entry* e) const noexcept = 0;
     /// Frees what was gathered, in one call to each store, and forgets the batch's stores.
     virtual void free_gathered(batch_record& b) const noexcept = 0;
+    /// Frees what was gathered of a batch that goes on. Its end tries again what a store cannot free.
+    virtual void free_gathered_so_far(batch_record& b) const noexcept = 0;
 
     virtual flow stored_in(batch_record& b) const noexcept = 0;
 

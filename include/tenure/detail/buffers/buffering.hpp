@@ -32,6 +32,7 @@ public:
         if (t.made_by) t.made_by->drop();
     }
     void free_gathered(batch_record& b) const noexcept override { free_in_stores(b); }
+    void free_gathered_so_far(batch_record& b) const noexcept override { detail::free_gathered_so_far(b); }
 
     flow stored_in(batch_record& b) const noexcept override { return sum_of_stores(b); }
 

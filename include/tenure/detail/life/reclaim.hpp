@@ -173,7 +173,8 @@ inline void release_runs(supply& s, lane& l) noexcept {
     }
 }
 
-inline void reset(lane& l) noexcept {
+/// Forgets what was made in a lane, whose runs are given back.
+inline void forget_memory(lane& l) noexcept {
     moving_guard const moving(l);
     l.cursor.store(0, std::memory_order_release);
     l.window_begin.store(0, std::memory_order_release);
@@ -187,6 +188,17 @@ inline void reset(lane& l) noexcept {
     l.hole_line              = 0;
     l.in_hole                = false;
     l.remote.store(nullptr, std::memory_order_relaxed);
+}
+
+inline void forget_kept(lane& l) noexcept {
+    while (kept_log* const k = l.kept_out.load(std::memory_order_relaxed)) {
+        l.kept_out.store(k->next, std::memory_order_relaxed);
+        ::operator delete(k);
+    }
+}
+
+inline void reset(lane& l) noexcept {
+    forget_memory(l);
     l.thread.store(nullptr, std::memory_order_relaxed);
     l.users.store(0, std::memory_order_relaxed);
     if (l.resource.load(std::memory_order_relaxed)) end_resource(l);
@@ -321,10 +333,7 @@ inline void release_memory(batch_record& b) noexcept {
     for_lanes(b, [&](lane& l) {
         release_runs(*b.slabs, l);
         reset(l);
-        while (kept_log* const k = l.kept_out.load(std::memory_order_relaxed)) {
-            l.kept_out.store(k->next, std::memory_order_relaxed);
-            ::operator delete(k);
-        }
+        forget_kept(l);
     });
     while (b.lanes) {
         b.lock.lock();  // a snapshot may be walking the list

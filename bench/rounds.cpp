@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+
+// A loop of rounds, each of which makes objects that none of the others needs: in one batch that is cleared after
+// each round, or in a batch of its own.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory_resource>
+#include <new>
+
+#include <benchmark/benchmark.h>
+#include <tenure/tenure.hpp>
+
+#include "support.hpp"
+
+namespace {
+
+using bench::object;
+
+template <class Make>
+void fill(std::size_t count, Make make) {
+    for (std::uint64_t i = 0; i < count; ++i) bench::use(make(i));
+}
+
+std::size_t per_round(benchmark::State& state) {
+    auto const n              = static_cast<std::size_t>(state.range(0));
+    state.counters["objects"] = static_cast<double>(n ? n : 1);
+    return n;
+}
+
+void cleared(benchmark::State& state) {
+    std::size_t const   n = per_round(state);
+    tenure::batch_scope b;
+    for (auto _ : state) {
+        fill(n, [&](std::uint64_t i) { return b.make<object>(i); });
+        b.clear();
+    }
+}
+
+void opened_anew(benchmark::State& state) {
+    std::size_t const n = per_round(state);
+    for (auto _ : state) {
+        tenure::batch_scope b;
+        fill(n, [&](std::uint64_t i) { return b.make<object>(i); });
+    }
+}
+
+void released(benchmark::State& state) {
+    std::size_t const                   n = per_round(state);
+    bench::warm_buffer                  memory(n * sizeof(object) + 64);
+    std::pmr::monotonic_buffer_resource b(memory.data(), n * sizeof(object) + 64);
+    for (auto _ : state) {
+        fill(n, [&](std::uint64_t i) { return ::new (b.allocate(sizeof(object), alignof(object))) object(i); });
+        b.release();
+    }
+}
+
+void sizes(benchmark::internal::Benchmark* b) { b->ArgName("objects")->Arg(0)->Arg(1)->Arg(1000)->Arg(100'000); }
+
+BENCHMARK(cleared)->Name("rounds/clear")->Apply(sizes);
+BENCHMARK(opened_anew)->Name("rounds/scope")->Apply(sizes);
+BENCHMARK(released)->Name("rounds/pmr_warm")->Apply(sizes);
+
+}  // namespace
