@@ -323,7 +323,7 @@ public:
     ///
     /// Throws batch_ended, wrong_thread; batch_in_use: another thread is inside or has a lane, a batch below is
     /// open, or something of it is pinned or borrowed; not_restorable: a checkpoint is open. Nothing was done then.
-    /// Cost: that of an end, less some ns.
+    /// Cost: that of an end and an opening.
     void clear() {
         if (auto const why = clear_or()) detail::throw_failure(why, "clear batch ");
     }

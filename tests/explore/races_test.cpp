@@ -86,6 +86,8 @@ bool is_gone(std::error_code e) {
     return e == errc::stale_handle || e == errc::batch_ended || e == errc::not_owner;
 }
 
+bool is_gone_or_stopped(std::error_code e) { return is_gone(e) || e == errc::cancelled || e == errc::batch_in_use; }
+
 /// Counts its end.
 struct counting {
     explicit counting(std::atomic<int>& ended) noexcept : count(ended) {}
@@ -644,6 +646,29 @@ TEST_CASE("nested scopes with manual cleanup close, and go below the root, while
                 if (b.id != r.root()) r.destroy_batch(b.id);
         }
         CHECK(r.snapshot().batches.size() == 1);
+    }
+}
+
+TEST_CASE("a scope is cleared while another thread ends or cancels what is above it, and is told") {
+    for (bool const cancels : {false, true}) {
+        registry r;
+        {
+            ender other(r, cancels);
+            for (unsigned i = 0; i < 20; ++i) {
+                batch_scope above(r);
+                batch_scope own(r);
+                other.above = above.id().value;
+                while (auto const made = own.try_make<int>(1)) {
+                    if (auto const done = own.try_clear(); !done) CHECK(is_gone_or_stopped(done.error()));
+                    else CHECK(!made->alive());
+                }
+                while (other.ended != above.id().value) std::this_thread::yield();
+                CHECK(own.status() != tenure::batch_status::active);
+                other.above = 0;
+            }
+        }
+        CHECK(r.snapshot().batches.size() == 1);
+        CHECK(books_error(r.snapshot()) == "");
     }
 }
 

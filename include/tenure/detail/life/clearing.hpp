@@ -78,7 +78,8 @@ inline bool clear_at_once(batch_record& b) noexcept {
     if (!b.state.compare_exchange_strong(s, s | batch_flags::undoing, std::memory_order_acq_rel)) return false;
     bool const done = release_at_once(b);
     b.primary.thread.store(&this_thread, std::memory_order_relaxed);
-    b.state.store(s, std::memory_order_release);  // nothing held the batch, and since then nobody could come
+    b.state.fetch_and(~batch_flags::undoing,
+                      std::memory_order_release);  // it may have been asked to stop meanwhile
     return done;
 }
 
