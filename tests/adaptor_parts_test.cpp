@@ -202,3 +202,25 @@ TEST_CASE("gather_space: ranges lie apart, and two always fit") {
     gather_space::range const none(space, 0);
     CHECK(none.blocks().empty());
 }
+
+TEST_CASE("gather_space: where all room is taken, a range is empty, and later ones lie apart all the same") {
+    gather_space space;
+    {
+        gather_space::range const none(space, 5);
+        CHECK(none.blocks().empty());
+        REQUIRE(space.reserve(100));
+    }
+    auto const        first = std::make_unique<gather_space::range>(space, 100);
+    auto              rest  = std::make_unique<gather_space::range>(space, 1'000);
+    std::size_t const room  = rest->blocks().size();
+    CHECK(first->blocks().size() == 100);
+    CHECK(room >= 100);
+    gather_space::range const empty(space, 10);
+    CHECK(empty.blocks().empty());
+    gather_space::range const again(space, 10);
+    CHECK(again.blocks().empty());
+    rest.reset();
+    gather_space::range const after(space, room);
+    CHECK(after.blocks().size() == room);
+    CHECK(after.blocks().data() == first->blocks().data() + 100);
+}

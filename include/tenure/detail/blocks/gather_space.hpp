@@ -46,7 +46,8 @@ public:
         return true;
     }
 
-    /// A part of the room, held while this lives: `want` blocks, or the longest free range, which is not empty.
+    /// A part of the room, held while this lives: `want` blocks, or the longest free range. That is empty only if
+    /// other ranges take all the room, as when they hold the same blocks.
     class range {
     public:
         range(gather_space& space, std::size_t want) noexcept : owner_(space) {
@@ -66,7 +67,7 @@ public:
                 if (size_ == want || !*at) break;
                 begin = (*at)->begin_ + (*at)->size_;
             }
-            if (!best) best = at;  // nothing was wanted
+            if (!best) best = at, begin_ = begin;  // nothing was wanted, or nothing is free
             next_ = *best;
             *best = this;
         }
