@@ -13,8 +13,8 @@
 #include <string>
 #include <utility>
 
-#include <tenure/detail/base/sizes.hpp>
 #include <tenure/store/adaptor.hpp>
+#include <tenure/store/adaptor/parts.hpp>
 #include <tenure/store/dedup/core.hpp>
 #include <tenure/store/dedup/figures.hpp>
 #include <tenure/store/dedup/hash.hpp>
@@ -52,8 +52,7 @@ public:
     /// bad_alignment; memory_full.
     result<block> allocate(std::size_t bytes, std::size_t alignment) {
         if (!std::has_single_bit(alignment)) return make_error_code(errc::bad_alignment);
-        std::size_t const capacity = upstream()->usage().capacity;
-        if (bytes > (capacity ? capacity : detail::absurd_bytes / 2)) return make_error_code(errc::store_full);
+        if (!detail::could_hold(*upstream(), bytes)) return make_error_code(errc::store_full);
         return core_.allocate(bytes, alignment);
     }
 

@@ -6,11 +6,27 @@
 #include <cstddef>
 #include <mutex>
 #include <span>
+#include <system_error>
 #include <utility>
 
+#include <tenure/detail/base/sizes.hpp>
+#include <tenure/error.hpp>
 #include <tenure/store/concept.hpp>
 
 namespace tenure::detail {
+
+/// Returns whether a store refused for want of room, which can come free there or be found elsewhere: store_full,
+/// memory_full, limit_exceeded, and what the system says of a full disk or memory.
+inline bool is_full(std::error_code e) noexcept {
+    return e == std::errc::no_space_on_device || e == std::errc::not_enough_memory || e == errc::limit_exceeded;
+}
+
+/// Returns whether the store could have a block that large if it were empty.
+template <class Store>
+bool could_hold(Store const& s, std::size_t bytes) noexcept {
+    std::size_t const capacity = s.usage().capacity;
+    return bytes <= (capacity ? capacity : absurd_bytes / 2);
+}
 
 /// Calls f() without the lock, and returns its result.
 template <class Lock, class F>

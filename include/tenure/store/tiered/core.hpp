@@ -133,8 +133,6 @@ public:
     std::size_t                  fast_limit() const noexcept { return fast_limit_; }
 
 private:
-    static bool is_full(std::error_code e) noexcept { return e == errc::store_full || e == errc::memory_full; }
-
     // --- one block: from here on called with the lock held; functions with `guard` may give it up ---------------
 
     entry* find(block b) noexcept {
