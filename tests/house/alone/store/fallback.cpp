@@ -1,0 +1,15 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+
+#include <memory>
+
+#include <tenure/store/fallback.hpp>
+#include <tenure/store/heap.hpp>
+
+int main() {
+    using tenure::heap_store;
+    tenure::fallback_store<heap_store, heap_store> store(
+        std::make_shared<heap_store>(tenure::heap_options{.capacity = 64}), std::make_shared<heap_store>());
+    auto const block = store.allocate(65, 16);
+    return block && store.address(*block) && store.deallocate({&*block, 1}) ? 0 : 1;
+}
