@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The tenure authors
 // SPDX-License-Identifier: BSL-1.0
 
+#include <atomic>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -139,4 +141,136 @@ TEST_CASE("made = live + freed, on threads") {
     CHECK(f.bytes == s.usage().bytes);
     CHECK(f.blocks == s.usage().blocks);
     CHECK(f.peak_bytes >= f.bytes);
+}
+
+TEST_CASE("a section counts what passes between a push and its pop") {
+    using able = plain_store<{.addressable = true, .durable = true, .copyable = true}>;
+    counted_store s(std::make_shared<able>(std::make_shared<plain_disk>()));
+    block const   before = made(s, pattern(1, 100));
+    byte_vector   out(30);
+
+    s.push();
+    block const a = made(s, pattern(2, 40));
+    block const b = s.allocate(50, 1).value();
+    CHECK(s.read(before, 0, out));
+    CHECK_FALSE(s.read(b, 40, out));
+    CHECK(s.copy(a, 0, b, 0, 20));
+    CHECK(s.deallocate({&a, 1}));
+    counted_figures const f = s.pop();
+
+    CHECK(f.bytes == 50);
+    CHECK(f.blocks == 1);
+    CHECK(f.peak_bytes == 90);
+    CHECK(f.peak_blocks == 2);
+    CHECK(f.bytes_made == 90);
+    CHECK(f.blocks_made == 2);
+    CHECK(f.bytes_freed == 40);
+    CHECK(f.blocks_freed == 1);
+    CHECK(f.bytes_written == 40);
+    CHECK(f.bytes_read == 30);
+    CHECK(f.bytes_copied == 20);
+    CHECK(f.allocate == counted_calls{2, 0});
+    CHECK(f.read == counted_calls{2, 1});
+    CHECK(f.write == counted_calls{1, 0});
+    CHECK(f.deallocate == counted_calls{1, 0});
+    CHECK(f.sizes[6] == 2);  // 40, 50
+    CHECK(f.sizes[7] == 0);  // 100, before
+
+    counted_figures const all = s.figures();
+    CHECK(all.bytes == 150);
+    CHECK(all.peak_bytes == 190);
+    CHECK(all.blocks_made == 3);
+    CHECK(all.bytes_written == 140);
+    CHECK(all.allocate == counted_calls{3, 0});
+}
+
+TEST_CASE("sections nest: the outer one counts what the inner one does") {
+    counted_store s(std::make_shared<heap_store>());
+    auto const    hold = [&](std::size_t n) {
+        block const b = s.allocate(n, 1).value();
+        CHECK(s.deallocate({&b, 1}));
+    };
+    hold(1'000);
+    s.push();
+    hold(10);
+    block const b = s.allocate(5, 1).value();
+    s.push();
+    CHECK(s.figures().peak_bytes == 1'000);  // of all times, whatever is pushed
+    hold(100);
+    counted_figures const inner = s.pop();
+    hold(20);
+    s.push();
+    hold(7);
+    CHECK(s.pop().peak_bytes == 7);
+    counted_figures const outer = s.pop();
+
+    CHECK(inner.bytes_made == 100);
+    CHECK(inner.blocks_made == 1);
+    CHECK(inner.peak_bytes == 100);
+    CHECK(inner.peak_blocks == 1);
+    CHECK(inner.bytes == 0);
+    CHECK(outer.bytes_made == 142);
+    CHECK(outer.blocks_made == 5);
+    CHECK(outer.peak_bytes == 105);
+    CHECK(outer.peak_blocks == 2);
+    CHECK(outer.bytes == 5);
+    CHECK(s.figures().peak_bytes == 1'000);
+    hold(2'000);
+    CHECK(s.figures().peak_bytes == 2'005);
+    CHECK(s.deallocate({&b, 1}));
+}
+
+TEST_CASE("a section that frees more than it made leaves none") {
+    counted_store s(std::make_shared<heap_store>());
+    block const   b = s.allocate(100, 1).value();
+    s.push();
+    CHECK(s.deallocate({&b, 1}));
+    counted_figures const f = s.pop();
+    CHECK(f.bytes == 0);
+    CHECK(f.blocks == 0);
+    CHECK(f.bytes_freed == 100);
+    CHECK(f.peak_bytes == 0);
+    s.push();
+    CHECK(s.pop() == counted_figures{});
+}
+
+TEST_CASE("a pop without a push is a mistake") {
+    counted_store s(std::make_shared<heap_store>());
+    CHECK_THROWS_AS(s.pop(), std::logic_error);
+    s.push();
+    s.pop();
+    CHECK_THROWS_AS(s.pop(), std::logic_error);
+}
+
+TEST_CASE("sections while other threads allocate") {
+    counted_store     s(std::make_shared<heap_store>());
+    std::atomic<bool> over{false};
+    {
+        std::vector<std::jthread> threads;
+        for (std::uint64_t t = 0; t < 3; ++t)
+            threads.emplace_back([&, t] {
+                dice d(t);
+                while (!over) {
+                    block const b = s.allocate(d.below(100), 1).value();
+                    s.deallocate({&b, 1}).value();
+                }
+            });
+        std::uint64_t most = 0;
+        for (int i = 0; i < 2'000; ++i) {
+            s.push();
+            block const           b = s.allocate(1'000, 1).value();
+            counted_figures const f = s.pop();
+            CHECK(f.blocks_made >= 1);
+            CHECK(f.peak_bytes >= 1'000 - 300);
+            CHECK(f.peak_bytes <= 1'300);
+            CHECK(f.peak_blocks <= 4);
+            s.deallocate({&b, 1}).value();
+            std::uint64_t const now = s.figures().peak_bytes;
+            CHECK(now >= most);
+            most = now;
+        }
+        over = true;
+    }
+    CHECK(s.figures().blocks == 0);
+    CHECK(s.figures().peak_bytes <= 1'300);
 }

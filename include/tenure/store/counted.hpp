@@ -4,93 +4,29 @@
 
 #include <tenure/version.hpp>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <limits>
 #include <memory>
+#include <mutex>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include <tenure/detail/base/fork_list.hpp>
 #include <tenure/detail/blocks/block_ledger.hpp>
+#include <tenure/raise.hpp>
 #include <tenure/store/adaptor.hpp>
+#include <tenure/store/counted/figures.hpp>
 
 namespace tenure {
-
-/// Calls of one operation of a counted_store.
-struct counted_calls {
-    std::uint64_t calls  = 0;
-    std::uint64_t errors = 0;  ///< calls that returned an error
-
-    friend bool operator==(counted_calls const&, counted_calls const&) = default;
-};
-
-/// What passed through a counted_store. made = live + freed, in bytes and in blocks.
-struct counted_figures {
-    std::uint64_t bytes = 0, blocks = 0;            ///< live
-    std::uint64_t peak_bytes = 0, peak_blocks = 0;  ///< the most that were live at once
-    std::uint64_t bytes_made = 0, blocks_made = 0;
-    std::uint64_t bytes_freed = 0, blocks_freed = 0;
-    std::uint64_t bytes_read = 0, bytes_written = 0, bytes_copied = 0;  ///< by calls without an error
-
-    counted_calls allocate, deallocate, read, write, address, keep, find, sync, close, copy;
-
-    /// Blocks made, by size: first those of 0 bytes; then entry n has those from 2^(n-1) to 2^n - 1.
-    std::array<std::uint64_t, std::numeric_limits<std::size_t>::digits + 1> sizes{};
-
-    /// Returns text: a line for each kind of figure, operation and size that occurred.
-    std::string to_text() const {
-        std::string out = "live " + both(bytes, blocks) + ", at most " + both(peak_bytes, peak_blocks) + "\nmade " +
-                          both(bytes_made, blocks_made) + ", freed " + both(bytes_freed, blocks_freed) + "\n";
-        for (operation const& o : operations) {
-            counted_calls const& c = this->*o.calls;
-            if (!c.calls) continue;
-            out.append(o.name).append(": ").append(std::to_string(c.calls)).append(" calls");
-            if (o.bytes && this->*o.bytes) out.append(", ").append(std::to_string(this->*o.bytes)).append(" bytes");
-            if (c.errors) out.append(", ").append(std::to_string(c.errors)).append(" errors");
-            out += "\n";
-        }
-        for (std::size_t i = 0; i < sizes.size(); ++i) {
-            if (!sizes[i]) continue;
-            out += i == 0 ? "of 0 bytes" : "from " + std::to_string(std::uint64_t{1} << (i - 1)) + " bytes";
-            out += ": " + std::to_string(sizes[i]) + "\n";
-        }
-        return out;
-    }
-
-private:
-    template <backing_store Upstream>
-    friend class counted_store;
-
-    struct operation {
-        char const*   name;
-        counted_calls counted_figures::* calls;
-        std::uint64_t counted_figures::* bytes = nullptr;
-    };
-    static operation const operations[10];  ///< in the order of store_operation
-
-    static std::string both(std::uint64_t n, std::uint64_t in) {
-        return std::to_string(n) + " bytes in " + std::to_string(in) + " blocks";
-    }
-};
-
-inline constexpr counted_figures::operation counted_figures::operations[10] = {
-    {"allocate", &counted_figures::allocate},
-    {"deallocate", &counted_figures::deallocate},
-    {"read", &counted_figures::read, &counted_figures::bytes_read},
-    {"write", &counted_figures::write, &counted_figures::bytes_written},
-    {"address", &counted_figures::address},
-    {"keep", &counted_figures::keep},
-    {"find", &counted_figures::find},
-    {"sync", &counted_figures::sync},
-    {"close", &counted_figures::close},
-    {"copy", &counted_figures::copy, &counted_figures::bytes_copied},
-};
 
 /// A store that counts the calls made to it. Blocks, capabilities and usage() are the upstream's; figures() counts
 /// what passed through here. A block of a durable upstream counts as made once it is found.
@@ -132,11 +68,55 @@ public:
 
     /// Returns figures: exact when the store is at rest; else one may be slightly older than another.
     counted_figures figures() const noexcept {
+        std::scoped_lock const guard(lock_);
+        return collect();
+    }
+
+    /// Begins to count a section, which pop() ends. Sections nest: what an inner one counts, the outer ones count,
+    /// too, and figures() counts everything. They are the store's and not a thread's, so threads that use them at
+    /// the same time must agree who pops what. A call of another thread that is under way at a push() or pop()
+    /// may count on either side. Throws std::bad_alloc. Cost: a kilobyte, and what figures() costs.
+    void push() {
+        std::scoped_lock const guard(lock_);
+        counted_figures        now = collect();
+        now.peak_bytes             = get(peak_bytes_);
+        now.peak_blocks            = get(peak_blocks_);
+        pushed_.push_back(now);
+        raise_to(most_bytes_, peak_bytes_.exchange(get(live_bytes_), std::memory_order_relaxed));
+        raise_to(most_blocks_, peak_blocks_.exchange(get(live_blocks_), std::memory_order_relaxed));
+    }
+
+    /// Returns what passed through since the last push() that was not popped. Live is what was made since and not
+    /// freed, or 0 if more was freed than made; peaks are above what was live at the push. Throws std::logic_error
+    /// if nothing is pushed.
+    counted_figures pop() {
+        std::scoped_lock const guard(lock_);
+        if (pushed_.empty()) raise(std::logic_error("counted_store: pop() without a push() before it"));
+        counted_figures const begin = pushed_.back();
+        counted_figures       now   = collect();
+        now.peak_bytes              = get(peak_bytes_);
+        now.peak_blocks             = get(peak_blocks_);
+        pushed_.pop_back();
+        raise_to(peak_bytes_, begin.peak_bytes);
+        raise_to(peak_blocks_, begin.peak_blocks);
+        return now.since(begin);
+    }
+
+    std::string describe() const { return "counted " + detail::name_of(*upstream()); }
+
+private:
+    using counter = std::atomic<std::uint64_t>;
+    struct operation {
+        counter calls{0}, errors{0}, moved{0};
+    };
+
+    /// Called under the lock.
+    counted_figures collect() const noexcept {
         counted_figures f;
         f.bytes        = get(live_bytes_);
         f.blocks       = get(live_blocks_);
-        f.peak_bytes   = get(peak_bytes_);
-        f.peak_blocks  = get(peak_blocks_);
+        f.peak_bytes   = std::max(get(peak_bytes_), get(most_bytes_));
+        f.peak_blocks  = std::max(get(peak_blocks_), get(most_blocks_));
         f.bytes_made   = get(bytes_made_);
         f.blocks_made  = get(blocks_made_);
         f.bytes_freed  = get(bytes_freed_);
@@ -150,21 +130,15 @@ public:
         return f;
     }
 
-    std::string describe() const { return "counted " + detail::name_of(*upstream()); }
-
-private:
-    using counter = std::atomic<std::uint64_t>;
-    struct operation {
-        counter calls{0}, errors{0}, moved{0};
-    };
-
     operation& of(store_operation on) noexcept { return operations_[static_cast<std::size_t>(on) - 1]; }
 
     static std::uint64_t get(counter const& c) noexcept { return c.load(std::memory_order_relaxed); }
     static void          add(counter& c, std::uint64_t n) noexcept { c.fetch_add(n, std::memory_order_relaxed); }
     static void          add_live(counter& live, counter& peak, std::uint64_t n) noexcept {
-        std::uint64_t const now  = live.fetch_add(n, std::memory_order_relaxed) + n;
-        std::uint64_t       most = get(peak);
+        raise_to(peak, live.fetch_add(n, std::memory_order_relaxed) + n);
+    }
+    static void raise_to(counter& peak, std::uint64_t now) noexcept {
+        std::uint64_t most = get(peak);
         while (most < now && !peak.compare_exchange_weak(most, now, std::memory_order_relaxed)) {}
     }
 
@@ -201,12 +175,17 @@ private:
         add(sizes_[static_cast<std::size_t>(std::bit_width(b.bytes))], 1);
     }
 
-    counter              live_bytes_{0}, live_blocks_{0}, peak_bytes_{0}, peak_blocks_{0};
+    counter              live_bytes_{0}, live_blocks_{0};
+    counter              peak_bytes_{0}, peak_blocks_{0};  ///< since the last push
+    counter              most_bytes_{0}, most_blocks_{0};  ///< the peaks before a push
     counter              bytes_made_{0}, blocks_made_{0}, bytes_freed_{0}, blocks_freed_{0};
     operation            operations_[std::size(counted_figures::operations)];
     detail::block_ledger ledger_;
 
     std::array<counter, counted_figures{}.sizes.size()> sizes_{};
+
+    mutable detail::fork_mutex   lock_;    ///< guards pushed_, and what goes with a push or pop
+    std::vector<counted_figures> pushed_;  ///< the figures at each push, with peaks since the one before
 };
 
 static_assert(backing_store<counted_store<any_store>>);
