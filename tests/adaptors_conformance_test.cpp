@@ -9,13 +9,17 @@
 #include <doctest/doctest.h>
 
 #include <tenure/device/scheduler/placed_store.hpp>
+#include <tenure/store/aligned.hpp>
 #include <tenure/store/conformance.hpp>
 #include <tenure/store/counted.hpp>
 #include <tenure/store/dedup.hpp>
 #include <tenure/store/durable_mmap.hpp>
+#include <tenure/store/fallback.hpp>
 #include <tenure/store/heap.hpp>
 #include <tenure/store/limited.hpp>
 #include <tenure/store/mmap.hpp>
+#include <tenure/store/retry.hpp>
+#include <tenure/store/segregated.hpp>
 #include <tenure/store/tiered.hpp>
 
 #include "stores/plain_store.hpp"
@@ -129,6 +133,42 @@ TEST_CASE_TEMPLATE("dedup_store", Base, heap, mapped, plain, able, erased, kept)
     check_ok(check_store([] { return std::make_shared<dedup_store<store_of<Base>>>(Base{}()); }, amount));
 }
 
+TEST_CASE_TEMPLATE("aligned_store", Base, heap, mapped, plain, able, erased, kept) {
+    check_ok(check_store([] { return std::make_shared<aligned_store<store_of<Base>>>(Base{}(), 64); }, amount));
+}
+
+TEST_CASE_TEMPLATE("retry_store", Base, heap, mapped, plain, able, erased, kept) {
+    check_ok(check_store(
+        [] { return std::make_shared<retry_store<store_of<Base>>>(Base{}(), [](std::size_t) { return true; }); },
+        amount));
+}
+
+TEST_CASE_TEMPLATE("fallback_store, over a first one of few blocks", Base, heap, mapped, plain, able, erased) {
+    using limited = limited_store<store_of<Base>>;
+    check_ok(check_store(
+        [] {
+            return std::make_shared<fallback_store<limited, store_of<Base>>>(
+                std::make_shared<limited>(Base{}(), store_limits{.blocks = 5}), Base{}());
+        },
+        amount));
+}
+
+TEST_CASE("fallback_store, both of known capacity") {
+    check_ok(check_store(
+        [] {
+            auto const small = std::make_shared<heap_store>(heap_options{.capacity = 1 << 20});
+            auto const large = std::make_shared<heap_store>(heap_options{.capacity = 8 << 20});
+            return std::make_shared<fallback_store<heap_store, heap_store>>(small, large);
+        },
+        amount));
+}
+
+TEST_CASE_TEMPLATE("segregated_store", Base, heap, mapped, plain, able, erased) {
+    check_ok(check_store(
+        [] { return std::make_shared<segregated_store<heap_store, store_of<Base>>>(heap{}(), Base{}(), 50); },
+        amount));
+}
+
 TEST_CASE("a tower of them") {
     check_ok(check_store(
         [] {
@@ -137,6 +177,21 @@ TEST_CASE("a tower of them") {
                 std::make_shared<counted_store<heap_store>>(heap{}()));
             using tiers = tiered_store<limited_store<heap_store>, dedup_store<counted_store<heap_store>>>;
             return std::make_shared<counted_store<tiers>>(std::make_shared<tiers>(fast, slow));
+        },
+        amount));
+    check_ok(check_store(
+        [] {
+            using aligned    = aligned_store<heap_store>;
+            using segregated = segregated_store<aligned, heap_store>;
+            using limited    = limited_store<segregated>;
+            using fallback   = fallback_store<limited, heap_store>;
+            using retried    = retry_store<fallback>;
+            auto const sizes =
+                std::make_shared<segregated>(std::make_shared<aligned>(heap{}(), 256), heap{}(), 100);
+            auto const some = std::make_shared<limited>(sizes, store_limits{.bytes = 50'000});
+            auto const all  = std::make_shared<fallback>(some, heap{}());
+            return std::make_shared<counted_store<retried>>(
+                std::make_shared<retried>(all, [](std::size_t) { return false; }));
         },
         amount));
 }

@@ -34,8 +34,10 @@
 #include <tenure/asio/supervisor.hpp>
 #include <tenure/detail/base/gated_spin_lock.hpp>
 #include <tenure/detail/unit/region.hpp>
+#include <tenure/store/counted.hpp>
 #include <tenure/store/dedup.hpp>
 #include <tenure/store/durable_mmap.hpp>
+#include <tenure/store/fallback.hpp>
 #include <tenure/store/heap.hpp>
 #include <tenure/store/limited.hpp>
 #include <tenure/store/mmap.hpp>
@@ -850,19 +852,31 @@ TEST_SUITE("a child of a process with threads" * doctest::skip(TENURE_TSAN != 0)
         tenure::limited_store<heap_store>            limited(heap, {1'000'000, 1'000});
         tenure::dedup_store<heap_store>              dedup(heap);
         tenure::tiered_store<heap_store, heap_store> tiered(heap, heap, {.fast_bytes = 2'000});
-        std::atomic<bool>                            over{false};
-        auto const                                   use_them = [&] {
+
+        auto const few = std::make_shared<heap_store>(tenure::heap_options{.capacity = 500});
+        tenure::fallback_store<heap_store, heap_store> fallback(few, heap);
+        tenure::counted_store<heap_store>              counted(heap);
+        std::atomic<bool>                              over{false};
+        auto const                                     use_them = [&] {
             while (!over) {
                 CHECK(use_store(limited));
                 CHECK(use_store(dedup));
                 CHECK(use_store(tiered));
+                CHECK(use_store(fallback));
+                counted.push();
+                CHECK(use_store(counted));
+                counted.pop();
             }
         };
         std::thread first(use_them), second(use_them);
         for (int i = 0; i < (TENURE_SANITIZED ? 40 : 250); ++i) {
             int const how = in_a_child([&] {
-                for (int k = 0; k < 3; ++k)
+                for (int k = 0; k < 3; ++k) {
                     if (!use_store(limited) || !use_store(dedup) || !use_store(tiered)) ::_exit(1);
+                    counted.push();
+                    if (!use_store(fallback) || !use_store(counted)) ::_exit(1);
+                    counted.pop();
+                }
             });
             CAPTURE(i);
             CHECK(how == 0);
