@@ -4,10 +4,12 @@
 #include "failing.hpp"  // first
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <future>
 #include <memory>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -134,6 +136,16 @@ TEST_CASE("the fast tier's own limits count") {
     CHECK(tiered_store(known, known).usage().capacity == 2000);
     CHECK(tiered_store(known, known, {.fast_bytes = 10}).usage().capacity == 1010);
     CHECK(tiered_store(fast, known).usage().capacity == 0);
+}
+
+TEST_CASE("a fast tier may say in the system's words that it is full") {
+    fixture f;
+    f.fast->inject(
+        {.on = store_operation::allocate, .how = faults::fails{std::error_code(ENOSPC, std::system_category())}});
+    CHECK(f.store.allocate(100, 1).has_value());
+    f.expect_exact(0, 1);
+    f.fast->inject({.on = store_operation::allocate});
+    CHECK(f.store.allocate(100, 1).error() == std::errc::io_error);
 }
 
 TEST_CASE("both full is store_full") {
