@@ -910,6 +910,31 @@ TEST_SUITE("a child of a process with threads" * doctest::skip(TENURE_TSAN != 0)
         CHECK(one[0] == std::byte{7});
     }
 
+    TEST_CASE("destroys a fallback_store in which another thread was allocating, and frees what is live") {
+        using counted     = tenure::counted_store<gated_store>;
+        auto const gated  = std::make_shared<gated_store>();
+        auto const first  = std::make_shared<counted>(gated);
+        auto const second = std::make_shared<tenure::heap_store>();
+        auto       store  = std::make_unique<tenure::fallback_store<counted, tenure::heap_store>>(first, second);
+        CHECK(store->allocate(100, 8).has_value());
+        gated->at_allocate.closed = true;
+        std::thread other([&] { CHECK(store->allocate(100, 8).has_value()); });
+        gated->at_allocate.await();
+        int const how = in_a_child([&] {
+            gated->at_allocate.closed = false;
+            if (!use_store(*store)) ::_exit(1);
+            auto const before = first->figures().deallocate;
+            store.reset();
+            auto const after = first->figures().deallocate;
+            if (after.calls != before.calls + 1 || after.errors != before.errors) ::_exit(2);
+            if (first->usage().blocks != 0) ::_exit(3);
+        });
+        CHECK(how == 0);
+        gated->at_allocate.closed = false;
+        other.join();
+        CHECK(first->usage().blocks == 2);
+    }
+
     TEST_CASE("frees blocks where another thread was just gathering its own, on a stack that is used anew") {
         auto const                                            fast = std::make_shared<gated_store>();
         auto const                                            slow = std::make_shared<tenure::heap_store>();

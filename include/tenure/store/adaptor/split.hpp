@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <limits>
 #include <memory>
 #include <span>
 #include <system_error>
@@ -99,21 +98,26 @@ public:
     /// Counts blocks allocated here. The capacity is what both upstreams can hold, if both say so.
     store_usage usage() const noexcept {
         std::size_t const a = first_->usage().capacity, b = second_->usage().capacity;
-        bool const        known = a && b && a <= std::numeric_limits<std::size_t>::max() - b;
-        return {bytes_.load(std::memory_order_relaxed), tables_[0].size() + tables_[1].size(), known ? a + b : 0};
+        return {bytes_.load(std::memory_order_relaxed), tables_[0].size() + tables_[1].size(),
+                a && b && can_add(a, b) ? a + b : 0};
     }
 
 protected:
     split_store(std::shared_ptr<First> first, std::shared_ptr<Second> second) noexcept
         : first_(std::move(first)), second_(std::move(second)) {}
 
-    /// Frees what is live, since nobody else knows it by the upstreams' ids.
+    /// Frees what is live, since nobody else knows it by the upstreams' ids. In a forked child there may be blocks
+    /// that another thread was allocating, and no room to gather them.
     ~split_store() {
         gather_space::range const room(gather_, tables_[0].size() + tables_[1].size());
         std::span<block> const    homes = room.blocks();
         std::size_t               front = 0, back = homes.size();
-        tables_[0].for_each([&](std::uint64_t, block home) { homes[front++] = home; });
-        tables_[1].for_each([&](std::uint64_t, block home) { homes[--back] = home; });
+        tables_[0].for_each([&](std::uint64_t, block home) {
+            if (home.id) homes[front++] = home;
+        });
+        tables_[1].for_each([&](std::uint64_t, block home) {
+            if (home.id) homes[--back] = home;
+        });
         if (front) static_cast<void>(first_->deallocate(homes.first(front)));
         if (back < homes.size()) static_cast<void>(second_->deallocate(homes.subspan(back)));
     }
