@@ -157,11 +157,37 @@ inline void finish_filling(lane& l) noexcept {
     if (left >= least_room || p.rest().deaths >= least_deaths) enqueue(p, l.queue, list_end::last);
 }
 
+/// Takes entries of objects that other threads ended out of the lane's list, and frees their bytes, or the run of
+/// a large object.
+inline void drain_remote(lane& l) noexcept {
+    entry* e = l.remote.exchange(nullptr, std::memory_order_acquire);
+    while (e) {
+        auto* const after = reinterpret_cast<entry*>(e->state.load(std::memory_order_relaxed) & ~entry::dead);
+        unlink(l.entries, e);
+        std::uintptr_t const at = to_address(e);
+        if (unit* const run = unit_at(at)->head.load(std::memory_order_relaxed);
+            run->large_bytes.load(std::memory_order_relaxed)) {
+            unlink_large(*l.batch, run);
+            give_large(run);
+        } else {
+            retired_units empty;
+            {
+                object_lock const guard({at, sizeof(entry), nullptr, nullptr});
+                mark_range_dead(*l.batch, at, at + sizeof(entry), empty);
+            }
+            empty.give();
+        }
+        e = after;
+    }
+}
+
 inline constexpr int most_tries = 4;  ///< of the first units in a list; those that do not serve become the last
 
 /// Begins to fill a unit of the lane's own that has `needed` bytes in one piece.
 inline bool next_own_unit(lane& l, std::size_t needed) noexcept {
     for (int tries = 0; tries < most_tries && l.queue.any(); ++tries) {
+        // Of what others have freed meanwhile, the entries are still between the holes.
+        if (l.remote.load(std::memory_order_relaxed)) drain_remote(l);
         unit_rest* const rest = take_first(l.queue, *l.batch->slabs);
         if (!rest) return false;
         place const p = place_at(rest->self);
@@ -217,30 +243,6 @@ inline bool next_recyclable_unit(lane& l, std::size_t needed) noexcept {
         return true;
     }
     return false;
-}
-
-/// Takes entries of objects that other threads ended out of the lane's list, and frees their bytes, or the run of
-/// a large object.
-inline void drain_remote(lane& l) noexcept {
-    entry* e = l.remote.exchange(nullptr, std::memory_order_acquire);
-    while (e) {
-        auto* const after = reinterpret_cast<entry*>(e->state.load(std::memory_order_relaxed) & ~entry::dead);
-        unlink(l.entries, e);
-        std::uintptr_t const at = to_address(e);
-        if (unit* const run = unit_at(at)->head.load(std::memory_order_relaxed);
-            run->large_bytes.load(std::memory_order_relaxed)) {
-            unlink_large(*l.batch, run);
-            give_large(run);
-        } else {
-            retired_units empty;
-            {
-                object_lock const guard({at, sizeof(entry), nullptr, nullptr});
-                mark_range_dead(*l.batch, at, at + sizeof(entry), empty);
-            }
-            empty.give();
-        }
-        e = after;
-    }
 }
 
 /// Points the lane at a stretch of the unit that it fills, and at the free lines beside it, up to line `limit`. No
