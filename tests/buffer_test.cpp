@@ -27,7 +27,7 @@
 #include <tenure/tenure.hpp>
 
 #include "accounting.hpp"
-#include "stores/lab_store.hpp"
+#include "stores/lab_buffers.hpp"
 #include "throws.hpp"
 
 namespace {
@@ -46,40 +46,6 @@ using tenure::registry;
 using tenure::store_operation;
 namespace faults = tenure::faults;
 
-using far     = lab_store<>;                                                          ///< as a peer is: bytes only
-using near    = lab_store<{.addressable = true}>;                                     ///< as mapped memory is
-using device  = lab_store<{.copyable = true}>;                                        ///< as a GPU is
-using library = lab_store<{.addressable = true, .durable = true, .copyable = true}>;  ///< as files are
-
-auto make_far(std::string name = "far", std::size_t capacity = 0) { return make_lab<>(std::move(name), capacity); }
-auto make_near(std::string name = "near") { return make_lab<{.addressable = true}>(std::move(name)); }
-auto make_device(std::string name = "device") { return make_lab<{.copyable = true}>(std::move(name)); }
-auto make_library(std::string name = "library") {
-    return make_lab<{.addressable = true, .durable = true, .copyable = true}>(std::move(name));
-}
-
-std::error_code const io_error = std::make_error_code(std::errc::io_error);
-
-template <class T = int>
-std::vector<T> numbers(std::size_t n, int from = 1) {
-    std::vector<T> v(n);
-    std::iota(v.begin(), v.end(), static_cast<T>(from));
-    return v;
-}
-
-template <class T>
-std::vector<T> contents(buffer<T> const& b) {
-    std::vector<T> v(b.size());
-    b.read(0, v);
-    return v;
-}
-
-buffer<int> make_filled(batch_scope& in, std::size_t n, any_store const& store, int from = 1) {
-    auto const b = in.make_buffer<int>(n, store);
-    b.write(0, numbers(n, from));
-    return b;
-}
-
 /// Every call on it says so.
 void check_stale(buffer<int> const& b, any_store const& other) {
     std::array<int, 1> one{};
@@ -93,12 +59,6 @@ void check_stale(buffer<int> const& b, any_store const& other) {
              [&] { tenure::sync(std::vector{b}); }})
         check_throws(errc::stale_handle, {"stale handle"}, call);
 }
-
-/// A registry of its own with a check of all its books at the end.
-struct lab {
-    registry   r;
-    accounting books{r};
-};
 
 }  // namespace
 

@@ -105,6 +105,11 @@ public:
         lane in(enter_alone("make a buffer in batch "));
         return in.make_buffer<T>(n, store);
     }
+    template <detail::element_range R>
+    buffer<detail::element_of<R>> make_buffer(R&& elements, any_store const& store = {}) {
+        lane in(enter_alone("make a buffer in batch "));
+        return in.make_buffer(elements, store);
+    }
 
     /// As batch_scope::keep, on any thread. Throws as registry::transfer_ownership.
     template <detail::owned H>

@@ -170,6 +170,17 @@ public:
         return detail::try_make_buffer_in<T>(here(), n, store);
     }
 
+    /// As make_buffer<T>(n), with copies of a range's elements: make_buffer(std::span(x).first(n)). On failure no
+    /// buffer was made. Cost: one write() more; what is not contiguous is copied into memory here first.
+    template <detail::element_range R>
+    buffer<detail::element_of<R>> make_buffer(R&& elements, any_store const& store = {}) {
+        return detail::make_buffer_of(here(), elements, store);
+    }
+    template <detail::element_range R>
+    result<buffer<detail::element_of<R>>> try_make_buffer(R&& elements, any_store const& store = {}) {
+        return detail::try_make_buffer_of(here(), elements, store);
+    }
+
     /// Opens the buffer that buffer::persist() kept in a durable store under `name`. It stays the store's: the end
     /// of the batch closes only this access. Throws as make(), and no_such_block, not_durable, and out_of_range if
     /// its size is not a multiple of T's.

@@ -5,9 +5,11 @@
 #include <tenure/version.hpp>
 
 #include <compare>
+#include <concepts>
 #include <cstddef>
 #include <functional>
 #include <iterator>
+#include <memory>
 #include <new>
 #include <span>
 #include <string_view>
@@ -129,7 +131,7 @@ private:
 
     detail::raw_handle     raw() const noexcept { return {record_, word_}; }
     detail::untyped_buffer view() const noexcept {
-        return {record_, word_, size_, sizeof(T), detail::buffer_alignment<T>};
+        return {record_, word_, 0, size_, sizeof(T), detail::buffer_alignment<T>};
     }
 
     detail::buffer_record const* record_ = nullptr;
@@ -151,6 +153,42 @@ buffer<T> make_buffer_in(lane& l, std::size_t n, any_store const& store) {
 template <class T>
 result<buffer<T>> try_make_buffer_in(lane& l, std::size_t n, any_store const& store) {
     return as_result([&] { return make_buffer_in<T>(l, n, store); });
+}
+
+/// A range that is an array in memory.
+template <class R>
+concept contiguous_elements = requires(R& r) {
+    { std::begin(r) } -> std::contiguous_iterator;
+    { std::size(r) } -> std::convertible_to<std::size_t>;
+};
+
+template <class T>
+buffer<T> make_buffer_of_array(lane& l, void const* first, std::size_t n, any_store const& store) {
+    std::span const  bytes(static_cast<std::byte const*>(first), array_bytes(n, sizeof(T)));
+    raw_handle const h = make_written_buffer(l, bytes, buffer_alignment<T>, store);
+    return handle_access::make_buffer<buffer<T>>(h, n);
+}
+
+template <class R>
+buffer<element_of<R>> make_buffer_of(lane& l, R& elements, any_store const& store) {
+    using T = element_of<R>;
+    if constexpr (contiguous_elements<R>) {
+        return make_buffer_of_array<T>(l, std::to_address(std::begin(elements)),
+                                       static_cast<std::size_t>(std::size(elements)), store);
+    } else {
+        struct element {
+            T value;
+        };
+        std::vector<element> all;  // not of T: a std::vector<bool> is no array
+        auto const           end = std::end(elements);
+        for (auto at = std::begin(elements); at != end; ++at) all.push_back({static_cast<T>(*at)});
+        return make_buffer_of_array<T>(l, all.data(), all.size(), store);
+    }
+}
+
+template <class R>
+result<buffer<element_of<R>>> try_make_buffer_of(lane& l, R& elements, any_store const& store) {
+    return as_result([&] { return make_buffer_of(l, elements, store); });
 }
 
 template <class T>

@@ -104,6 +104,14 @@ template <class T>
 result<buffer<T>> try_make_buffer(std::size_t n, any_store const& store = {}) {
     return detail::try_make_buffer_in<T>(detail::current_lane(), n, store);
 }
+template <detail::element_range R>
+buffer<detail::element_of<R>> make_buffer(R&& elements, any_store const& store = {}) {
+    return detail::make_buffer_of(detail::current_lane(), elements, store);
+}
+template <detail::element_range R>
+result<buffer<detail::element_of<R>>> try_make_buffer(R&& elements, any_store const& store = {}) {
+    return detail::try_make_buffer_of(detail::current_lane(), elements, store);
+}
 template <class T>
 buffer<T> open_buffer(std::string_view name, any_store const& store = {}) {
     return detail::open_buffer_as<T>(detail::current_lane(), name, store);

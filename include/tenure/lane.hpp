@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstddef>
 #include <initializer_list>
+#include <iterator>
 #include <memory>
 #include <memory_resource>
 #include <string_view>
@@ -147,11 +148,24 @@ handle<T> adopt_in(lane& l, std::unique_ptr<T, Deleter>&& p) {
     return h;
 }
 
+/// A range whose elements can become those of a buffer; and the type of these. (As handle_range: without <ranges>.)
+template <class R>
+using element_of = std::iter_value_t<decltype(std::begin(std::declval<R&>()))>;
+template <class R>
+concept element_range = requires(R& r) {
+    { std::begin(r) } -> std::input_iterator;
+    std::end(r);
+} && std::is_trivially_copyable_v<element_of<R>>;
+
 /// In buffer.hpp.
 template <class T>
 buffer<T> make_buffer_in(lane& l, std::size_t n, any_store const& store);
 template <class T>
 result<buffer<T>> try_make_buffer_in(lane& l, std::size_t n, any_store const& store);
+template <class R>
+buffer<element_of<R>> make_buffer_of(lane& l, R& elements, any_store const& store);
+template <class R>
+result<buffer<element_of<R>>> try_make_buffer_of(lane& l, R& elements, any_store const& store);
 template <class T>
 buffer<T> open_buffer_as(lane& l, std::string_view name, any_store const& store);
 
@@ -200,6 +214,10 @@ public:
     template <class T>
     buffer<T> make_buffer(std::size_t n, any_store const& store = {}) {
         return detail::make_buffer_in<T>(*lane_, n, store);
+    }
+    template <detail::element_range R>
+    buffer<detail::element_of<R>> make_buffer(R&& elements, any_store const& store = {}) {
+        return detail::make_buffer_of(*lane_, elements, store);
     }
 
     /// Returns memory for containers of this thread. Valid while the batch is.

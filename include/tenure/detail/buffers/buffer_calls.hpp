@@ -21,12 +21,13 @@ namespace tenure::detail {
 
 class buffer_record;
 
-/// A buffer without its type. Offsets of the calls below count elements, as their messages do; what they throw is
-/// what buffer<T> says.
+/// A buffer without its type, or a part of one. Offsets of the calls below count elements, as their messages do;
+/// what they throw is what buffer<T> says.
 struct untyped_buffer {
     buffer_record const* record;
     word_t               word;
-    std::size_t          size;
+    std::size_t          begin;      ///< the part's first element; 0 if it is the whole
+    std::size_t          size;       ///< elements from there on
     std::size_t          element;    ///< bytes of one
     std::size_t          alignment;  ///< of the first, where a store is asked for memory
 
@@ -59,8 +60,11 @@ struct stored_block {
 /// Syncs blocks in one call of each store, in the order of their first blocks.
 TENURE_DECL void sync_blocks(std::span<stored_block> all);
 
-/// A new one of the lane's batch, of `bytes`; or what a durable store kept under a name, with its size.
+/// A new one of the lane's batch, of `bytes`; one with these contents; or what a durable store kept under a name,
+/// with its size.
 TENURE_DECL raw_handle make_buffer(lane& l, std::size_t bytes, std::size_t alignment, any_store const& named);
+TENURE_DECL raw_handle make_written_buffer(lane& l, std::span<std::byte const> contents, std::size_t alignment,
+                                           any_store const& named);
 TENURE_DECL raw_handle open_buffer(lane& l, std::string_view name, any_store const& named, std::size_t element,
                                    std::size_t& bytes);
 

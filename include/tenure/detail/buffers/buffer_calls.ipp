@@ -240,6 +240,16 @@ TENURE_DECL raw_handle make_buffer(lane& l, std::size_t bytes, std::size_t align
     return make_buffer_in(l, bytes, alignment, named);
 }
 
+TENURE_DECL raw_handle make_written_buffer(lane& l, std::span<std::byte const> contents, std::size_t alignment,
+                                           any_store const& named) {
+    auto const write = [&](any_store& store, block into) {
+        if (auto const done = store.write(into, 0, contents); !done)
+            throw_store_error(done.error(), "write a new buffer to", store);
+    };
+    function_ref<void(any_store&, block)> const fill = write;
+    return make_buffer_in(l, contents.size(), alignment, named, contents.empty() ? nullptr : &fill);
+}
+
 TENURE_DECL raw_handle open_buffer(lane& l, std::string_view name, any_store const& named, std::size_t element,
                                    std::size_t& bytes) {
     return open_buffer_in(l, name, named, element, bytes);

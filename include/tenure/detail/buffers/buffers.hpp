@@ -11,6 +11,7 @@
 #include <string_view>
 #include <system_error>
 
+#include <tenure/detail/base/function_ref.hpp>
 #include <tenure/detail/base/sizes.hpp>
 #include <tenure/detail/blocks/store_errors.hpp>
 #include <tenure/detail/buffers/buffering.hpp>
@@ -124,7 +125,10 @@ private:
     promise_guard* room_;  ///< null: kept
 };
 
-inline raw_handle make_buffer_in(lane& l, std::size_t bytes, std::size_t alignment, any_store const& named) {
+/// Makes a buffer. `fill`, if not null, writes the block before anybody knows of it: if it throws, nothing was
+/// made.
+inline raw_handle make_buffer_in(lane& l, std::size_t bytes, std::size_t alignment, any_store const& named,
+                                 function_ref<void(any_store&, block)> const* fill = nullptr) {
     constexpr char const* call = "make a buffer in batch ";
     batch_record&         b    = *l.batch;
     if (b.closed() || (b.limited && notice_deadline(b))) throw_failure({b.why_closed(), &b}, call);
@@ -143,6 +147,7 @@ inline raw_handle make_buffer_in(lane& l, std::size_t bytes, std::size_t alignme
     if (!made) throw_store_error(made.error(), what, s->store);
     fresh_block fresh(b, *s, *made, room);
     if (bytes == absurd_bytes) throw_store_error(make_error_code(errc::store_full), what, s->store);
+    if (fill) (*fill)(s->store, *made);
     raw_handle const h = make_buffer_record(l, {*s, *made, false});
     fresh.keep(&stored::came);
     charged.keep();
