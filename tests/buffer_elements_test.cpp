@@ -4,10 +4,14 @@
 // What one does with the elements of a buffer beyond read() and write(): buffers made of ranges, fills, parts,
 // rows, other sizes. In every kind of store, with failures of each, with sizes that no buffer has.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <deque>
+#include <functional>
+#include <initializer_list>
 #include <iterator>
 #include <limits>
 #include <list>
@@ -18,6 +22,7 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -34,11 +39,15 @@ namespace {
 using tenure::any_store;
 using tenure::batch_scope;
 using tenure::buffer;
+using tenure::buffer_slice;
 using tenure::errc;
 using tenure::store_operation;
 namespace faults = tenure::faults;
 
 constexpr auto most = std::numeric_limits<std::size_t>::max();
+
+template <class B>
+concept can_fill = requires(B const& b) { b.fill(1); };
 
 }  // namespace
 
@@ -165,5 +174,480 @@ TEST_SUITE("a buffer made of a range") {
         batch_scope b(r);
         b.end();
         check_throws(errc::batch_ended, {"make a buffer"}, [&] { b.make_buffer(numbers(3)); });
+    }
+}
+
+TEST_SUITE("fill") {
+    TEST_CASE_FIXTURE(lab, "makes elements copies of a value, in any store") {
+        struct three {
+            char a[3];
+            bool operator==(three const&) const = default;
+        };
+        batch_scope b(r);
+        for (any_store const& store : {any_store(make_far()), any_store(make_near()), any_store(make_device()),
+                                       any_store(make_library()), any_store()}) {
+            CAPTURE(b.make_buffer<int>(0, store).stores().front().describe());
+            auto const x = make_filled(b, 1000, store);
+            x.fill(10, 5, -7);
+            auto expected = numbers(1000);
+            for (std::size_t i = 10; i < 15; ++i) expected[i] = -7;
+            CHECK(contents(x) == expected);
+            x.fill(999, 1, -8);
+            x.fill(0, 1, -9);
+            x.fill(1000, 0, 1);
+            CHECK(contents(x).front() == -9);
+            CHECK(contents(x).back() == -8);
+            CHECK(contents(x)[998] == 999);
+            x.fill(4);
+            CHECK(contents(x) == std::vector(1000, 4));
+            CHECK(x.try_fill(5));
+            CHECK(x.try_fill(1, 998, 6));
+            CHECK(contents(x)[0] == 5);
+            CHECK(contents(x)[998] == 6);
+            CHECK(contents(x)[999] == 5);
+            for (std::size_t const n :
+                 std::initializer_list<std::size_t>{1, 2, 3, 1000, 400'000}) {  // with no size that divides another
+                auto const y = b.make_buffer<three>(n, store);
+                y.fill({'x', 'y', 'z'});
+                CHECK(contents(y) == std::vector<three>(n, {'x', 'y', 'z'}));
+            }
+            b.make_buffer<int>(0, store).fill(3);
+        }
+    }
+
+    TEST_CASE_FIXTURE(lab, "takes a value from the buffer itself") {
+        batch_scope b(r);
+        auto const  x = b.make_buffer(numbers(100'000));
+        x.fill(x.map()[54'321]);
+        CHECK(contents(x) == std::vector(100'000, 54'322));
+    }
+
+    TEST_CASE_FIXTURE(lab, "writes pieces of bounded size, and none where memory has an address") {
+        auto const  store = make_far(), large = make_far();
+        auto const  here = make_near();
+        batch_scope b(r);
+        auto const  x = b.make_buffer<int>(700'001, store), y = b.make_buffer<int>(700'001, here);
+        x.fill(3);
+        y.fill(3);
+        CHECK(contents(x) == std::vector(700'001, 3));
+        CHECK(contents(y) == contents(x));
+        CHECK(store->calls(store_operation::write) == 3);
+        CHECK(here->calls(store_operation::write) == 0);
+        struct huge {
+            std::array<char, 3'000'000> all;
+        };
+        auto const value      = std::make_unique<huge>();
+        value->all[2'999'999] = 'z';
+        auto const z          = b.make_buffer<huge>(2, large);
+        z.fill(*value);
+        CHECK(large->calls(store_operation::write) == 2);
+        auto const read = std::make_unique<huge>();
+        z.read(1, {read.get(), 1});
+        CHECK(read->all == value->all);
+    }
+
+    TEST_CASE_FIXTURE(lab, "refuses what is out of range, and changes nothing") {
+        batch_scope b(r);
+        for (any_store const& store : {any_store(make_far()), any_store(make_near())}) {
+            auto const x = make_filled(b, 10, store);
+            for (auto const& [offset, n] : {std::pair<std::size_t, std::size_t>{0, 11},
+                                            {1, 10},
+                                            {10, 1},
+                                            {11, 0},
+                                            {most, 1},
+                                            {most, 0},
+                                            {1, most},
+                                            {most, most},
+                                            {0, most},
+                                            {most / 4, 1},
+                                            {0, most / 4 + 2},
+                                            {most / 2 + 1, most / 2 + 1}}) {
+                CAPTURE(offset);
+                CAPTURE(n);
+                CHECK(x.try_fill(offset, n, 1).error() == errc::out_of_range);
+                check_throws(errc::out_of_range, {"fill a buffer of store"}, [&] { x.fill(offset, n, 1); });
+            }
+            CHECK(contents(x) == numbers(10));
+        }
+    }
+
+    TEST_CASE_FIXTURE(lab, "says what the store said") {
+        auto const  store = make_far();
+        batch_scope b(r);
+        auto const  x = make_filled(b, 700'001, store);
+        for (std::uint64_t nth = 1; nth <= 3; ++nth) {
+            store->inject({.on = store_operation::write, .nth = nth});
+            check_throws(io_error, {"fill a buffer of store faulty far"}, [&] { x.fill(1); });
+            store->inject({.on = store_operation::write, .nth = nth});
+            CHECK(x.try_fill(1).error() == io_error);
+        }
+        CHECK(x.try_fill(1));
+    }
+
+    TEST_CASE_FIXTURE(lab, "of all elements makes evicted ones anew; of some, brings the others back first") {
+        auto const  store = make_far();
+        batch_scope b(r, {.store = store});
+        int         runs    = 0;
+        auto const  derived = tenure::make_derived<int>(10, [&](std::span<int> out) {
+            ++runs;
+            std::ranges::copy(numbers(10), out.begin());
+        });
+        derived.fill(3);
+        CHECK(runs == 0);
+        CHECK(contents(derived) == std::vector(10, 3));
+        tenure::evict(derived);
+        derived.slice(2, 3).fill(3);
+        CHECK(runs == 1);
+        CHECK(contents(derived) == std::vector{1, 2, 3, 3, 3, 6, 7, 8, 9, 10});
+        tenure::evict(derived);
+        CHECK(derived.slice(0, 10).try_fill(4));
+        CHECK(runs == 1);
+        auto const plain = make_filled(b, 10, store);
+        tenure::evict(plain);
+        CHECK(plain.try_fill(0, 9, 1).error() == errc::evicted);
+        check_throws(errc::evicted, {}, [&] { plain.fill(1, 9, 1); });
+        store->inject({.on = store_operation::write});
+        check_throws(io_error, {"store faulty far"}, [&] { plain.fill(5); });
+        CHECK(store->usage().bytes == 40);
+        plain.fill(5);
+        CHECK(contents(plain) == std::vector(10, 5));
+        CHECK(b.usage().buffer_bytes == 80);
+        CHECK(stores_error(r, store) == "");
+    }
+}
+
+TEST_SUITE("a copy of a part") {
+    TEST_CASE_FIXTURE(lab, "goes from anywhere to anywhere, and touches nothing else") {
+        batch_scope                  b(r);
+        std::vector<any_store> const stores{make_far("one"), make_far("two"), make_near(), make_device(),
+                                            any_store(std::make_shared<tenure::heap_store>())};
+        for (any_store const& from : stores) {
+            for (any_store const& to : stores) {
+                auto const x = make_filled(b, 100, from), y = make_filled(b, 50, to, 1001);
+                x.copy_to(y, {.from = 90, .to = 5, .count = 10});
+                auto expected = numbers(50, 1001);
+                for (int i = 0; i < 10; ++i) expected[5 + static_cast<std::size_t>(i)] = 91 + i;
+                CHECK(contents(y) == expected);
+                CHECK(contents(x) == numbers(100));
+                CHECK(x.try_copy_to(y, {.from = 0, .to = 49, .count = 1}));
+                expected[49] = 1;
+                CHECK(contents(y) == expected);
+                x.copy_to(y, {.from = 100, .to = 50, .count = 0});
+                CHECK(contents(y) == expected);
+                frozen(x).copy_to(y, {.from = 3, .count = 1});
+                CHECK(contents(y).front() == 4);
+            }
+        }
+    }
+
+    TEST_CASE_FIXTURE(lab, "takes no detour") {
+        auto const  store = make_device();
+        auto const  away  = make_far();
+        auto const  here  = make_near();
+        batch_scope b(r);
+        auto const  x = make_filled(b, 100, store), y = make_filled(b, 100, store),
+                   far_x = make_filled(b, 100, away), near_x = make_filled(b, 100, here);
+        for (auto const& s : {store}) s->clear();
+        away->clear();
+        here->clear();
+        x.copy_to(y, {.from = 1, .to = 2, .count = 3});
+        x.copy_to(x, {.from = 0, .to = 50, .count = 50});  // they do not overlap
+        CHECK(store->calls(store_operation::copy) == 2);
+        CHECK(store->calls() == 2);
+        far_x.copy_to(near_x, {.from = 1, .to = 2, .count = 3});
+        CHECK(away->calls(store_operation::read) == 1);
+        near_x.copy_to(far_x, {.from = 1, .to = 2, .count = 3});
+        CHECK(away->calls(store_operation::write) == 1);
+        CHECK(away->calls() == 2);
+        CHECK(here->calls(store_operation::read) + here->calls(store_operation::write) == 0);
+    }
+
+    TEST_CASE_FIXTURE(lab, "is right where the parts overlap") {
+        batch_scope b(r);
+        for (any_store const& store : {any_store(make_far()), any_store(make_near()), any_store(make_device()),
+                                       any_store(std::make_shared<tenure::heap_store>())}) {
+            CAPTURE(store.describe());
+            for (std::size_t const n : std::initializer_list<std::size_t>{20, 900'000})
+                for (auto const& [from, to, less] : {std::tuple<std::size_t, std::size_t, std::size_t>{0, 1, 1},
+                                                     {1, 0, 1},
+                                                     {0, 7, 7},
+                                                     {7, 0, 7},
+                                                     {2, 2, 5},
+                                                     {3, 4, 9},
+                                                     {4, 3, 9}}) {
+                    auto const x        = make_filled(b, n, store);
+                    auto       expected = numbers(static_cast<std::size_t>(n));
+                    std::memmove(expected.data() + to, expected.data() + from, (n - less) * sizeof(int));
+                    x.copy_to(x, {.from = from, .to = to, .count = n - less});
+                    CHECK(contents(x) == expected);
+                    b.free(x);
+                }
+        }
+        auto const shelf = make_library();  // two buffers of one block
+        b.make_buffer(numbers(20), shelf).persist("twenty");
+        auto const one = b.open_buffer<int>("twenty", shelf), two = b.open_buffer<int>("twenty", shelf);
+        one.copy_to(two, {.from = 0, .to = 1, .count = 19});
+        CHECK(contents(two)[19] == 19);
+        CHECK(contents(two)[1] == 1);
+    }
+
+    TEST_CASE_FIXTURE(lab, "is refused where either side has no such part, and says what the stores said") {
+        auto const  one = make_far("one"), two = make_far("two");
+        batch_scope b(r);
+        auto const  x = make_filled(b, 10, one), y = make_filled(b, 20, two, 7);
+        for (tenure::copied_part const& p : {tenure::copied_part{.from = 0, .to = 0, .count = 11},
+                                             {.from = 10, .to = 0, .count = 1},
+                                             {.from = 0, .to = 20, .count = 1},
+                                             {.from = 0, .to = 15, .count = 6},
+                                             {.from = most, .to = 0, .count = 2},
+                                             {.from = 0, .to = most, .count = 2},
+                                             {.from = 1, .to = 1, .count = most},
+                                             {.from = most, .to = most, .count = most},
+                                             {.from = 11, .to = 0, .count = 0}}) {
+            check_throws(errc::out_of_range, {"a part of", "elements from", "in a buffer of"},
+                         [&] { x.copy_to(y, p); });
+            CHECK(x.try_copy_to(y, p).error() == errc::out_of_range);
+        }
+        CHECK(contents(y) == numbers(20, 7));
+        one->inject({.on = store_operation::read});
+        check_throws(io_error, {"copy a buffer from store faulty one to store faulty two"},
+                     [&] { x.copy_to(y, {.count = 5}); });
+        two->inject({.on = store_operation::write});
+        CHECK(x.try_copy_to(y, {.count = 5}).error() == io_error);
+        CHECK(contents(x) == numbers(10));
+        b.free(y);
+        check_throws(errc::stale_handle, {}, [&] { x.copy_to(y, {.count = 5}); });
+        CHECK(y.try_copy_to(x, {.count = 5}).error() == errc::stale_handle);
+        CHECK(y.try_copy_to(x, {.count = 50}).error() == errc::stale_handle);
+        CHECK(x.try_copy_to(y).error() == errc::stale_handle);
+    }
+}
+
+TEST_SUITE("a slice") {
+    TEST_CASE_FIXTURE(lab, "does with its elements what the buffer does with all") {
+        static_assert(std::is_trivially_copyable_v<buffer_slice<int>> && sizeof(buffer_slice<int>) == 32);
+        static_assert(std::is_convertible_v<buffer_slice<int>, buffer_slice<int const>>);
+        static_assert(!std::is_convertible_v<buffer_slice<int const>, buffer_slice<int>>);
+        static_assert(!std::is_convertible_v<tenure::frozen_buffer<int>, buffer_slice<int>>);
+        static_assert(!std::is_convertible_v<buffer<int>, buffer_slice<unsigned>>);
+        auto const  store = make_near();
+        batch_scope b(r, {.store = store});
+        auto const  x = make_filled(b, 100, store);
+        auto const  s = x.slice(10, 20);
+        CHECK(s.size() == 20);
+        CHECK(s.offset() == 10);
+        CHECK(s.alive());
+        CHECK(s.owner() == b.id());
+        CHECK(s.stores() == x.stores());
+        std::array<int, 2> two{};
+        s.read(18, two);
+        CHECK(two == std::array{29, 30});
+        s.write(0, std::array{-1, -2});
+        CHECK(contents(x)[10] == -1);
+        CHECK(contents(x)[11] == -2);
+        CHECK(contents(x)[9] == 10);
+        s.slice(5, 10).slice(5, 5).fill(0);
+        CHECK(s.slice(5, 10).slice(5, 5).offset() == 20);
+        for (std::size_t i = 0; i < 100; ++i) CHECK((contents(x)[i] == 0) == (i >= 20 && i < 25));
+        CHECK(s.map().data() == x.map().data() + 10);
+        CHECK(s.map().size() == 20);
+        auto const y = make_filled(b, 30, make_far(), 1001);
+        s.copy_to(y);
+        CHECK(contents(y)[0] == -1);
+        CHECK(contents(y)[20] == 1021);
+        y.copy_to(x.slice(70, 30));
+        CHECK(contents(x)[99] == 1030);
+        y.slice(1, 2).copy_to(s.slice(18, 2));
+        s.read(18, two);
+        CHECK(two == std::array{-2, 13});
+        buffer_slice<int> const whole = x;
+        CHECK(whole == x.slice(0, 100));
+        CHECK(whole != s);
+        buffer_slice<int const> const read_only = frozen(x);
+        read_only.slice(0, 2).read(0, two);
+        CHECK(two == std::array{1, 2});
+        CHECK(frozen(x).slice(1, 2).map().front() == 2);
+        static_assert(std::is_same_v<decltype(read_only.map()), std::span<int const>>);
+        static_assert(can_fill<buffer_slice<int>> && !can_fill<buffer_slice<int const>> &&
+                      !can_fill<tenure::frozen_buffer<int>>);
+    }
+
+    TEST_CASE_FIXTURE(lab, "ends where it ends") {
+        batch_scope b(r);
+        for (any_store const& store : {any_store(make_far()), any_store(make_near())}) {
+            auto const         x = make_filled(b, 100, store);
+            auto const         s = x.slice(10, 20);
+            std::array<int, 2> two{};
+            CHECK(s.try_read(19, two).error() == errc::out_of_range);
+            CHECK(s.try_write(20, std::array{1}).error() == errc::out_of_range);
+            CHECK(s.try_fill(19, 2, 1).error() == errc::out_of_range);
+            CHECK(s.try_read(most, two).error() == errc::out_of_range);
+            CHECK(s.try_read(most - 9, two).error() == errc::out_of_range);
+            check_throws(errc::out_of_range, {}, [&] { x.copy_to(s); });
+            check_throws(errc::out_of_range, {}, [&] { s.copy_to(x.slice(0, 19)); });
+            for (auto const& [offset, n] : {std::pair<std::size_t, std::size_t>{0, 21},
+                                            {20, 1},
+                                            {21, 0},
+                                            {most, 1},
+                                            {most, most},
+                                            {0, most},
+                                            {most - 9, 10}})
+                check_throws(errc::out_of_range, {"a part of"}, [&] { s.slice(offset, n); });
+            CHECK(s.slice(20, 0).size() == 0);
+            CHECK(contents(x) == numbers(100));
+        }
+        check_throws(errc::stale_handle, {"null"}, [] { buffer<int>().slice(0, 1); });
+        CHECK(buffer<int>().slice(0, 0).try_read(0, {}).error() == errc::stale_handle);
+        CHECK_FALSE(buffer_slice<int>().alive());
+    }
+
+    TEST_CASE_FIXTURE(lab, "is stale when its buffer is, and goes where that goes") {
+        auto const        store = make_far();
+        batch_scope       outer(r);
+        buffer_slice<int> kept, gone;
+        {
+            batch_scope b(r, {.store = store});
+            auto const  x = make_filled(b, 10, store), y = make_filled(b, 10, store);
+            kept = b.keep(x).slice(5, 5), gone = y.slice(5, 5);
+            x.move_to(make_near());
+        }
+        std::array<int, 1> one{};
+        kept.read(4, one);
+        CHECK(one[0] == 10);
+        CHECK(kept.map()[0] == 6);
+        CHECK_FALSE(gone.alive());
+        auto const check = [&] {
+            std::array<int, 1> none{};
+            CHECK(gone.try_read(0, none).error() == errc::stale_handle);
+            CHECK(gone.try_write(0, none).error() == errc::stale_handle);
+            CHECK(gone.try_fill(1).error() == errc::stale_handle);
+            CHECK(gone.try_fill(9, 9, 1).error() == errc::stale_handle);
+            CHECK(gone.try_read_rows({.count = 1, .stride = 1}, none).error() == errc::stale_handle);
+            CHECK(gone.try_write_rows({.offset = most, .count = 1, .stride = 1}, none).error() ==
+                  errc::stale_handle);
+            CHECK(gone.try_copy_to(kept).error() == errc::stale_handle);
+            CHECK(kept.try_copy_to(gone).error() == errc::stale_handle);
+            for (auto const& call : std::initializer_list<std::function<void()>>{
+                     [&] { gone.read(0, none); }, [&] { gone.write(0, none); }, [&] { gone.fill(1); },
+                     [&] { (void)gone.map(); }, [&] { gone.slice(9, 9); }, [&] { (void)gone.owner(); },
+                     [&] { (void)gone.stores(); }, [&] { gone.copy_to(kept); },
+                     [&] { gone.read_rows({.count = 1, .stride = 1}, none); },
+                     [&] { gone.write_rows({.count = 1, .stride = 1}, none); }})
+                check_throws(errc::stale_handle, {"stale handle"}, call);
+        };
+        check();
+        std::jthread(check).join();
+        CHECK(gone.slice(0, 5).size() == 5);  // says nothing of the buffer
+    }
+}
+
+TEST_SUITE("rows") {
+    TEST_CASE_FIXTURE(lab, "of a matrix are read and written in any store") {
+        batch_scope b(r);
+        for (any_store const& store :
+             {any_store(make_far()), any_store(make_near()), any_store(make_device()), any_store()}) {
+            auto const       x = make_filled(b, 60, store);  // 6 rows of 10
+            std::vector<int> got(12);
+            x.read_rows({.offset = 22, .count = 3, .stride = 10}, got);
+            CHECK(got == std::vector{23, 24, 25, 33, 34, 35, 43, 44, 45, 53, 54, 55});
+            x.write_rows({.offset = 27, .count = 3, .stride = 10}, got);
+            auto expected = numbers(60);
+            for (std::size_t row = 0; row < 4; ++row)
+                for (std::size_t i = 0; i < 3; ++i) expected[27 + 10 * row + i] = got[3 * row + i];
+            CHECK(contents(x) == expected);
+            std::vector<int> column(6), all(60);
+            CHECK(x.try_read_rows({.offset = 9, .count = 1, .stride = 10}, column));
+            CHECK(column == std::vector{10, 20, 25, 35, 45, 55});
+            CHECK(x.try_read_rows({.count = 10, .stride = 10}, all));
+            CHECK(all == expected);
+            CHECK(x.try_write_rows({.offset = 50, .count = 10, .stride = most}, std::span(all).first(10)));
+            expected.resize(50);
+            expected.insert(expected.end(), all.begin(), all.begin() + 10);
+            CHECK(contents(x) == expected);
+            auto const s = x.slice(10, 20);
+            s.read_rows({.offset = 1, .count = 2, .stride = 17}, std::span(got).first(4));
+            CHECK(std::vector(got.begin(), got.begin() + 4) == std::vector{12, 13, expected[28], expected[29]});
+            frozen(x).read_rows({.count = 2, .stride = 2}, std::span(got).first(4));
+            CHECK(std::vector(got.begin(), got.begin() + 4) == numbers(4));
+            x.read_rows({.offset = 60, .count = 3, .stride = 10}, {});
+            x.write_rows({}, {});
+        }
+    }
+
+    TEST_CASE_FIXTURE(lab, "are a call each, none where memory has an address, one if nothing is between them") {
+        auto const  store = make_far();
+        auto const  here  = make_near();
+        batch_scope b(r);
+        auto const  x = make_filled(b, 60, store), y = make_filled(b, 60, here);
+        store->clear();
+        here->clear();
+        std::vector<int> got(18);
+        x.read_rows({.count = 3, .stride = 10}, got);
+        CHECK(store->calls(store_operation::read) == 6);
+        x.write_rows({.count = 3, .stride = 10}, got);
+        CHECK(store->calls(store_operation::write) == 6);
+        x.read_rows({.count = 3, .stride = 3}, got);
+        CHECK(store->calls(store_operation::read) == 7);
+        y.read_rows({.count = 3, .stride = 10}, got);
+        y.write_rows({.count = 3, .stride = 10}, got);
+        CHECK(here->calls(store_operation::read) + here->calls(store_operation::write) == 0);
+    }
+
+    TEST_CASE_FIXTURE(lab, "that the buffer does not have are refused, and change nothing") {
+        batch_scope b(r);
+        for (any_store const& store : {any_store(make_far()), any_store(make_near())}) {
+            auto const       x = make_filled(b, 60, store);
+            std::vector<int> got(12, -1);
+            for (tenure::row_layout const& rows : {tenure::row_layout{.offset = 28, .count = 3, .stride = 10},
+                                                   {.offset = 0, .count = 3, .stride = 20},
+                                                   {.offset = 0, .count = 5, .stride = 10},
+                                                   {.offset = 0, .count = 0, .stride = 10},
+                                                   {.offset = 0, .count = 13, .stride = 13},
+                                                   {.offset = 0, .count = 3, .stride = 2},
+                                                   {.offset = 0, .count = 12, .stride = 0},
+                                                   {.offset = 0, .count = 3, .stride = most},
+                                                   {.offset = 0, .count = 3, .stride = most / 3 + 1},
+                                                   {.offset = 0, .count = 6, .stride = most - 5},
+                                                   {.offset = most, .count = 3, .stride = 10},
+                                                   {.offset = most - 32, .count = 3, .stride = 10},
+                                                   {.offset = 30, .count = 4, .stride = most / 2 + 1},
+                                                   {.offset = 0, .count = most, .stride = most},
+                                                   {.offset = 49, .count = 12, .stride = 12}}) {
+                CAPTURE(rows.offset);
+                CAPTURE(rows.count);
+                CAPTURE(rows.stride);
+                CHECK(x.try_read_rows(rows, got).error() == errc::out_of_range);
+                CHECK(x.try_write_rows(rows, got).error() == errc::out_of_range);
+                check_throws(errc::out_of_range, {"read rows from store"}, [&] { x.read_rows(rows, got); });
+                check_throws(errc::out_of_range, {"write rows to store"}, [&] { x.write_rows(rows, got); });
+            }
+            CHECK(x.try_read_rows({.offset = 61, .count = 1, .stride = 1}, {}).error() == errc::out_of_range);
+            CHECK(got == std::vector(12, -1));
+            CHECK(contents(x) == numbers(60));
+        }
+    }
+
+    TEST_CASE_FIXTURE(lab, "say what the store said, and bring back what was evicted") {
+        auto const  store = make_far();
+        batch_scope b(r, {.store = store});
+        auto const  x =
+            tenure::make_derived<int>(60, [&](std::span<int> out) { std::ranges::copy(numbers(60), out.begin()); });
+        std::vector<int> got(6);
+        x.read_rows({.count = 1, .stride = 10}, got);
+        CHECK(got == std::vector{1, 11, 21, 31, 41, 51});
+        tenure::evict(x);
+        CHECK(x.try_write_rows({.count = 1, .stride = 10}, numbers(6)));
+        CHECK(contents(x)[50] == 6);
+        CHECK(contents(x)[51] == 52);
+        tenure::evict(x);
+        CHECK(x.try_write_rows({.count = 10, .stride = 10}, numbers(60, 2)));
+        CHECK(contents(x) == numbers(60, 2));
+        for (std::uint64_t nth = 1; nth <= 6; ++nth) {
+            store->inject({.on = store_operation::read, .nth = nth});
+            check_throws(io_error, {"read rows from store faulty far"},
+                         [&] { x.read_rows({.count = 1, .stride = 10}, got); });
+            store->inject({.on = store_operation::write, .nth = nth});
+            CHECK(x.try_write_rows({.count = 1, .stride = 10}, got).error() == io_error);
+        }
     }
 }

@@ -46,8 +46,144 @@ inline constexpr std::size_t buffer_alignment = alignof(T) < 16 ? 16 : alignof(T
 
 }  // namespace detail
 
+template <class E>
+class buffer_slice;
+
+/// Which elements copy_to() copies, and where to.
+struct copied_part {
+    std::size_t from  = 0;  ///< the first one's place in the buffer that is copied
+    std::size_t to    = 0;  ///< and in the other one
+    std::size_t count = 0;
+};
+
+/// Rows of a matrix in a buffer, or of a part of one. Counts elements.
+struct row_layout {
+    std::size_t offset = 0;  ///< where the first row begins
+    std::size_t count  = 0;  ///< elements of each row that are read or written
+    std::size_t stride = 0;  ///< from the beginning of a row to that of the next; at least `count`
+};
+
+namespace detail {
+
+/// What one can do with the elements of a buffer, of a slice and of a frozen buffer. Offsets and sizes count
+/// elements. `E` is const where they can only be read.
+template <class Self, class E>
+class buffer_elements {
+    using T = std::remove_const_t<E>;
+    static_assert(std::is_trivially_copyable_v<T>, "a buffer's elements are copied as bytes");
+
+public:
+    using element_type = E;
+
+    bool alive() const noexcept { return is_alive(all().raw()); }
+
+    /// The batch that would free the buffer. Throws stale_handle.
+    batch_id owner() const { return owner_id(all().raw()); }
+
+    /// Returns the stores that the buffer is in. Throws stale_handle.
+    std::vector<any_store> stores() const { return {store_of_buffer(all())}; }
+
+    /// Copies out.size() elements from `offset` on. Throws stale_handle, out_of_range, std::bad_alloc, what the
+    /// store reports.
+    void read(std::size_t offset, std::span<T> out) const {
+        read_buffer(all(), offset, std::as_writable_bytes(out));
+    }
+    void write(std::size_t offset, std::span<T const> in) const
+        requires(!std::is_const_v<E>)
+    {
+        write_buffer(all(), offset, std::as_bytes(in));
+    }
+
+    result<void> try_read(std::size_t offset, std::span<T> out) const {
+        return try_read_buffer(all(), offset, std::as_writable_bytes(out));
+    }
+    result<void> try_write(std::size_t offset, std::span<T const> in) const
+        requires(!std::is_const_v<E>)
+    {
+        return try_write_buffer(all(), offset, std::as_bytes(in));
+    }
+
+    /// Copies rows of a matrix to memory where they follow each other, or from there: read_rows({.offset = 2,
+    /// .count = 3, .stride = 10}, out) reads three columns of ten. `out` or `in` holds whole rows, as many as are
+    /// copied. Throws as read(), and out_of_range, with nothing copied, also for part of a row and rows that would
+    /// overlap. Cost: that of copying the rows where the store has an address for them; else a call of the store
+    /// for each row, or one for all if there is nothing between them.
+    void read_rows(row_layout const& rows, std::span<T> out) const {
+        detail::read_rows(all(), bytes_of(rows), std::as_writable_bytes(out));
+    }
+    void write_rows(row_layout const& rows, std::span<T const> in) const
+        requires(!std::is_const_v<E>)
+    {
+        detail::write_rows(all(), bytes_of(rows), std::as_bytes(in));
+    }
+
+    result<void> try_read_rows(row_layout const& rows, std::span<T> out) const {
+        return detail::try_read_rows(all(), bytes_of(rows), std::as_writable_bytes(out));
+    }
+    result<void> try_write_rows(row_layout const& rows, std::span<T const> in) const
+        requires(!std::is_const_v<E>)
+    {
+        return detail::try_write_rows(all(), bytes_of(rows), std::as_bytes(in));
+    }
+
+    /// Makes all elements, or `count` from `offset` on, copies of `value`. Throws as read(). Cost: in place where
+    /// the store has an address for them; else writes of 1 MiB, from as much memory here.
+    void fill(T const& value) const
+        requires(!std::is_const_v<E>)
+    {
+        fill(0, self().size(), value);
+    }
+    void fill(std::size_t offset, std::size_t count, T const& value) const
+        requires(!std::is_const_v<E>)
+    {
+        fill_buffer(all(), offset, count, std::as_bytes(std::span(&value, 1)));
+    }
+
+    result<void> try_fill(T const& value) const
+        requires(!std::is_const_v<E>)
+    {
+        return try_fill(0, self().size(), value);
+    }
+    result<void> try_fill(std::size_t offset, std::size_t count, T const& value) const
+        requires(!std::is_const_v<E>)
+    {
+        return try_fill_buffer(all(), offset, count, std::as_bytes(std::span(&value, 1)));
+    }
+
+    /// Returns all elements as memory of this process, unchecked like any span once the buffer is freed or moved.
+    /// Throws stale_handle, not_addressable, std::bad_alloc.
+    std::span<E> map() const { return {reinterpret_cast<E*>(map_buffer(all())), self().size()}; }
+
+    /// Copies all elements to the beginning of `other`, a buffer or a slice, which may be in another store. Within
+    /// a store that can copy, the bytes do not pass through this process. Elements of one buffer may overlap, as
+    /// for std::memmove; these do pass through this process. Throws stale_handle, std::bad_alloc, what the stores
+    /// report, and out_of_range if `other` is shorter.
+    void copy_to(buffer_slice<T> const& other) const;
+
+    /// Copies some elements only. Throws as copy_to(other), and out_of_range if one side has no such part.
+    void copy_to(buffer_slice<T> const& other, copied_part const& part) const;
+
+    result<void> try_copy_to(buffer_slice<T> const& other) const;
+    result<void> try_copy_to(buffer_slice<T> const& other, copied_part const& part) const;
+
+    /// Returns a part. Throws out_of_range, or stale_handle in its place. Cost: a comparison; no look at the
+    /// buffer.
+    buffer_slice<E> slice(std::size_t offset, std::size_t count) const;
+
+    friend bool operator==(buffer_elements const&, buffer_elements const&) noexcept  = default;
+    friend auto operator<=>(buffer_elements const&, buffer_elements const&) noexcept = default;
+
+private:
+    static buffer_rows bytes_of(row_layout const& rows) noexcept { return {rows.offset, rows.count, rows.stride}; }
+
+    Self const&    self() const noexcept { return static_cast<Self const&>(*this); }
+    untyped_buffer all() const noexcept { return handle_access::view(self()); }
+};
+
+}  // namespace detail
+
 /// Refers to an array of T in a store, without owning it: its batch does, as with a handle. 24 bytes, trivially
-/// copyable. Offsets and sizes count elements.
+/// copyable. Offsets and sizes count elements. What one can do with these is in detail::buffer_elements.
 ///
 /// A freed buffer is stale for ever: every call throws stale_handle, or `expired` or `cancelled` if that is why.
 /// An evicted one (tenure/derived.hpp) is made again by the first call that needs its bytes, or that call throws
@@ -57,59 +193,25 @@ inline constexpr std::size_t buffer_alignment = alignof(T) < 16 ? 16 : alignof(T
 /// borrow() it if another thread might.
 ///
 /// Errors of the store are thrown with its name; the try_ forms return them. Whatever fails, the buffer stays
-/// where it was. How much of a write was done when the medium failed in the middle depends on the store.
+/// where it was. How much of a write, a fill or a copy was done when the medium failed in the middle depends on
+/// the store.
 template <class T>
-class buffer {
-    static_assert(std::is_trivially_copyable_v<T>, "a buffer's elements are copied as bytes");
+class buffer : public detail::buffer_elements<buffer<T>, T> {
     static_assert(!std::is_const_v<T>, "a buffer of constants could never be written");
 
 public:
-    using element_type = T;
-
     buffer() noexcept = default;        ///< null: stale from the start
     buffer(std::nullptr_t) noexcept {}  // NOLINT(google-explicit-constructor): as a pointer
 
     std::size_t size() const noexcept { return size_; }
-    bool        alive() const noexcept { return detail::is_alive(raw()); }
 
     /// Returns whether it was ever given a buffer, as handle's does.
     explicit operator bool() const noexcept { return word_ != 0; }
-
-    /// The batch that would free it. Throws stale_handle.
-    batch_id owner() const { return detail::owner_id(raw()); }
-
-    /// Copies out.size() elements from `offset` on. Throws stale_handle, out_of_range, std::bad_alloc, what the
-    /// store reports.
-    void read(std::size_t offset, std::span<T> out) const {
-        detail::read_buffer(view(), offset, std::as_writable_bytes(out));
-    }
-    void write(std::size_t offset, std::span<T const> in) const {
-        detail::write_buffer(view(), offset, std::as_bytes(in));
-    }
-
-    result<void> try_read(std::size_t offset, std::span<T> out) const {
-        return detail::try_read_buffer(view(), offset, std::as_writable_bytes(out));
-    }
-    result<void> try_write(std::size_t offset, std::span<T const> in) const {
-        return detail::try_write_buffer(view(), offset, std::as_bytes(in));
-    }
-
-    /// Returns all elements as memory of this process, unchecked like any span once the buffer is freed or moved.
-    /// Throws stale_handle, not_addressable, std::bad_alloc.
-    std::span<T> map() const { return {reinterpret_cast<T*>(detail::map_buffer(view())), size_}; }
-
-    /// Copies all elements to the beginning of `other`, which may be in another store. Within a store that can
-    /// copy, the bytes do not pass through this process. Throws stale_handle, std::bad_alloc, what the stores
-    /// report, and out_of_range if `other` is shorter.
-    void copy_to(buffer const& other) const { detail::copy_buffer(view(), other.view()); }
 
     /// Moves the buffer to another store, where this and all other copies name it from then on. On failure it is
     /// where it was, whole. No thread may use the buffer meanwhile. Throws stale_handle, object_pinned,
     /// not_restorable, batch_ended, limit_exceeded, memory_full, what the stores report.
     void move_to(any_store const& store) const { detail::move_buffer(view(), store); }
-
-    /// Returns the stores that the buffer is in. Throws stale_handle.
-    std::vector<any_store> stores() const { return {detail::store_of_buffer(view())}; }
 
     /// Returns the store's own name for the buffer. Throws stale_handle.
     tenure::block block() const { return detail::block_of_buffer(view()); }
@@ -139,7 +241,72 @@ private:
     std::size_t                  size_   = 0;
 };
 
+/// Refers to some elements of a buffer, or to all: b.slice(10, 5), or a buffer where a slice is asked for. 32
+/// bytes, trivially copyable. buffer_slice<E const> only reads. What one can do with the elements is in
+/// detail::buffer_elements; offsets count from the slice's first one.
+///
+/// It owns nothing: keep and free the buffer. It goes where the buffer moves, and is stale when the buffer is.
+/// Slices of one buffer that do not overlap are still one buffer to other threads: only reads may overlap in time.
+template <class E>
+class buffer_slice : public detail::buffer_elements<buffer_slice<E>, E> {
+public:
+    buffer_slice() noexcept = default;  ///< null: stale from the start
+
+    /// All elements of a buffer, a frozen buffer, or another slice.
+    template <class B>
+        requires std::is_convertible_v<typename B::element_type (*)[], E (*)[]> &&
+                 std::is_base_of_v<detail::buffer_elements<B, typename B::element_type>, B>
+    buffer_slice(B const& all) noexcept  // NOLINT(google-explicit-constructor): it gives less
+        : buffer_slice(detail::handle_access::view(all)) {}
+
+    std::size_t size() const noexcept { return size_; }
+
+    /// Returns the place of the first element in the buffer.
+    std::size_t offset() const noexcept { return begin_; }
+
+    friend bool operator==(buffer_slice const&, buffer_slice const&) noexcept  = default;
+    friend auto operator<=>(buffer_slice const&, buffer_slice const&) noexcept = default;
+
+private:
+    friend detail::handle_access;
+    template <class, class>
+    friend class detail::buffer_elements;
+
+    explicit buffer_slice(detail::untyped_buffer const& part) noexcept
+        : record_(part.record), word_(part.word), begin_(part.begin), size_(part.size) {}
+
+    detail::untyped_buffer view() const noexcept {
+        return {record_, word_, begin_, size_, sizeof(E), detail::buffer_alignment<E>};
+    }
+
+    detail::buffer_record const* record_ = nullptr;
+    detail::word_t               word_   = 0;
+    std::size_t                  begin_  = 0;
+    std::size_t                  size_   = 0;
+};
+
 namespace detail {
+
+template <class Self, class E>
+void buffer_elements<Self, E>::copy_to(buffer_slice<T> const& other) const {
+    copy_buffer(all(), handle_access::view(other));
+}
+template <class Self, class E>
+void buffer_elements<Self, E>::copy_to(buffer_slice<T> const& other, copied_part const& part) const {
+    slice(part.from, part.count).copy_to(other.slice(part.to, part.count));
+}
+template <class Self, class E>
+result<void> buffer_elements<Self, E>::try_copy_to(buffer_slice<T> const& other) const {
+    return as_result([&] { copy_to(other); });
+}
+template <class Self, class E>
+result<void> buffer_elements<Self, E>::try_copy_to(buffer_slice<T> const& other, copied_part const& part) const {
+    return as_result([&] { copy_to(other, part); });
+}
+template <class Self, class E>
+buffer_slice<E> buffer_elements<Self, E>::slice(std::size_t offset, std::size_t count) const {
+    return buffer_slice<E>(part_of(all(), offset, count));
+}
 
 template <class T>
 inline constexpr bool is_buffer_handle<buffer<T>> = true;

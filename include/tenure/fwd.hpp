@@ -31,6 +31,8 @@ template <class T>
 class enable_handle_from_this;
 template <class T>
 class buffer;
+template <class E>
+class buffer_slice;
 template <class T>
 class frozen_buffer;
 template <class T>

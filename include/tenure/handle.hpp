@@ -66,6 +66,10 @@ struct handle_access {
         return b.raw();
     }
     template <class B>
+    static auto view(B const& b) noexcept {
+        return b.view();
+    }
+    template <class B>
     static B make_buffer(raw_handle h, std::size_t n) noexcept {
         B b;
         b.record_ = static_cast<buffer_record const*>(h.pointer);

@@ -118,7 +118,7 @@ inline void save(batch_id id, std::filesystem::path const& directory) {
         };
         for_each([&](detail::named_buffer const& n) {
             add(n.bytes, prefix + std::string(n.name),
-                [&](block const& made) { return detail::copy_block(n.store, n.where, target, made, n.bytes); });
+                [&](block const& made) { return detail::copy_block({n.store, n.where}, {target, made}, n.bytes); });
         });
         // Until here the save before counts, even if the store syncs some names of this one when it is destroyed.
         add(sizeof number, std::string(detail::save_current),

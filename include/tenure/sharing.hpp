@@ -27,23 +27,12 @@ namespace tenure {
 /// A buffer that can only be read, for receivers of what others have, too. Made by frozen(). In all else as
 /// buffer<T>.
 template <class T>
-class frozen_buffer {
+class frozen_buffer : public detail::buffer_elements<frozen_buffer<T>, T const> {
 public:
-    using element_type = T const;
-
     frozen_buffer() noexcept = default;                        ///< null: stale from the start
     frozen_buffer(buffer<T> const& b) noexcept : whole_(b) {}  // NOLINT(google-explicit-constructor): it gives less
 
     std::size_t size() const noexcept { return whole_.size(); }
-    bool        alive() const noexcept { return whole_.alive(); }
-    batch_id    owner() const { return whole_.owner(); }
-
-    void         read(std::size_t offset, std::span<T> out) const { whole_.read(offset, out); }
-    result<void> try_read(std::size_t offset, std::span<T> out) const { return whole_.try_read(offset, out); }
-
-    std::span<T const>     map() const { return whole_.map(); }
-    void                   copy_to(buffer<T> const& other) const { whole_.copy_to(other); }
-    std::vector<any_store> stores() const { return whole_.stores(); }
 
     friend bool operator==(frozen_buffer const&, frozen_buffer const&) noexcept  = default;
     friend auto operator<=>(frozen_buffer const&, frozen_buffer const&) noexcept = default;
@@ -52,7 +41,8 @@ private:
     friend detail::handle_access;
     friend std::hash<frozen_buffer>;
 
-    detail::raw_handle raw() const noexcept { return detail::handle_access::raw(whole_); }
+    detail::raw_handle     raw() const noexcept { return detail::handle_access::raw(whole_); }
+    detail::untyped_buffer view() const noexcept { return detail::handle_access::view(whole_); }
 
     buffer<T> whole_;
 };

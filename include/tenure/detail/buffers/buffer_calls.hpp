@@ -11,6 +11,7 @@
 
 #include <tenure/detail/base/config.hpp>
 #include <tenure/detail/base/function_ref.hpp>
+#include <tenure/detail/base/sizes.hpp>
 #include <tenure/detail/base/word.hpp>
 #include <tenure/detail/batch/lane.hpp>
 #include <tenure/error.hpp>
@@ -34,11 +35,39 @@ struct untyped_buffer {
     raw_handle raw() const noexcept { return {record, word}; }
 };
 
+[[noreturn]] TENURE_DECL void throw_no_part(untyped_buffer const& b, std::size_t offset, std::size_t n);
+
+/// Returns a part of a buffer. Throws out_of_range; stale_handle, if it would have to look.
+inline untyped_buffer part_of(untyped_buffer b, std::size_t offset, std::size_t n) {
+    if (!is_within(offset, n, b.size)) [[unlikely]]
+        throw_no_part(b, offset, n);
+    b.begin += offset;
+    b.size = n;
+    return b;
+}
+
+/// Rows of `count` elements, `stride` elements from beginning to beginning.
+struct buffer_rows {
+    std::size_t offset, count, stride;
+};
+
 TENURE_DECL void read_buffer(untyped_buffer const& b, std::size_t offset, std::span<std::byte> out);
 TENURE_DECL result<void> try_read_buffer(untyped_buffer const& b, std::size_t offset, std::span<std::byte> out);
 TENURE_DECL void         write_buffer(untyped_buffer const& b, std::size_t offset, std::span<std::byte const> in);
 TENURE_DECL result<void> try_write_buffer(untyped_buffer const& b, std::size_t offset,
                                           std::span<std::byte const> in);
+
+TENURE_DECL void read_rows(untyped_buffer const& b, buffer_rows const& rows, std::span<std::byte> out);
+TENURE_DECL result<void> try_read_rows(untyped_buffer const& b, buffer_rows const& rows, std::span<std::byte> out);
+TENURE_DECL void write_rows(untyped_buffer const& b, buffer_rows const& rows, std::span<std::byte const> in);
+TENURE_DECL result<void> try_write_rows(untyped_buffer const& b, buffer_rows const& rows,
+                                        std::span<std::byte const> in);
+
+/// Fills `n` elements with `value`, the bytes of one.
+TENURE_DECL void fill_buffer(untyped_buffer const& b, std::size_t offset, std::size_t n,
+                             std::span<std::byte const> value);
+TENURE_DECL result<void> try_fill_buffer(untyped_buffer const& b, std::size_t offset, std::size_t n,
+                                         std::span<std::byte const> value);
 
 TENURE_DECL std::byte* map_buffer(untyped_buffer const& b);
 TENURE_DECL void       copy_buffer(untyped_buffer const& from, untyped_buffer const& to);

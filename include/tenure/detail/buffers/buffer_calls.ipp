@@ -5,13 +5,16 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <new>
 #include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <tenure/detail/base/printed.hpp>
 #include <tenure/detail/base/sizes.hpp>
+#include <tenure/detail/blocks/copying.hpp>
 #include <tenure/detail/buffers/buffer_access.hpp>
 #include <tenure/detail/buffers/buffer_calls.hpp>
 #include <tenure/detail/buffers/durable_buffers.hpp>
@@ -58,11 +61,9 @@ public:
         if (!done) fail(done.error(), call);
     }
 
-    result<void> read(std::size_t offset, std::span<std::byte> out) const {
-        return store().read(record().where, offset * b_.element, out);
-    }
-    result<void> write(std::size_t offset, std::span<std::byte const> in) const {
-        return store().write(record().where, offset * b_.element, in);
+    /// The place of an element. The bytes are here.
+    place_in_block at(std::size_t i) const noexcept {
+        return {store(), record().where, (b_.begin + i) * b_.element};
     }
 
 private:
@@ -92,32 +93,24 @@ private:
     bool          is_;
 };
 
-TENURE_DECL void read_buffer(untyped_buffer const& b, std::size_t offset, std::span<std::byte> out) {
-    buffer_check const check(b);
-    std::size_t const  n = out.size() / b.element;
-    for (;;) {
-        if (!check.ready(offset, n)) [[unlikely]] {
-            check.must(check.refused(offset, n), "read from");
-            check.present();
-        }
-        bytes_here const at(b);
-        if (at) return check.must(check.read(offset, out), "read from");
-        at.memory_or_throw();
-    }
-}
+/// Whether a use of all elements needs what they are.
+enum class old_contents { needed, replaced };
 
-TENURE_DECL void write_buffer(untyped_buffer const& b, std::size_t offset, std::span<std::byte const> in) {
+/// Calls `use(place)` where the bytes of `n` elements are. Throws what it returns.
+template <old_contents Old, class Use>
+void use_bytes(untyped_buffer const& b, std::size_t offset, std::size_t n, char const* call, Use const& use) {
     buffer_check const check(b);
-    std::size_t const  n = in.size() / b.element;
     for (;;) {
         if (!check.ready(offset, n)) [[unlikely]] {
-            check.must(check.refused(offset, n), "write to");
-            if (n == b.size && !b.record->is_here()) return write_anew(b.raw(), b.alignment, in);
+            check.must(check.refused(offset, n), call);
+            if constexpr (Old == old_contents::replaced)
+                if (!b.record->is_here() && n * b.element == b.record->where.bytes)
+                    return write_anew(b.raw(), b.alignment, use);
             check.present();
         }
-        bytes_here const at(b);
-        if (at) return check.must(check.write(offset, in), "write to");
-        at.memory_or_throw();
+        bytes_here const here(b);
+        if (here) return check.must(use(check.at(offset)), call);
+        here.memory_or_throw();
     }
 }
 
@@ -133,21 +126,129 @@ result<void> outcome_of(Run const& run) {
     return run_or<error>([&] { return run_or<std::bad_alloc>(done, full); }, failed);
 }
 
-TENURE_DECL result<void> try_read_buffer(untyped_buffer const& b, std::size_t offset, std::span<std::byte> out) {
+/// As use_bytes(), but returns the error.
+template <old_contents Old, class Use>
+result<void> try_use_bytes(untyped_buffer const& b, std::size_t offset, std::size_t n, Use const& use) {
     buffer_check const check(b);
-    if (std::size_t const n = out.size() / b.element; !check.ready(offset, n)) [[unlikely]]
+    if (!check.ready(offset, n)) [[unlikely]]
         if (auto const why = check.refused(offset, n); !why) return why;
-    if (bytes_here const at(b); at) return check.read(offset, out);
-    return outcome_of([&] { read_buffer(b, offset, out); });
+    if (bytes_here const here(b); here) return use(check.at(offset));
+    return outcome_of([&] { use_bytes<Old>(b, offset, n, "use", use); });
+}
+
+TENURE_DECL void read_buffer(untyped_buffer const& b, std::size_t offset, std::span<std::byte> out) {
+    auto const read = [&](place_in_block const& at) { return at.read(out); };
+    use_bytes<old_contents::needed>(b, offset, out.size() / b.element, "read from", read);
+}
+
+TENURE_DECL result<void> try_read_buffer(untyped_buffer const& b, std::size_t offset, std::span<std::byte> out) {
+    auto const read = [&](place_in_block const& at) { return at.read(out); };
+    return try_use_bytes<old_contents::needed>(b, offset, out.size() / b.element, read);
+}
+
+TENURE_DECL void write_buffer(untyped_buffer const& b, std::size_t offset, std::span<std::byte const> in) {
+    auto const write = [&](place_in_block const& at) { return at.write(in); };
+    use_bytes<old_contents::replaced>(b, offset, in.size() / b.element, "write to", write);
 }
 
 TENURE_DECL result<void> try_write_buffer(untyped_buffer const& b, std::size_t offset,
                                           std::span<std::byte const> in) {
-    buffer_check const check(b);
-    if (std::size_t const n = in.size() / b.element; !check.ready(offset, n)) [[unlikely]]
-        if (auto const why = check.refused(offset, n); !why) return why;
-    if (bytes_here const at(b); at) return check.write(offset, in);
-    return outcome_of([&] { write_buffer(b, offset, in); });
+    auto const write = [&](place_in_block const& at) { return at.write(in); };
+    return try_use_bytes<old_contents::replaced>(b, offset, in.size() / b.element, write);
+}
+
+TENURE_DECL void fill_buffer(untyped_buffer const& b, std::size_t offset, std::size_t n,
+                             std::span<std::byte const> value) {
+    auto const fill = [&](place_in_block const& at) { return fill_block(at, n * b.element, value); };
+    use_bytes<old_contents::replaced>(b, offset, n, "fill a buffer of", fill);
+}
+
+TENURE_DECL result<void> try_fill_buffer(untyped_buffer const& b, std::size_t offset, std::size_t n,
+                                         std::span<std::byte const> value) {
+    auto const fill = [&](place_in_block const& at) { return fill_block(at, n * b.element, value); };
+    return try_use_bytes<old_contents::replaced>(b, offset, n, fill);
+}
+
+/// Rows and the memory where they lie one after the other, in bytes.
+class packed_rows {
+public:
+    /// `bytes`: of all rows together.
+    packed_rows(untyped_buffer const& b, buffer_rows const& rows, std::size_t bytes) noexcept
+        : rows_(rows),
+          all_(bytes / b.element),
+          row_(rows.count == rows.stride ? bytes : rows.count * b.element),
+          stride_(rows.stride * b.element) {}
+
+    /// Returns the elements from the first to the last. If there are no such rows, more than any buffer has.
+    std::size_t extent() const noexcept {
+        if (all_ == 0) return 0;
+        if (rows_.count == 0 || all_ % rows_.count || rows_.stride < rows_.count) return absurd_bytes;
+        std::size_t const apart = array_bytes(all_ / rows_.count - 1, rows_.stride);
+        return rows_.count > absurd_bytes - apart ? absurd_bytes : apart + rows_.count;
+    }
+
+    /// Calls f(place, part) for each row until one fails; once, if there is nothing between them.
+    template <class Bytes, class F>
+    result<void> for_each(place_in_block const& first, Bytes all, F f) const {
+        place_in_block at = first;
+        for (; !all.empty(); all = all.subspan(row_), at.offset += stride_)
+            if (auto const done = f(at, all.first(row_)); !done) return done;
+        return {};
+    }
+
+private:
+    buffer_rows rows_;
+    std::size_t all_, row_, stride_;
+};
+
+/// Copies each row by memory if the place has an address, else by a call of the store.
+inline result<void> read_each_row(packed_rows const& rows, place_in_block const& first, std::span<std::byte> out) {
+    result<std::byte*> const here = first.address();
+    return rows.for_each(first, out, [&](place_in_block const& at, std::span<std::byte> row) -> result<void> {
+        if (!here) return at.read(row);
+        std::memcpy(row.data(), *here + (at.offset - first.offset), row.size());
+        return {};
+    });
+}
+inline result<void> write_each_row(packed_rows const& rows, place_in_block const& first,
+                                   std::span<std::byte const> in) {
+    result<std::byte*> const here = first.address();
+    return rows.for_each(first, in, [&](place_in_block const& at, std::span<std::byte const> row) -> result<void> {
+        if (!here) return at.write(row);
+        std::memcpy(*here + (at.offset - first.offset), row.data(), row.size());
+        return {};
+    });
+}
+
+TENURE_DECL void read_rows(untyped_buffer const& b, buffer_rows const& rows, std::span<std::byte> out) {
+    packed_rows const all(b, rows, out.size());
+    auto const        read = [&](place_in_block const& first) { return read_each_row(all, first, out); };
+    use_bytes<old_contents::needed>(b, rows.offset, all.extent(), "read rows from", read);
+}
+
+TENURE_DECL result<void> try_read_rows(untyped_buffer const& b, buffer_rows const& rows, std::span<std::byte> out) {
+    packed_rows const all(b, rows, out.size());
+    auto const        read = [&](place_in_block const& first) { return read_each_row(all, first, out); };
+    return try_use_bytes<old_contents::needed>(b, rows.offset, all.extent(), read);
+}
+
+TENURE_DECL void write_rows(untyped_buffer const& b, buffer_rows const& rows, std::span<std::byte const> in) {
+    packed_rows const all(b, rows, in.size());
+    auto const        write = [&](place_in_block const& first) { return write_each_row(all, first, in); };
+    use_bytes<old_contents::needed>(b, rows.offset, all.extent(), "write rows to", write);
+}
+
+TENURE_DECL result<void> try_write_rows(untyped_buffer const& b, buffer_rows const& rows,
+                                        std::span<std::byte const> in) {
+    packed_rows const all(b, rows, in.size());
+    auto const        write = [&](place_in_block const& first) { return write_each_row(all, first, in); };
+    return try_use_bytes<old_contents::needed>(b, rows.offset, all.extent(), write);
+}
+
+[[noreturn]] TENURE_DECL void throw_no_part(untyped_buffer const& b, std::size_t offset, std::size_t n) {
+    buffer_check(b).checked();
+    raise(error(errc::out_of_range,
+                printed("a part of %zu elements from %zu on, in a buffer of %zu", n, offset, b.size)));
 }
 
 TENURE_DECL std::byte* map_buffer(untyped_buffer const& b) {
@@ -157,7 +258,7 @@ TENURE_DECL std::byte* map_buffer(untyped_buffer const& b) {
         bytes_here const at(b);
         at.memory_or_throw();
         if (!at) continue;
-        result<std::byte*> const first = check.store().try_address(b.record->where);
+        result<std::byte*> const first = check.at(0).address();
         if (!first) check.fail(first.error(), "map a buffer of");
         if (b.record->mapped() || note_mapped(b.raw())) return *first;
     }
@@ -173,8 +274,7 @@ TENURE_DECL void copy_buffer(untyped_buffer const& from, untyped_buffer const& t
         at.memory_or_throw();
         there.memory_or_throw();
         if (!at || !there) continue;
-        auto const done = copy_block(source.store(), from.record->where, target.store(), to.record->where,
-                                     from.size * from.element);
+        auto const done = copy_block(source.at(0), target.at(0), from.size * from.element);
         if (done) return;
         if (!is_alive(from.raw())) throw_stale(from.raw());
         if (!is_alive(to.raw())) throw_stale(to.raw());

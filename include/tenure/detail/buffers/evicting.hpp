@@ -12,6 +12,8 @@
 
 #include <sched.h>
 
+#include <tenure/detail/base/function_ref.hpp>
+#include <tenure/detail/blocks/copying.hpp>
 #include <tenure/detail/buffers/buffer_moves.hpp>
 #include <tenure/detail/buffers/derivation.hpp>
 #include <tenure/detail/objects/read_section.hpp>
@@ -191,12 +193,12 @@ TENURE_COLD inline bool note_mapped(raw_handle h) noexcept {
     return true;
 }
 
-/// Writes an evicted buffer anew as a whole, so its old contents need not come back.
-TENURE_COLD inline void write_anew(raw_handle h, std::size_t alignment, std::span<std::byte const> in) {
+/// Has `write` write an evicted buffer anew as a whole, so its old contents need not come back.
+TENURE_COLD inline void write_anew(raw_handle h, std::size_t alignment,
+                                   function_ref<result<void>(place_in_block const&)> write) {
     registry_core& r = static_cast<buffer_record const*>(h.pointer)->from->registry;
     renew_buffer(r, h, alignment, [&](supply& s, block into) {
-        if (auto const done = s.store.write(into, 0, in); !done)
-            throw_store_error(done.error(), "write to", s.store);
+        if (auto const done = write({s.store, into}); !done) throw_store_error(done.error(), "write to", s.store);
     });
 }
 

@@ -86,7 +86,7 @@ TENURE_DECL raw_handle restore_named_buffer(lane& l, std::string_view name, any_
     buffer_access const at(&to);
     if (!at) raise(std::bad_alloc());
     if (!to.is_here()) throw_failure({l.batch->why_closed(), l.batch}, "restore to batch ");
-    auto const done = copy_block(from, where, to.from->store, to.where, where.bytes);
+    auto const done = copy_block({from, where}, {to.from->store, to.where}, where.bytes);
     if (!done) throw_copy_error(done.error(), "restore", from, to.from->store);
     name_buffer(l, made, where.bytes, name);
     return made;
