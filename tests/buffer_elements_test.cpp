@@ -651,3 +651,166 @@ TEST_SUITE("rows") {
         }
     }
 }
+
+TEST_SUITE("resize") {
+    TEST_CASE_FIXTURE(lab, "makes one that is longer or shorter, and the old one is stale") {
+        batch_scope outer(r);
+        for (any_store const& store : {any_store(make_far()), any_store(make_near()), any_store(make_device()),
+                                       any_store(std::make_shared<tenure::heap_store>())}) {
+            batch_scope b{tenure::below(outer)};
+            auto const  x = make_filled(b, 100, store);
+            auto const  s = x.slice(0, 1);
+            auto const  y = x.resize(1000);
+            CHECK(y.size() == 1000);
+            CHECK_FALSE(x.alive());
+            CHECK_FALSE(s.alive());
+            CHECK(x.try_fill(1).error() == errc::stale_handle);
+            CHECK(y.owner() == b.id());
+            CHECK(y.stores().front() == store);
+            auto all = contents(y);
+            all.resize(100);
+            CHECK(all == numbers(100));
+            auto const z = y.try_resize(10).value();
+            CHECK(contents(z) == numbers(10));
+            CHECK(b.usage().buffers == 1);
+            CHECK(b.usage().buffer_bytes == 40);
+            CHECK(store.usage().bytes == 40);
+            auto const none = z.resize(0);
+            CHECK(none.size() == 0);
+            CHECK(none.alive());
+            CHECK(none.resize(5).resize(5).size() == 5);
+            CHECK(b.usage().buffers == 1);
+            CHECK(stores_error(r, store) == "");
+            auto const report = b.end();
+            CHECK(report.buffers == 1);
+            CHECK(report.made == report.freed);
+        }
+    }
+
+    TEST_CASE_FIXTURE(lab, "stays in its batch, whichever thread it is and whatever is current") {
+        auto const  store = make_far();
+        batch_scope outer(r, {.store = store});
+        auto const  x = make_filled(outer, 10, store);
+        buffer<int> y;
+        {
+            batch_scope inner(r);
+            y = x.resize(20);
+        }
+        CHECK(y.alive());
+        CHECK(y.owner() == outer.id());
+        std::jthread([&] { y = y.resize(5); }).join();
+        CHECK(contents(y) == numbers(5));
+        CHECK(y.owner() == outer.id());
+        auto const detached = [&] {
+            batch_scope b{tenure::below(outer)};
+            y = b.make_buffer(numbers(3));
+            return b.detach();
+        }();
+        y = y.resize(2);
+        CHECK(contents(y) == numbers(2));
+        CHECK(y.owner() == detached);
+        r.end_batch(detached);
+        CHECK_FALSE(y.alive());
+        CHECK(stores_error(r, store) == "");
+        y = r.transfer_ownership(outer.make_buffer(numbers(3)), r.root()).resize(4);
+        CHECK(y.owner() == r.root());
+        r.free(y);
+    }
+
+    TEST_CASE_FIXTURE(lab, "that fails leaves all as it was, whichever step it was") {
+        auto const  store = make_far();
+        batch_scope b(r, {.limits = {.hard = 8192}, .store = store});
+        auto const  x      = b.make_buffer(numbers(100));
+        auto const  before = b.usage();
+        auto const  same   = [&] {
+            CHECK(contents(x) == numbers(100));
+            CHECK(b.usage().buffers == 1);
+            CHECK(b.usage().buffer_bytes == before.buffer_bytes);
+            CHECK(store->usage().bytes == 400);
+            CHECK(stores_error(r, store) == "");
+        };
+        for (auto const on : {store_operation::allocate, store_operation::read, store_operation::write}) {
+            store->inject({.on = on});
+            check_throws(io_error, {"store faulty far"}, [&] { (void)x.resize(200); });
+            same();
+            store->inject({.on = on});
+            CHECK(x.try_resize(50).error() == io_error);
+            same();
+        }
+        CHECK(x.try_resize(1990).error() == errc::limit_exceeded);
+        same();
+        for (std::size_t const n : {most, most / 4, most / 4 + 2, most / 2 + 1}) {
+            CHECK(x.try_resize(n).error() == errc::limit_exceeded);
+            same();
+        }
+        {
+            auto const held = tenure::pin(x);
+            check_throws(errc::object_pinned, {}, [&] { (void)x.resize(5); });
+            same();
+        }
+        auto const y = x.resize(1000);  // both fit; then 4000 bytes are left
+        auto const z = b.make_buffer<int>(500);
+        CHECK(b.usage().buffer_bytes == 6000);
+        CHECK(y.alive());
+        CHECK(z.alive());
+        store->inject({.on = store_operation::deallocate});  // freed later: it is resized all the same
+        auto const w = z.resize(1);
+        CHECK(w.alive());
+        CHECK_FALSE(z.alive());
+        CHECK(store->usage().bytes == 4000 + 2000 + 4);
+        b.end();
+        CHECK(store->usage().blocks == 0);
+    }
+
+    TEST_CASE_FIXTURE(lab, "of a stale, a shared, or a kept one, and in a batch that is over") {
+        auto const  store = make_library();
+        batch_scope outer(r);
+        batch_scope b(r, {.cleanup = tenure::cleanup::manual, .store = store});
+        check_throws(errc::stale_handle, {"stale handle"}, [] { (void)buffer<int>().resize(1); });
+        auto const x = b.make_buffer(numbers(5)), shared = b.make_buffer(numbers(5)),
+                   named = b.make_buffer(numbers(5));
+        tenure::share(shared, outer.id());
+        CHECK(shared.try_resize(6).error() == errc::not_owner);
+        CHECK(contents(shared) == numbers(5));
+        named.persist("five");
+        auto const more = named.resize(6);
+        CHECK_FALSE(named.alive());
+        CHECK(b.open_buffer<int>("five").size() == 5);
+        CHECK(more.size() == 6);
+        b.free(x);
+        CHECK(x.try_resize(6).error() == errc::stale_handle);
+        std::jthread([&] { CHECK(x.try_resize(most).error() == errc::stale_handle); }).join();
+        auto const id = b.id();
+        b.end();
+        CHECK(more.try_resize(7).error() == errc::batch_ended);
+        CHECK(more.alive());
+        r.destroy_batch(id);
+        CHECK(stores_error(r, store, 20) == "");
+    }
+
+    TEST_CASE_FIXTURE(lab, "of one that is older than a checkpoint waits for its end") {
+        auto const  store = make_device();
+        batch_scope b(r);
+        auto const  x = b.make_buffer(numbers(5), store);
+        b.checkpoint();
+        check_throws(errc::not_restorable, {}, [&] { (void)x.resize(6); });
+        auto const younger = b.make_buffer(numbers(3), store).resize(4);
+        b.rollback();
+        CHECK_FALSE(younger.alive());
+        CHECK(contents(x) == numbers(5));
+        CHECK(x.resize(6).alive());
+        CHECK(store->usage().bytes == 24);
+        CHECK(stores_error(r, store) == "");
+    }
+
+    TEST_CASE_FIXTURE(lab, "brings back what was evicted, and leaves the derivation behind") {
+        batch_scope b(r, {.store = make_far()});
+        auto const  x =
+            tenure::make_derived<int>(5, [](std::span<int> out) { std::ranges::copy(numbers(5), out.begin()); });
+        auto const y = x.resize(4);
+        CHECK(contents(y) == numbers(4));
+        tenure::evict(y);
+        CHECK(y.try_resize(3).error() == errc::evicted);
+        CHECK(y.alive());
+    }
+}

@@ -11,6 +11,7 @@
 #include <memory>
 #include <memory_resource>
 #include <source_location>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -198,6 +199,18 @@ public:
     template <class T, class Deleter>
     handle<T> adopt(std::unique_ptr<T, Deleter>&& p) {
         return detail::adopt_in(here(), std::move(p));
+    }
+
+    /// Makes a buffer of memory made elsewhere, which map() then shows. deleter(memory.data()) is called once, by
+    /// whoever frees the buffer: the end of its batch, on any thread and after all destructors there; free();
+    /// move_to() another store, after the copy; evict(). It must not throw. On failure the caller keeps the memory.
+    ///
+    /// Its bytes count towards the batch's limits. Its store makes no other blocks, and no files: until it is
+    /// moved, resize() and copy() throw store_full, persist() not_durable, a checkpoint of its batch
+    /// not_restorable. Throws as make(), and bad_address if memory.data() is null or no T's. Cost: some 100 ns.
+    template <class T, std::size_t N, class Deleter>
+    buffer<T> adopt_buffer(std::span<T, N> memory, Deleter deleter) {
+        return detail::adopt_buffer_in<T>(here(), memory, std::move(deleter));
     }
 
     /// Calls `f()` at the end, in the order of destructors. `f` must not throw. Throws as make().

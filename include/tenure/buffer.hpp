@@ -7,6 +7,7 @@
 #include <compare>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include <tenure/detail/base/sizes.hpp>
+#include <tenure/detail/buffers/adopted_store.hpp>
 #include <tenure/detail/buffers/buffer_calls.hpp>
 #include <tenure/handle.hpp>
 #include <tenure/lane.hpp>
@@ -213,6 +215,22 @@ public:
     /// not_restorable, batch_ended, limit_exceeded, memory_full, what the stores report.
     void move_to(any_store const& store) const { detail::move_buffer(view(), store); }
 
+    /// Returns a buffer of `n` elements that takes the place of this one, in the same batch and store: with the
+    /// first of its elements, as many as both have, and unspecified ones after these. This one is freed. All its
+    /// copies are stale from then on, and not of another size, because each copy and slice knows what it may reach.
+    /// On failure everything is as before. A name in the store or in saves and a derivation stay behind.
+    ///
+    /// While it copies, both blocks are there and count towards the batch's limits. No thread may use the buffer
+    /// meanwhile. Throws stale_handle, object_pinned, not_restorable, batch_ended, limit_exceeded, memory_full,
+    /// what the store reports, and not_owner if it is shared. Cost: that of make_buffer(), copy_to() and free().
+    [[nodiscard]] buffer resize(std::size_t n) const {
+        auto const made = detail::resize_buffer(view(), detail::array_bytes(n, sizeof(T)));
+        return detail::handle_access::make_buffer<buffer>(made, n);
+    }
+    [[nodiscard]] result<buffer> try_resize(std::size_t n) const {
+        return detail::as_result([&] { return resize(n); });
+    }
+
     /// Returns the store's own name for the buffer. Throws stale_handle.
     tenure::block block() const { return detail::block_of_buffer(view()); }
 
@@ -356,6 +374,16 @@ buffer<element_of<R>> make_buffer_of(lane& l, R& elements, any_store const& stor
 template <class R>
 result<buffer<element_of<R>>> try_make_buffer_of(lane& l, R& elements, any_store const& store) {
     return as_result([&] { return make_buffer_of(l, elements, store); });
+}
+
+template <class T, class Deleter>
+buffer<T> adopt_buffer_in(lane& l, std::span<T> memory, Deleter deleter) {
+    T* const first = memory.data();
+    if (!first || reinterpret_cast<std::uintptr_t>(first) % alignof(T))
+        raise(error(errc::bad_address, "adopt a buffer"));
+    std::size_t const bytes = array_bytes(memory.size(), sizeof(T));
+    auto              all   = std::make_unique<adopted_elements<T, Deleter>>(first, bytes, std::move(deleter));
+    return handle_access::make_buffer<buffer<T>>(adopt_buffer(l, std::move(all)), memory.size());
 }
 
 template <class T>

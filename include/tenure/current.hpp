@@ -9,6 +9,7 @@
 #include <memory>
 #include <memory_resource>
 #include <source_location>
+#include <span>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -116,7 +117,7 @@ template <class T>
 buffer<T> open_buffer(std::string_view name, any_store const& store = {}) {
     return detail::open_buffer_as<T>(detail::current_lane(), name, store);
 }
-/// As batch_scope::adopt and batch_scope::defer.
+/// As batch_scope::adopt, batch_scope::adopt_buffer and batch_scope::defer.
 template <class T, class Deleter = std::default_delete<T>>
 handle<T> adopt(T* p, Deleter deleter = {}) {
     return detail::adopt_in(detail::current_lane(), p, std::move(deleter));
@@ -124,6 +125,10 @@ handle<T> adopt(T* p, Deleter deleter = {}) {
 template <class T, class Deleter>
 handle<T> adopt(std::unique_ptr<T, Deleter>&& p) {
     return detail::adopt_in(detail::current_lane(), std::move(p));
+}
+template <class T, std::size_t N, class Deleter>
+buffer<T> adopt_buffer(std::span<T, N> memory, Deleter deleter) {
+    return detail::adopt_buffer_in<T>(detail::current_lane(), memory, std::move(deleter));
 }
 template <class F>
 void defer(F f) {

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <memory>
 #include <memory_resource>
+#include <span>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -168,6 +169,8 @@ template <class R>
 result<buffer<element_of<R>>> try_make_buffer_of(lane& l, R& elements, any_store const& store);
 template <class T>
 buffer<T> open_buffer_as(lane& l, std::string_view name, any_store const& store);
+template <class T, class Deleter>
+buffer<T> adopt_buffer_in(lane& l, std::span<T> memory, Deleter deleter);
 
 }  // namespace detail
 

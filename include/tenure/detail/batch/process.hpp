@@ -57,6 +57,7 @@ struct registry_core {
     registry_core*             next = nullptr;       ///< of all registries
     std::unique_ptr<background_front> background;    ///< as `pages`
     std::unique_ptr<uses_front>       uses;          ///< as `pages`
+    any_store adopted;  ///< of memory made elsewhere, once there is some; under supplies_mutex
 };
 
 /// Throws no_feature.

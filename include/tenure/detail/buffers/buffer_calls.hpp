@@ -20,6 +20,7 @@
 
 namespace tenure::detail {
 
+class adopted_memory;
 class buffer_record;
 
 /// A buffer without its type, or a part of one. Offsets of the calls below count elements, as their messages do;
@@ -72,6 +73,8 @@ TENURE_DECL result<void> try_fill_buffer(untyped_buffer const& b, std::size_t of
 TENURE_DECL std::byte* map_buffer(untyped_buffer const& b);
 TENURE_DECL void       copy_buffer(untyped_buffer const& from, untyped_buffer const& to);
 TENURE_DECL void       move_buffer(untyped_buffer const& b, any_store const& store);
+/// Returns a buffer of `bytes` that takes this one's place; this one is freed.
+TENURE_DECL raw_handle resize_buffer(untyped_buffer const& b, std::size_t bytes);
 TENURE_DECL any_store  store_of_buffer(untyped_buffer const& b);
 TENURE_DECL block      block_of_buffer(untyped_buffer const& b);
 TENURE_DECL void       persist_named(untyped_buffer const& b, std::string_view name);
@@ -94,6 +97,8 @@ TENURE_DECL void sync_blocks(std::span<stored_block> all);
 TENURE_DECL raw_handle make_buffer(lane& l, std::size_t bytes, std::size_t alignment, any_store const& named);
 TENURE_DECL raw_handle make_written_buffer(lane& l, std::span<std::byte const> contents, std::size_t alignment,
                                            any_store const& named);
+/// One that is `memory`, and ends it.
+TENURE_DECL raw_handle adopt_buffer(lane& l, std::unique_ptr<adopted_memory> memory);
 TENURE_DECL raw_handle open_buffer(lane& l, std::string_view name, any_store const& named, std::size_t element,
                                    std::size_t& bytes);
 

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <mutex>
 #include <new>
 #include <span>
 #include <string_view>
@@ -15,10 +17,12 @@
 #include <tenure/detail/base/printed.hpp>
 #include <tenure/detail/base/sizes.hpp>
 #include <tenure/detail/blocks/copying.hpp>
+#include <tenure/detail/buffers/adopted_store.hpp>
 #include <tenure/detail/buffers/buffer_access.hpp>
 #include <tenure/detail/buffers/buffer_calls.hpp>
 #include <tenure/detail/buffers/durable_buffers.hpp>
 #include <tenure/detail/buffers/evicting.hpp>
+#include <tenure/detail/life/entering.hpp>
 #include <tenure/detail/objects/throwing.hpp>
 #include <tenure/raise.hpp>
 
@@ -287,6 +291,38 @@ TENURE_DECL void move_buffer(untyped_buffer const& b, any_store const& store) {
     move_buffer_to(r, b.raw(), store, b.alignment);
 }
 
+TENURE_DECL raw_handle resize_buffer(untyped_buffer const& b, std::size_t bytes) {
+    constexpr char const* call = "resize a buffer ";
+    std::size_t const     kept = std::min(bytes, b.size * b.element);
+    auto const            copy = [&](any_store& store, block into) {
+        use_bytes<old_contents::needed>(b, 0, 0, "resize a buffer of", [&](place_in_block const& from) {
+            return copy_block(from, {store, into}, kept);
+        });
+    };
+    function_ref<void(any_store&, block)> const fill = copy;
+
+    registry_core& r = buffer_check(b).present().from->registry;
+    raw_handle     made;
+    failure const  why = with_owner(r, b.raw(), nullptr, [&](batch_record& owner, extent const&) -> failure {
+        if (is_common(owner)) return {errc::not_owner, &owner};
+        std::uint64_t const id = owner.id.load(std::memory_order_relaxed);
+        if (!hold_or_root(owner, id, unless_crowded)) return {over_because(&owner, id), &owner};
+        lane* const l = enter_held(owner);
+        struct inside {
+            lane* l;
+            ~inside() { leave_lane(l); }
+        } const here{l};
+        made = make_buffer_in(*l, bytes, b.alignment, b.record->from->store, &fill);
+
+        failure const refused = free_one(r, b.raw(), &owner);
+        if (refused) [[maybe_unused]]
+            failure const none = free_one(r, made, &owner);
+        return refused;
+    });
+    if (why) throw_failure(why, call);
+    return made;
+}
+
 TENURE_DECL any_store store_of_buffer(untyped_buffer const& b) { return buffer_check(b).checked().from->store; }
 
 TENURE_DECL block block_of_buffer(untyped_buffer const& b) { return buffer_check(b).present().where; }
@@ -348,6 +384,27 @@ TENURE_DECL raw_handle make_written_buffer(lane& l, std::span<std::byte const> c
     };
     function_ref<void(any_store&, block)> const fill = write;
     return make_buffer_in(l, contents.size(), alignment, named, contents.empty() ? nullptr : &fill);
+}
+
+/// Returns the registry's store of adopted memory. Throws std::bad_alloc.
+inline any_store store_of_adopted(registry_core& r) {
+    std::scoped_lock const guard(r.supplies_mutex);
+    if (!r.adopted) r.adopted = std::make_shared<adopted_store>();
+    return r.adopted;
+}
+
+TENURE_DECL raw_handle adopt_buffer(lane& l, std::unique_ptr<adopted_memory> memory) {
+    batch_record& b = *l.batch;
+    if (b.closed()) throw_failure({b.why_closed(), &b}, "adopt a buffer in batch ");
+    auto const insert = [&](any_store& in) { return in.get_if<adopted_store>()->insert(*memory); };
+
+    function_ref<result<block>(any_store&)> const take = insert;
+    any_store const  store = store_of_adopted(*b.registry.load(std::memory_order_relaxed));
+    raw_handle const made  = make_buffer_in(l, memory->bytes().size(), 1, store, nullptr, &take);
+
+    [[maybe_unused]] bool const noted = note_mapped(made);  // the caller has the address
+    adopted_memory::adopt(std::move(memory));
+    return made;
 }
 
 TENURE_DECL raw_handle open_buffer(lane& l, std::string_view name, any_store const& named, std::size_t element,

@@ -126,9 +126,10 @@ private:
 };
 
 /// Makes a buffer. `fill`, if not null, writes the block before anybody knows of it: if it throws, nothing was
-/// made.
+/// made. `take`, if not null, gets the block in place of allocate().
 inline raw_handle make_buffer_in(lane& l, std::size_t bytes, std::size_t alignment, any_store const& named,
-                                 function_ref<void(any_store&, block)> const* fill = nullptr) {
+                                 function_ref<void(any_store&, block)> const*   fill = nullptr,
+                                 function_ref<result<block>(any_store&)> const* take = nullptr) {
     constexpr char const* call = "make a buffer in batch ";
     batch_record&         b    = *l.batch;
     if (b.closed() || (b.limited && notice_deadline(b))) throw_failure({b.why_closed(), &b}, call);
@@ -140,7 +141,8 @@ inline raw_handle make_buffer_in(lane& l, std::size_t bytes, std::size_t alignme
         if (failure const why = charged.add(bytes)) throw_failure(why, call);
     promise_guard room(b, *s);
     if (!room) throw_failure({errc::memory_full, &b, sizeof(block)}, call);
-    result<block> const made = s->store.try_allocate_in(b.id.load(std::memory_order_relaxed), bytes, alignment);
+    std::uint64_t const id   = b.id.load(std::memory_order_relaxed);
+    result<block> const made = take ? (*take)(s->store) : s->store.try_allocate_in(id, bytes, alignment);
     char const* const   what =
         bytes == absurd_bytes ? "make a buffer of more elements than there can be, a negative number of them?, in"
                                 : "make a buffer in";
