@@ -29,9 +29,18 @@
 
 #include <doctest/doctest.h>
 
+#include <tenure/device/host.hpp>
+#include <tenure/device/store.hpp>
+#include <tenure/store/counted.hpp>
+#include <tenure/store/dedup.hpp>
+#include <tenure/store/durable_mmap.hpp>
+#include <tenure/store/limited.hpp>
+#include <tenure/store/mmap.hpp>
+#include <tenure/store/tiered.hpp>
 #include <tenure/tenure.hpp>
 
 #include "stores/lab_buffers.hpp"
+#include "temporary.hpp"
 #include "throws.hpp"
 
 namespace {
@@ -812,5 +821,32 @@ TEST_SUITE("resize") {
         tenure::evict(y);
         CHECK(y.try_resize(3).error() == errc::evicted);
         CHECK(y.alive());
+    }
+}
+
+TEST_SUITE("elements of buffers") {
+    TEST_CASE_FIXTURE(lab, "in every store of ours") {
+        temporary_directory const    dir;
+        auto const                   heap = std::make_shared<tenure::heap_store>();
+        auto const                   disk = std::make_shared<tenure::mmap_store>(dir.path());
+        std::vector<any_store> const all{
+            heap,
+            disk,
+            tenure::mmap_store::open(dir.path() / "durable"),
+            std::make_shared<tenure::tiered_store<tenure::heap_store, tenure::mmap_store>>(
+                heap, disk, tenure::tiered_options{.fast_bytes = 1'000'000}),
+            std::make_shared<tenure::dedup_store<tenure::heap_store>>(heap),
+            std::make_shared<tenure::limited_store<tenure::heap_store>>(heap,
+                                                                        tenure::store_limits{.bytes = 4 << 20}),
+            std::make_shared<tenure::counted_store<tenure::mmap_store>>(disk),
+            std::make_shared<tenure::device_store<tenure::host_device>>(std::make_shared<tenure::host_device>()),
+        };
+        for (any_store const& store : all) {
+            CAPTURE(store.describe());
+            batch_scope b(r);
+            CHECK(elements_error(b, store) == "");
+            CHECK(b.usage().buffer_bytes == 0);
+            CHECK(store.usage().bytes == 0);
+        }
     }
 }

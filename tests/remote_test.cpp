@@ -44,6 +44,7 @@
 
 #include "remote/house.hpp"
 #include "remote/proxy.hpp"
+#include "stores/lab_buffers.hpp"
 #include "stores/plain_store.hpp"
 #include "temporary.hpp"
 
@@ -133,6 +134,15 @@ TEST_CASE("a remote store is a store") {
     auto const report = tenure::check_store([&] { return remote_store::connect(f.at); }, options);
     INFO(report.to_text());
     CHECK(report.ok());
+}
+
+TEST_CASE("elements of buffers at a server") {
+    fixture             f;
+    auto const          client = remote_store::connect(f.server.where);
+    tenure::registry    r;
+    tenure::batch_scope b(r);
+    CHECK(elements_error(b, client) == "");
+    CHECK(b.end().store_errors == 0);
 }
 
 TEST_CASE("a remote store that is full, over TCP with a token") {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <numeric>
@@ -59,3 +60,37 @@ struct lab {
     tenure::registry r;
     accounting       books{r};
 };
+
+/// Makes, fills, copies, resizes and moves elements in a store, whatever it can do by itself. Returns what was
+/// wrong, or nothing.
+inline std::string elements_error(tenure::batch_scope& b, tenure::any_store const& store) {
+    auto all = numbers(300'000);
+    auto x   = b.make_buffer(all, store);
+    x.fill(1000, 270'000, -1);
+    std::fill_n(all.begin() + 1000, 270'000, -1);
+    if (contents(x) != all) return "fill";
+
+    x.slice(0, 299'000).copy_to(x.slice(500, 299'000));
+    std::copy_backward(all.begin(), all.begin() + 299'000, all.begin() + 299'500);
+    if (contents(x) != all) return "a copy within a buffer, upwards";
+    x.copy_to(x, {.from = 700, .to = 100, .count = 299'300});
+    std::copy(all.begin() + 700, all.end(), all.begin() + 100);
+    if (contents(x) != all) return "a copy within a buffer, downwards";
+    x.copy_to(x, {.from = 0, .to = 200'000, .count = 1000});
+    std::copy_n(all.begin(), 1000, all.begin() + 200'000);
+    if (contents(x) != all) return "a copy of one part to another";
+
+    std::vector<int> rows(12);
+    x.read_rows({.offset = 50, .count = 3, .stride = 1000}, rows);
+    for (std::size_t i = 0; i < 12; ++i)
+        if (rows[i] != all[50 + i / 3 * 1000 + i % 3]) return "rows that are read";
+    x.write_rows({.offset = 60, .count = 4, .stride = 5000}, rows);
+    for (std::size_t i = 0; i < 12; ++i) all[60 + i / 4 * 5000 + i % 4] = rows[i];
+    if (contents(x) != all) return "rows that are written";
+
+    x = x.resize(350'000).resize(70'000);
+    all.resize(70'000);
+    if (contents(x) != all) return "resize";
+    b.free(x);
+    return {};
+}
