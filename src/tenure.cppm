@@ -42,6 +42,7 @@ using tenure::lane;
 using tenure::with_batch;
 
 using tenure::adopt;
+using tenure::adopt_buffer;
 using tenure::current_resource;
 using tenure::defer;
 using tenure::free;
@@ -64,12 +65,15 @@ using tenure::try_make_for_overwrite;
 using tenure::try_transfer_ownership;
 
 using tenure::buffer;
+using tenure::buffer_slice;
 using tenure::const_handle_cast;
+using tenure::copied_part;
 using tenure::dynamic_handle_cast;
 using tenure::enable_handle_from_this;
 using tenure::handle;
 using tenure::only_memory;
 using tenure::restorable;
+using tenure::row_layout;
 using tenure::static_handle_cast;
 using tenure::sync;
 

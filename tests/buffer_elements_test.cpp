@@ -392,6 +392,13 @@ TEST_SUITE("a copy of a part") {
                     b.free(x);
                 }
         }
+        auto const gpu = make_device();  // stores copy only what does not overlap
+        auto const y   = make_filled(b, 20, gpu);
+        y.copy_to(y, {.from = 0, .to = 1, .count = 19});
+        y.copy_to(y, {.from = 1, .to = 0, .count = 2});
+        CHECK(gpu->calls(store_operation::copy) == 0);
+        y.copy_to(y, {.from = 0, .to = 10, .count = 10});
+        CHECK(gpu->calls(store_operation::copy) == 1);
         auto const shelf = make_library();  // two buffers of one block
         b.make_buffer(numbers(20), shelf).persist("twenty");
         auto const one = b.open_buffer<int>("twenty", shelf), two = b.open_buffer<int>("twenty", shelf);

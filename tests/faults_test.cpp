@@ -151,6 +151,7 @@ public:
         attempt([&] { lanes(*r); });
         attempt([&] { limited(*r); });
         attempt([&] { buffers(*r); });
+        attempt([&] { elements(*r); });
         attempt([&] { named_store(*r); });
         attempt([&] { crowd(*r); });
         attempt([&] { looked_at(*r); });
@@ -472,6 +473,36 @@ private:
             HOLDS(inner.usage().buffers + outer.usage().buffers == held());
         }
         attempt([&] { HOLDS(inner.try_make_buffer<int>(1, stores[0]).has_value() || failing::now.failed); });
+    }
+
+    /// A buffer is made with its contents, or replaced by a longer one, or nothing was done; memory made elsewhere
+    /// is ended once by who has it.
+    static void elements(registry& r) {
+        auto const            store = std::make_shared<tenure::heap_store>();
+        std::array<int, 1000> memory{}, content{}, again{};
+        content.fill(7);
+        int adopted = 0, ended = 0;
+        {
+            batch_scope b{r};
+            for (std::size_t i = 0; i < 20; ++i) {
+                std::size_t const   objects = b.usage().objects;
+                tenure::buffer<int> x, y, z;
+                if (attempt([&] { x = b.make_buffer(content, store); })) {
+                    bool const resized = attempt([&] { y = x.resize(2000); });
+                    HOLDS(x.alive() == !resized && y.alive() == resized);
+                    (resized ? y : x).read(0, again);
+                    HOLDS(again == content);
+                }
+                HOLDS(b.usage().objects == objects + x.alive() + y.alive());
+                HOLDS(store->usage().blocks == b.usage().objects - static_cast<std::size_t>(adopted));
+                bool const taken = attempt([&] { z = b.adopt_buffer(std::span(memory), [&](int*) { ++ended; }); });
+                HOLDS(z.alive() == taken && ended == 0);
+                adopted += taken;
+                HOLDS(b.usage().buffers == store->usage().blocks + static_cast<std::size_t>(adopted));
+            }
+        }
+        HOLDS(ended == adopted);
+        HOLDS(store->usage().blocks == 0);
     }
 
     static void named_store(registry& r) {

@@ -37,6 +37,8 @@ template <class T>
 class frozen_buffer;
 template <class T>
 class pinned;
+struct copied_part;
+struct row_layout;
 
 class batch_scope;
 class batch_owner;
