@@ -246,6 +246,37 @@ TEST_SUITE("an adopted buffer") {
         CHECK(ended == 1);
     }
 
+    TEST_CASE_FIXTURE(world, "of several threads, in batches that are cancelled meanwhile") {
+        std::atomic<int> taken = 0;
+        auto const       adopt = [&] {
+            auto const one = memory.make(1);
+            try {
+                tenure::adopt_buffer(one, memory.deleter());
+                ++taken;
+            } catch (tenure::error const&) {
+                std::free(one.data());
+            }
+        };
+        for (int round = 0; round < (TENURE_SANITIZED ? 100 : 1000); ++round) {
+            batch_scope               b(r);
+            std::vector<std::jthread> threads;
+            for (int t = 0; t < 2; ++t)
+                threads.emplace_back([&] {
+                    try {
+                        auto const inside = b.enter();
+                        for (int i = 0; i < 5; ++i) adopt();
+                    } catch (tenure::error const& e) {
+                        CHECK(e.code() == errc::cancelled);
+                    }
+                });
+            if (round % 2) adopt();
+            b.cancel();
+            threads.clear();
+            b.end();
+            REQUIRE(memory.ended == taken);
+        }
+    }
+
     TEST_CASE("ends with a registry that closes") {
         foreign memory;
         {
