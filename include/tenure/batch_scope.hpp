@@ -207,7 +207,7 @@ public:
     ///
     /// Its bytes count towards the batch's limits. Its store makes no other blocks, and no files: until it is
     /// moved, resize() and copy() throw store_full, persist() not_durable, a checkpoint of its batch
-    /// not_restorable. Throws as make(), and bad_address if memory.data() is null or no T's. Cost: some 100 ns.
+    /// not_restorable. Throws as make(), and bad_address if memory.data() is null or no T's. Cost: some 150 ns.
     template <class T, std::size_t N, class Deleter>
     buffer<T> adopt_buffer(std::span<T, N> memory, Deleter deleter) {
         return detail::adopt_buffer_in<T>(here(), memory, std::move(deleter));
