@@ -187,7 +187,7 @@ private:
     }
 
     void step() {
-        switch (roll_.below(20)) {
+        switch (roll_.below(21)) {
         case 0:
         case 1: open(); break;
         case 2:
@@ -206,6 +206,7 @@ private:
         case 13: orphan(); break;
         case 14: end_some_batch(); break;
         case 15: look(); break;
+        case 16: clear(); break;
         default: make(); break;
         }
     }
@@ -265,6 +266,16 @@ private:
         withdraw(s.guard.get());
         if (roll_.one_in(4)) s.guard->end();
         s.guard.reset();
+    }
+
+    /// All at once or not at all, whoever else is about.
+    void clear() {
+        if (scopes_.empty() || !scopes_.back().guard) return;
+        open_scope& s       = scopes_.back();
+        bool const  cleared = done([&] { s.guard->clear(); }, {errc::batch_ended, errc::batch_in_use});
+        for (thing const& t : s.mine)
+            if (is_alive(t.handle) == cleared) town_.fail("what was to be cleared was cleared in part");
+        if (cleared) s.mine.clear();
     }
 
     // ---- objects ----
@@ -548,6 +559,7 @@ constexpr question questions[]{
     {"name", [](batch_scope& b, tenure::handle<int>) { CHECK(b.name() == "over"); }},
     {"status", [](batch_scope& b, tenure::handle<int>) { CHECK(b.status() != batch_status::active); }},
     {"end", [](batch_scope& b, tenure::handle<int>) { CHECK(b.end().kept == 0); }},
+    {"clear", [](batch_scope& b, tenure::handle<int>) { b.clear(); }},
     {"discard", [](batch_scope& b, tenure::handle<int>) { b.discard(); }},  // which may come in time
 };
 

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include <tenure/detail/base/sizes.hpp>
-#include <tenure/detail/buffers/adopted_store.hpp>
+#include <tenure/detail/buffers/adopted_memory.hpp>
 #include <tenure/detail/buffers/buffer_calls.hpp>
 #include <tenure/handle.hpp>
 #include <tenure/lane.hpp>
