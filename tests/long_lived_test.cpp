@@ -16,6 +16,7 @@
 
 #include <doctest/doctest.h>
 
+#include <tenure/detail/objects/recycle.hpp>
 #include <tenure/tenure.hpp>
 
 #include "accounting.hpp"
@@ -137,6 +138,23 @@ TEST_SUITE("a queue in a batch that stays") {
         auto const       make = [&](std::size_t i) { return server.make<T>(sample<T>(i)); };
         check<T>(pass_over<T>(r, make, [&](handle<T> h) { r.free(h); }), 3 * queue_length);
         CHECK(server.usage().objects == 0);
+    }
+
+    TEST_CASE("what others free while a lane looks for room is room") {
+        registry                             r;
+        accounting const                     books(r);
+        batch_scope                          server(r);
+        std::vector<handle<aligned_message>> made;
+        for (std::size_t i = 0; i < 3 * queue_length; ++i)
+            made.push_back(server.make<aligned_message>(sample<aligned_message>(i)));
+        std::jthread([&] {
+            for (std::size_t i = 0; i < 2 * queue_length; ++i) r.free(made[i]);
+        }).join();
+        // As in the middle of a make, which has looked for what others have freed when these come.
+        CHECK(tenure::detail::next_own_unit(*tenure::detail::this_thread.current, sizeof(aligned_message)));
+        std::size_t const held = r.usage().held;
+        for (std::size_t i = 0; i < queue_length; ++i) server.make<aligned_message>(sample<aligned_message>(i));
+        CHECK(r.usage().held == held);
     }
 
     TEST_CASE_TEMPLATE("taken over by requests on another thread", T, message, std::string) {
