@@ -38,11 +38,10 @@ struct own_registry : accounting {
 }  // namespace
 
 TEST_SUITE("clear") {
-    TEST_CASE_FIXTURE(own_registry, "frees everything, and goes on with the same id, name and resource") {
+    TEST_CASE_FIXTURE(own_registry, "frees everything, and goes on with the same id and name") {
         journal     log;
         batch_scope b(r, {.name = "rounds"});
-        auto const  id       = b.id();
-        auto* const resource = b.resource();
+        auto const  id = b.id();
         for (int round = 0; round < 3; ++round) {
             log.ended.clear();
             auto const               plain = b.make<int>(7);
@@ -66,7 +65,6 @@ TEST_SUITE("clear") {
             CHECK(b.name() == "rounds");
             CHECK(b.status() == tenure::batch_status::active);
             CHECK(tenure::current_batch() == id);
-            CHECK(b.resource() == resource);
             books.check_books();
         }
         b.make<int>(1);
@@ -89,6 +87,26 @@ TEST_SUITE("clear") {
         CHECK(!first.alive());
         CHECK(b.usage().objects == 1);
         CHECK(r.snapshot().memory.held == b.usage().retained);
+    }
+
+    TEST_CASE_FIXTURE(own_registry, "a container that is left gives nothing back of what came in its place") {
+        batch_scope                    b(r);
+        auto* const                    before = b.resource();
+        std::pmr::vector<std::int64_t> left({1}, before);
+        auto* const                    at = left.data();
+        b.clear();
+        CHECK(b.resource() != before);
+        auto const h = b.make<std::int64_t>(7);
+        CHECK(h.unchecked() == at);
+        check_throws(errc::batch_ended, {"allocate from a former resource() of batch #"},
+                     [&] { left.resize(100); });
+        left = {};
+        std::pmr::vector<std::int64_t>(before).swap(left);
+        before->deallocate(at, sizeof *at);
+        CHECK(b.make<std::int64_t>(8) != h);
+        CHECK(*h == 7);
+        std::pmr::vector<int> more(100, 5, b.resource());
+        CHECK(more.back() == 5);
     }
 
     TEST_CASE_FIXTURE(own_registry, "what was kept stays, and discard() knows of later keeps only") {
@@ -222,6 +240,25 @@ TEST_SUITE("clear") {
         batch_scope gone(r);
         r.end_batch(gone.detach());
         check_throws(errc::batch_ended, {"clear batch"}, [&] { gone.clear(); });
+    }
+
+    TEST_CASE_FIXTURE(own_registry, "lanes and guards of enter() of this thread go on, too") {
+        batch_scope b(r);
+        auto        lane = b.lane();
+        for (int round = 0; round < 3; ++round) {
+            auto const       in    = b.enter();
+            auto const       one   = lane.make<std::string>("through the lane, and long enough to be allocated");
+            auto const       two   = b.make<std::string>("through the scope, and long enough to be allocated");
+            auto const       three = tenure::make<int>(3);
+            std::pmr::string text(100, 'x', lane.resource());
+            b.clear();
+            CHECK(!one.alive());
+            CHECK(!two.alive());
+            CHECK(!three.alive());
+            CHECK(*lane.make<int>(4) == 4);
+            CHECK(b.usage().objects == 1);
+            books.check_books();
+        }
     }
 
     TEST_CASE_FIXTURE(own_registry, "of a batch without a guard, from any thread that is alone in it") {

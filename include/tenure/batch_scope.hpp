@@ -341,9 +341,10 @@ public:
     /// too, if another batch uses some of that; then nothing was done.
     batch_report discard();
 
-    /// Frees all that the batch owns, as its end would, and goes on: with the same id, name, limits, deadline and
-    /// resource(), and with memory that is warm. Handles into it are stale. usage(), the report of the end, and
-    /// discard() know of what comes later only. What it pins and borrows stays so.
+    /// Frees all that the batch owns, as its end would, and goes on, with the same id, name, limits and deadline,
+    /// and with memory that is warm. Handles into it are stale. A resource() of before is over, as after an end, so
+    /// containers on it may be destroyed later. usage(), the report of the end, and discard() know of what comes
+    /// later only. What it pins and borrows stays so.
     ///
     /// Throws batch_ended, wrong_thread; batch_in_use: another thread is inside or has a lane, a batch below is
     /// open, or something of it is pinned or borrowed; not_restorable: a checkpoint is open. Nothing was done then.

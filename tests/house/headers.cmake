@@ -60,7 +60,7 @@ endforeach()
 # Where every header is in, each type that fwd.hpp names has a size.
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${root}/tenure/fwd.hpp)
 file(READ ${root}/tenure/fwd.hpp names)
-string(REGEX REPLACE "template <class T>\nclass ([a-z_]+)" "class \\1<int>" names "${names}")
+string(REGEX REPLACE "template <class [A-Z]>\nclass ([a-z_]+)" "class \\1<int>" names "${names}")
 string(REGEX MATCHALL "\n(class|struct) [a-z_<>]+" names "${names}")
 string(REGEX REPLACE ";?\n(class|struct) ([^;]+)" "static_assert(sizeof(tenure::\\2) != 0);\n" sizes "${names}")
 

@@ -47,6 +47,7 @@ inline void give_memory(batch_record& b) noexcept {
         release_runs(*b.slabs, l);
         forget_memory(l);
         forget_kept(l);
+        if (l.resource.load(std::memory_order_relaxed)) end_resource(l);
     });
 }
 

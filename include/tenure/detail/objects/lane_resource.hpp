@@ -16,9 +16,9 @@ void*             allocate_from(lane& l, std::size_t bytes, std::size_t alignmen
 void              deallocate_to(lane& l, std::uint64_t id, void* p, std::size_t bytes, std::size_t alignment);
 [[noreturn]] void refuse_over(std::uint64_t serial);
 
-/// The pmr face of a lane, for one batch. Lanes are used again, and a container that outlives its batch must not
-/// get at the next batch's memory: its allocations throw batch_ended, and what it gives back is ignored. See
-/// resource_chunks.hpp.
+/// The pmr face of a lane, for one batch until it ends or is cleared. A container that is there longer must not get
+/// at what is made next: its allocations throw batch_ended, and what it gives back is ignored. So no two resources
+/// of a lane ever have the same address: resource_chunks.hpp.
 class TENURE_SHARED lane_resource final : public std::pmr::memory_resource {
 public:
     lane_resource(lane& l, std::uint64_t serial, std::uint64_t id) noexcept : lane_(l), serial_(serial), id_(id) {}
@@ -27,7 +27,7 @@ public:
     bool is_of(batch_record const& b) const noexcept { return !is_over() && lane_.batch == &b; }
 
 private:
-    bool is_over() const noexcept { return lane_.serial.load(std::memory_order_relaxed) != serial_; }
+    bool is_over() const noexcept { return lane_.resource.load(std::memory_order_relaxed) != this; }
 
     void* do_allocate(std::size_t bytes, std::size_t alignment) override {
         if (is_over()) [[unlikely]]

@@ -24,8 +24,8 @@ namespace tenure::detail {
 /// Makes the resource of a lane that has none. Throws batch_ended, std::bad_alloc.
 TENURE_DECL std::pmr::memory_resource* make_resource(lane& l);
 
-/// Returns the resource for containers in the lane, the same one while the batch lives. Throws batch_ended,
-/// std::bad_alloc.
+/// Returns the resource for containers in the lane, the same one until the batch ends or is cleared. Throws
+/// batch_ended, std::bad_alloc.
 inline std::pmr::memory_resource* resource_of(lane& l) {
     if (auto* const made = l.resource.load(std::memory_order_relaxed)) [[likely]]
         return made;
