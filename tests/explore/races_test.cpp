@@ -672,6 +672,42 @@ TEST_CASE("a scope is cleared while another thread ends or cancels what is above
     }
 }
 
+TEST_CASE("a guest keeps from a nested scope while what is above that takes checkpoints and goes back") {
+    registry         r;
+    std::atomic<int> ended{0};
+    int              made = 0;
+    {
+        batch_scope       above(r);
+        batch_scope       own(r);
+        std::atomic<bool> over{false};
+        std::jthread      guest([&] {
+            until_left const left(over);
+            for (int i = 0; i < 20; ++i) {
+                auto const in = r.enter(own.id());
+                auto const a = tenure::make<counting>(ended), b = tenure::make<counting>(ended);
+                made += 2;
+                try {
+                    if (i % 2) tenure::keep(a, b);
+                    else tenure::keep(a);
+                } catch (tenure::error const& e) {
+                    CHECK(is_gone_or_stopped(e.code()));
+                }
+            }
+        });
+        while (!over) try {
+                above.checkpoint();
+                above.rollback();
+            } catch (tenure::error const& e) {
+                CHECK((e.code() == errc::batch_in_use || e.code() == errc::not_restorable ||
+                       e.code() == errc::no_checkpoint));
+            }
+        guest.join();
+        CHECK(books_error(r.snapshot()) == "");
+    }
+    CHECK(ended == made);
+    CHECK(books_error(r.snapshot()) == "");
+}
+
 TEST_CASE("two threads end and cancel batches above each other, and what is below goes once") {
     registry r;
     for (unsigned i = 0; i < 40; ++i) {

@@ -9,8 +9,10 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 
 #include <tenure/detail/batch/sharing_front.hpp>
+#include <tenure/detail/life/calls.hpp>
 #include <tenure/detail/life/entering.hpp>
 #include <tenure/detail/life/public_calls.hpp>
 #include <tenure/detail/objects/ownership_transfer.hpp>
@@ -167,10 +169,20 @@ inline bool reserve_log(lane& way, std::size_t n) noexcept {
     return log;
 }
 
+/// Whether this thread is a guest in a scope that another thread nested in `to`. Such a scope does not hold its
+/// parent, so while the guest keeps something there, the parent's thread could take it for alone in the parent, and
+/// take a checkpoint or go back to one.
+inline bool is_guest_below(batch_record const& from, batch_record const& to) noexcept {
+    return from.guard.load(std::memory_order_acquire) != &this_thread &&
+           from.in_chain.load(std::memory_order_acquire) && !to.is_here() && !is_root(to);
+}
+
 /// Keeps one object in the usual case that keep_run() knows. False: another case, and nothing was done.
 TENURE_SLOW inline bool keep_one(lane& way, raw_handle h) noexcept {
-    read_section const here;
-    if (!keeps_as_usual(*way.batch)) return false;
+    read_section const  here;
+    batch_record const& from = *way.batch;
+    batch_record const* to   = from.parent.load(std::memory_order_relaxed);
+    if (!keeps_as_usual(from) || !to || is_guest_below(from, *to)) return false;
     if (kept_log const* const log = way.kept_out.load(std::memory_order_relaxed); !log || log->is_full())
         if (!keep_run<keep_step::ask>(way, &h, &h + 1).objects || !reserve_log(way, 1)) return false;
     if (!keep_run<keep_step::commit>(way, &h, &h + 1).objects) return false;
@@ -329,6 +341,9 @@ TENURE_SLOW inline failure keep_listed(lane& way, all_handles handles) {
     if (from.closed()) return {from.why_closed(), &from};
     batch_record* const to = from.parent.load(std::memory_order_relaxed);
     if (!to) return {errc::not_owner, &from};
+    std::optional<kept_open> held;
+    if (is_guest_below(from, *to) && !held.emplace(*to, to->id.load(std::memory_order_acquire)))
+        return {to->why_closed(), to};
     if (to->closed()) return {to->why_closed(), to};
     keeping list(way, *to);
     handles(list);
