@@ -101,7 +101,7 @@ TENURE_SLOW inline void* allocate_or_throw(lane& l, std::size_t bytes, std::size
 TENURE_COLD inline void refuse_over(std::uint64_t serial) {
     std::uint64_t const id = serial >> 63 ? 0 : serial;  // a lane's own number is no batch's id
     raise(error(errc::batch_ended,
-                "allocate from a former resource() of batch " + (id ? '#' + std::to_string(id) : "that is over")));
+                "allocate from a former resource() of batch " + (id ? label_of(id) : "that is over")));
 }
 
 /// Allocates for lane_resource. Throws what allocate_bytes() reports.
