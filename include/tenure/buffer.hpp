@@ -176,6 +176,9 @@ public:
     friend auto operator<=>(buffer_elements const&, buffer_elements const&) noexcept = default;
 
 private:
+    friend Self;
+    buffer_elements() noexcept = default;
+
     static buffer_rows bytes_of(row_layout const& rows) noexcept { return {rows.offset, rows.count, rows.stride}; }
 
     Self const&    self() const noexcept { return static_cast<Self const&>(*this); }

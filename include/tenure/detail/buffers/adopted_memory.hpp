@@ -24,8 +24,9 @@ public:
     /// Leaves the memory to the end of its block. If that has been, ends it now.
     static void adopt(std::unique_ptr<adopted_memory> self) noexcept {
         auto was = state::offered;
-        if (self->state_.compare_exchange_strong(was, state::adopted, std::memory_order_acq_rel)) self.release();
-        else self->give_back();
+        if (!self->state_.compare_exchange_strong(was, state::adopted, std::memory_order_acq_rel))
+            return self->give_back();
+        [[maybe_unused]] auto* const kept = self.release();  // end() deletes it
     }
 
     /// Ends the memory, if it was adopted. Called once, when the block ends.
