@@ -560,6 +560,7 @@ constexpr question questions[]{
     {"status", [](batch_scope& b, tenure::handle<int>) { CHECK(b.status() != batch_status::active); }},
     {"end", [](batch_scope& b, tenure::handle<int>) { CHECK(b.end().kept == 0); }},
     {"clear", [](batch_scope& b, tenure::handle<int>) { b.clear(); }},
+    {"keep_all", [](batch_scope& b, tenure::handle<int>) { b.keep_all(); }},
     {"discard", [](batch_scope& b, tenure::handle<int>) { b.discard(); }},  // which may come in time
 };
 

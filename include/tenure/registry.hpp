@@ -187,6 +187,17 @@ public:
         return {};
     }
 
+    /// Gives all that batch `from` owns to batch `to`, which must be of this registry, as batch_scope::keep_all
+    /// gives it to the parent; from any thread that is alone in `from`. Throws no_such_batch, too, and not_owner if
+    /// `from` is the root.
+    void transfer_all(batch_id from, batch_id to) {
+        if (auto const why = transfer_all_or(from, to)) detail::throw_failure(why, "transfer all of batch ");
+    }
+    result<void> try_transfer_all(batch_id from, batch_id to) {
+        if (auto const why = transfer_all_or(from, to)) return make_error_code(why.code);
+        return {};
+    }
+
     /// Gives an object to batch `to`, and returns the handle. Any thread. Throws stale_handle, batch_ended,
     /// no_such_batch, not_owner (another registry's), not_self_contained, not_restorable, limit_exceeded,
     /// memory_full, wrong_thread (the object has more than 64 KiB and a destructor, and another thread is inside
@@ -445,7 +456,10 @@ private:
     detail::found find_to_end(batch_id id, char const* call) const;
     void          end(batch_id id, bool destroy);
 
+    template <class F>
+    detail::failure whole_batch(batch_id id, F f);
     detail::failure clear_or(batch_id id);
+    detail::failure transfer_all_or(batch_id from, batch_id to);
 
     detail::registry_core* core_;
     registry_options       options_;

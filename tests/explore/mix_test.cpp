@@ -121,7 +121,7 @@ private:
     void step() {
         auto const h  = some_item();
         auto const id = some_id();
-        switch (roll_.below(29)) {
+        switch (roll_.below(30)) {
         case 0:
         case 1: return open_scope();
         case 2:
@@ -155,6 +155,10 @@ private:
         case 22:
             if (scopes_.empty() || roll_.one_in(2)) registry_.clear(id);
             else scopes_.back().guard->clear();
+            return;
+        case 23:
+            if (scopes_.empty() || roll_.one_in(2)) registry_.transfer_all(id, some_id());
+            else scopes_.back().guard->keep_all();
             return;
         default: return make();
         }

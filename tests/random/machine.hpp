@@ -91,6 +91,7 @@ private:
     void end_id(command const& c, bool destroy);
     void discard(command const& c);
     void clear(command const& c);
+    void give_all(command const& c);
     void detach(command const& c);
     void visit(command const& c);
     void leave();

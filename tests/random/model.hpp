@@ -41,15 +41,16 @@ struct batch {
     tenure::batch_id     id;
     batch*               parent = nullptr;
     std::string          name;
-    std::uint64_t        order    = 0;  ///< of opening
-    batch_status         status   = batch_status::active;
-    bool                 manual   = false;
-    bool                 guarded  = false;
-    bool                 detached = false;
-    bool                 limited  = false;  ///< it or one above it has limits
-    std::size_t          store    = 0;      ///< of its buffers, unless they name one
-    std::uint32_t        inside   = 0;      ///< lanes, guards of enter(), and threads that have it current
-    std::vector<batch*>  children{};        ///< not done; oldest first
+    std::uint64_t        order     = 0;  ///< of opening
+    batch_status         status    = batch_status::active;
+    bool                 manual    = false;
+    bool                 guarded   = false;
+    bool                 detached  = false;
+    bool                 has_lanes = false;  ///< or had some
+    bool                 limited   = false;  ///< it or one above it has limits
+    std::size_t          store     = 0;      ///< of its buffers, unless they name one
+    std::uint32_t        inside    = 0;      ///< lanes, guards of enter(), and threads that have it current
+    std::vector<batch*>  children{};         ///< not done; oldest first
     std::vector<object*> objects{};
     std::vector<object*> kept_out{};
     std::size_t          made = 0, received = 0, given = 0, freed = 0;
@@ -116,7 +117,8 @@ public:
         leave(o);
         arrive(o, to);
         // What was made through a lane is another thread's for all that anybody knows, and ends at no certain time.
-        if (o.list != 0) o.list = ~o.arrival;
+        // So does what comes to a batch that has lanes, for one of these may have filled the unit where it lives.
+        if (o.list != 0 || to.has_lanes) o.list = ~o.arrival;
     }
 
     void free(object& o, fate& f) {
@@ -140,6 +142,12 @@ public:
         f.push_back({&b, b.guarded, std::exchange(b.objects, {})});
         b.kept_out.clear();
         b.made = b.received = b.given = b.freed = 0;
+    }
+
+    void give_all(batch& from, batch& to) {
+        auto all = from.objects;
+        std::ranges::sort(all, std::less{}, &object::arrival);
+        for (object* o : all) give(*o, to);
     }
 
     void release_hold(batch& b, fate& f) {
@@ -179,6 +187,12 @@ public:
         if (&b == root_) return errc::not_owner;
         if (!b.is_active()) return errc::batch_ended;
         return b.children.empty() ? errc{} : errc::batch_in_use;
+    }
+
+    errc give_all_outcome(batch const& from, batch const& to) const {
+        if (&from == root_) return errc::not_owner;
+        if (!to.is_active()) return errc::batch_ended;
+        return &from == &to ? errc{} : clear_outcome(from);
     }
 
     static errc free_outcome(object const& o) {

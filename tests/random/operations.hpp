@@ -66,6 +66,7 @@ inline void machine::step(command const& c) {
     case op::trim: registry_.trim(); break;
     case op::look: look_at_batches(); break;
     case op::clear: clear(c); break;
+    case op::give_all: give_all(c); break;
     case op::count: break;
     }
     if (std::string const said = page_something(registry_, world_, c); !said.empty()) throw mismatch(said);
@@ -478,6 +479,21 @@ inline void machine::clear(command const& c) {
     agree(mark_dead(std::move(f), [&] { through ? s->guard->clear() : registry_.clear(b.id); }), why);
 }
 
+inline void machine::give_all(command const& c) {
+    open_scope* const s    = some_scope(c.a);
+    bool const        kept = s && c.b % 2;  // by the guard
+    model::batch&     from = kept ? *s->batch : *some_batch(c.a);
+    model::batch&     to   = kept && from.parent ? *from.parent : *some_batch(c.c);
+    if (is_lent(&from)) return;  // as in clear()
+    if (&to == &world_.root() && std::ranges::any_of(from.objects, &model::object::silent))
+        return;  // to stay for ever
+    errc const why = kept && s->release_hold ? errc::batch_ended : world_.give_all_outcome(from, to);
+    say("gave all of", &from, "to", &to);
+    auto const got = outcome([&] { kept ? s->guard->keep_all() : registry_.transfer_all(from.id, to.id); });
+    if (got == errc::not_self_contained && is_lent(&to)) return;
+    if (agree(got, why, to.limited) && &from != &to) world_.give_all(from, to);
+}
+
 inline void machine::end_id(command const& c, bool destroy) {
     tenure::batch_id id = some_batch(c.a)->id;
     if (c.b % 8 == 0 && !scopes_.empty()) id = scopes_[c.b / 8 % scopes_.size()].batch->id;
@@ -589,6 +605,7 @@ inline void machine::open_a_lane(command const& c) {
     auto const                    got = outcome([&] { l = std::make_unique<tenure::lane>(s->guard->lane()); });
     if (!agree(got, b && b->is_active() ? errc{} : errc::batch_ended)) return;
     ++b->inside;
+    b->has_lanes = true;
     lanes_.push_back({std::move(l), b, ++numbers_});
     say("lane into", b);
 }

@@ -9,6 +9,7 @@
 
 #include <tenure/batch_scope.hpp>
 #include <tenure/detail/life/clearing.hpp>
+#include <tenure/detail/life/giving_all.hpp>
 #include <tenure/detail/life/reporting.hpp>
 #include <tenure/impl/core.ipp>
 #include <tenure/impl/lane.ipp>
@@ -110,6 +111,14 @@ TENURE_DECL detail::failure batch_scope::clear_or() {
     if (detail::clear_at_once(b)) return {};
     detail::look_at_the_clock(b, id_);
     return detail::clear_batch(b, id_);
+}
+
+TENURE_DECL detail::failure batch_scope::keep_all_or() {
+    detail::batch_record& b = batch();
+    detail::look_at_the_clock(b, id_);
+    if (b.closed()) return {b.why_closed(), &b};
+    if (b.guard.load(std::memory_order_relaxed) != &detail::this_thread) return {errc::wrong_thread, &b};
+    return detail::give_all(b, id_, detail::parent_of(b));
 }
 
 TENURE_DECL detail::lane* batch_scope::enter_as(bool exclusive) const {

@@ -50,6 +50,10 @@ struct buffer_transfer_front {
     /// nothing done, if it lost its bytes or changed its store since. `seen`: as it is now.
     virtual bool move(entry* e, buffer_seen& seen) noexcept = 0;
 
+    /// Moves a buffer, which was promised, of a batch that is claimed. Its store is not told: the ends of both
+    /// batches name their blocks there.
+    virtual void move_untold(entry* e) noexcept = 0;
+
     /// Notes a moved buffer whose store is to be told. Under no lock.
     virtual void add(raw_handle h, buffer_seen const& moved) noexcept = 0;
 

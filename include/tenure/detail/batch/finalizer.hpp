@@ -73,4 +73,19 @@ inline void unlink(entry*& list, entry* e) noexcept {
     (e->prev ? e->prev->next : list) = e->next;
 }
 
+/// As these, of a list that knows its oldest entry, too, so that another list can go before it as a whole. `oldest`
+/// means nothing while the list is empty.
+[[gnu::always_inline]] inline void link_front(entry*& list, entry*& oldest, entry* e) noexcept {
+    e->prev = nullptr;
+    e->next = list;
+    if (list) list->prev = e;
+    else oldest = e;
+    list = e;
+}
+
+inline void unlink(entry*& list, entry*& oldest, entry* e) noexcept {
+    (e->next ? e->next->prev : oldest) = e->prev;
+    (e->prev ? e->prev->next : list)   = e->next;
+}
+
 }  // namespace tenure::detail

@@ -47,7 +47,8 @@ struct alignas(64) lane {
     std::atomic<thread_context*> thread{nullptr};  ///< the thread that makes here now, or null
     std::atomic<std::uint64_t>   serial{0};        ///< a new one for each use of this lane
 
-    std::atomic<std::uint32_t> moving{0};  ///< odd while the four below change
+    std::atomic<std::uint32_t> moving{0};      ///< odd while the four below change
+    std::uint32_t              hole_line = 0;  ///< of `holes`: where the last hole ended
     std::atomic<std::uint64_t> window_begin{0};
     std::atomic<std::uint64_t> bytes_before{0};  ///< made in windows before this one
     std::atomic<std::uint64_t> objects_before{0};
@@ -56,17 +57,19 @@ struct alignas(64) lane {
     unit*                      runs       = nullptr;
     std::atomic<entry*>        remote{nullptr};  ///< ended by other threads, still on `entries`
 
-    hole_list                  queue;              ///< its units with holes to fill
-    std::uintptr_t             holes     = 0;      ///< the unit whose holes are being filled
-    std::uint32_t              hole_line = 0;      ///< of that unit: where the last hole ended
-    bool                       claimed   = false;  ///< idle, but a call uses it just now; under the batch's lock
-    bool                       in_hole   = false;  ///< the current run is a hole
-    std::atomic<std::uint32_t> users{0};           ///< entries through it; changed under the batch's lock, or
-                                                   ///< by the thread that made a primary lane `taken`
+    hole_list                  queue;               ///< its units with holes to fill
+    std::uintptr_t             holes   = 0;         ///< the unit whose holes are being filled
+    bool                       claimed = false;     ///< idle, but a call uses it just now; under the batch's lock
+    bool                       in_hole = false;     ///< the current run is a hole
+    std::atomic<bool>          lists_moved{false};  ///< `entries` may have some of objects that were transferred
+    std::atomic<std::uint32_t> users{0};            ///< entries through it; changed under the batch's lock, or
+                                                    ///< by the thread that made a primary lane `taken`
     lane*                                   next = nullptr;
-    std::atomic<std::pmr::memory_resource*> resource{nullptr};  ///< a lane_resource, made when first asked for
-    std::atomic<kept_log*>                  kept_out{nullptr};  ///< what keep() gave away here, newest first
+    std::atomic<std::pmr::memory_resource*> resource{nullptr};       ///< a lane_resource, made when first asked for
+    std::atomic<kept_log*>                  kept_out{nullptr};       ///< what keep() gave away here, newest first
+    entry*                                  oldest_entry = nullptr;  ///< of `entries`, if there are any
 };
+static_assert(sizeof(lane) == 192);
 
 /// Flags of batch_record::state. They lie above the count of holds and below the low bits of the generation.
 ///

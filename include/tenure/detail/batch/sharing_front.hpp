@@ -65,6 +65,9 @@ struct sharing_front {
     /// Leaves all commons at the end of a batch, the one joined last first.
     virtual void leave_all(batch_record& b) const noexcept = 0;
 
+    /// Calls f(common) for each in which the batch has a share.
+    virtual void for_commons(batch_record const& b, function_ref<void(std::uint64_t)> f) const noexcept = 0;
+
     /// Ends a common whose object was freed or transferred, and in which nothing is left.
     virtual void end_if_empty(std::uint64_t common) const noexcept = 0;
 

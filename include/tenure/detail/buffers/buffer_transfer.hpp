@@ -47,10 +47,17 @@ public:
         if (seen.dropped || !p || p->count == 0) return false;
         if (b.lent()) return true;
         --p->count;
-        remove_stored(from_, *b.from, b.where.bytes, &stored::went);
-        redeem(to_, *b.from, b.where.bytes, &stored::came);
+        change_books(b);
         b.set_in_transit(seen.in_transit = stores_.concerns(b));
         return true;
+    }
+
+    void move_untold(entry* e) noexcept override {
+        buffer_record const& b = buffer_behind(e);
+        if (b.lent()) return;
+        --find(*b.from)->count;
+        change_books(b);
+        if (b.from->store.capabilities().batched) stores_.leave_untold(*b.from);
     }
 
     void add(raw_handle h, buffer_seen const& moved) noexcept override { stores_.add(h, *moved.from, moved.where); }
@@ -65,6 +72,11 @@ private:
     };
 
     promised* find(supply const& from) const noexcept { return promised_.first(to_address(&from)); }
+
+    void change_books(buffer_record const& b) noexcept {
+        remove_stored(from_, *b.from, b.where.bytes, &stored::went);
+        redeem(to_, *b.from, b.where.bytes, &stored::came);
+    }
 
     buffer_seen look(buffer_record const& b) const noexcept {
         bool const dropped = b.evicted() && !b.made_by() && from_.cause.load(std::memory_order_acquire) != errc{};

@@ -56,10 +56,16 @@ public:
             p.handles.push_back(h);
         };
         auto const forget = [&](std::bad_alloc const&) {
-            give_up(in);
+            leave_untold(in);
             set_told(h);
         };
         run_or<std::bad_alloc>(note, forget);
+    }
+
+    /// Has the ends of both batches name their blocks in a store.
+    void leave_untold(supply const& s) noexcept {
+        set_untold(from_, s);
+        set_untold(to_, s);
     }
 
     /// Returns, in a forked child, whether other threads of the parent may have left buffers in transit. Their
@@ -88,7 +94,8 @@ private:
 
     void tell(part& p) noexcept {
         std::size_t const n = std::min(p.handles.size(), p.blocks.size());
-        if (!p.in->store.try_transfer({p.blocks.data(), n}, to_.id.load(std::memory_order_relaxed))) give_up(*p.in);
+        if (!p.in->store.try_transfer({p.blocks.data(), n}, to_.id.load(std::memory_order_relaxed)))
+            leave_untold(*p.in);
         for (raw_handle const h : p.handles) set_told(h);
     }
 
@@ -97,11 +104,6 @@ private:
         object_lock const guard(x);
         if (!is_alive(h, true)) return;
         if (buffer_record* const b = as_buffer(x)) b->set_in_transit(false);
-    }
-
-    void give_up(supply const& s) noexcept {
-        set_untold(from_, s);
-        set_untold(to_, s);
     }
 
     static void set_untold(batch_record& b, supply const& s) noexcept {

@@ -173,13 +173,10 @@ inline void release_runs(supply& s, lane& l) noexcept {
     }
 }
 
-/// Forgets what was made in a lane, whose runs are given back.
-inline void forget_memory(lane& l) noexcept {
-    moving_guard const moving(l);
+/// Forgets the memory of a lane, whose runs are given away. The caller has a moving_guard.
+inline void leave_memory(lane& l) noexcept {
     l.cursor.store(0, std::memory_order_release);
     l.window_begin.store(0, std::memory_order_release);
-    l.bytes_before.store(0, std::memory_order_release);
-    l.objects_before.store(0, std::memory_order_release);
     l.units.store(0, std::memory_order_release);
     l.window_end.store(0, std::memory_order_relaxed);
     l.window_top = l.run_end = 0;
@@ -187,7 +184,16 @@ inline void forget_memory(lane& l) noexcept {
     l.holes                  = 0;
     l.hole_line              = 0;
     l.in_hole                = false;
+    l.lists_moved.store(false, std::memory_order_relaxed);
     l.remote.store(nullptr, std::memory_order_relaxed);
+}
+
+/// Forgets what was made in a lane, whose runs are given back.
+inline void forget_memory(lane& l) noexcept {
+    moving_guard const moving(l);
+    l.bytes_before.store(0, std::memory_order_release);
+    l.objects_before.store(0, std::memory_order_release);
+    leave_memory(l);
 }
 
 inline void forget_kept(lane& l) noexcept {

@@ -105,7 +105,7 @@ inline departure depart(batch_record& owner, extent const& x) noexcept {
     }
     lane* const l = lane_of(x, &owner);
     if (!is_mine(l)) return {&finalizer_of(state), nullptr, {e, l}};
-    unlink(l->entries, e);
+    unlink(l->entries, l->oldest_entry, e);
     return {&finalizer_of(state), nullptr, {}};
 }
 

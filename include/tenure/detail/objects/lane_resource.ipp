@@ -13,8 +13,8 @@ TENURE_DECL std::pmr::memory_resource* make_resource(lane& l) {
     if (b.closed()) throw_failure({b.why_closed(), &b}, "resource() of batch ");
     thread_context& me = this_thread;
     if (!me.resources) begin_resources();
-    auto* const made = ::new (me.resources->at(me.resources_taken))
-        lane_resource(l, l.serial.load(std::memory_order_relaxed), b.id.load(std::memory_order_relaxed));
+    auto* const made =
+        ::new (me.resources->at(me.resources_taken)) lane_resource(l, b.id.load(std::memory_order_relaxed));
     l.resource.store(made, std::memory_order_relaxed);
     if (++me.resources_taken == resource_chunk::room || me.exiting) leave_own_resources();
     return made;

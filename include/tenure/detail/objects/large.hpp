@@ -53,6 +53,15 @@ private:
     std::size_t   bytes_ = 0;
 };
 
+inline void link_large(batch_record& b, unit* u) noexcept {
+    b.rest.books.large_units.fetch_add(u->length, std::memory_order_relaxed);
+    std::scoped_lock const guard(b.lock);
+    u->prev = nullptr;
+    u->next = b.large;
+    if (u->next) u->next->prev = u;
+    b.large = u;
+}
+
 /// Takes a run of its own for one large object, or for a large piece of resource(). Returns null if refused, with
 /// the reason in `why`.
 TENURE_COLD inline unit* take_large(batch_record& b, lane& l, std::size_t before, std::size_t bytes,
@@ -86,15 +95,8 @@ TENURE_COLD inline unit* take_large(batch_record& b, lane& l, std::size_t before
     u->large_offset.store(skip, std::memory_order_relaxed);
     u->large_bytes.store(bytes, std::memory_order_relaxed);
     b.add(&ledger::large_made, objects, bytes, false);
-    b.rest.books.large_units.fetch_add(n, std::memory_order_relaxed);
     b.rest.books.noted.store(0, std::memory_order_relaxed);
-    {
-        std::scoped_lock const guard(b.lock);
-        u->prev = nullptr;
-        u->next = b.large;
-        if (u->next) u->next->prev = u;
-        b.large = u;
-    }
+    link_large(b, u);
     return u;
 }
 
@@ -105,6 +107,15 @@ inline void unlink_large(batch_record& b, unit* u) noexcept {
         (u->prev ? u->prev->next : b.large) = u->next;
     }
     b.rest.books.large_units.fetch_sub(u->length, std::memory_order_relaxed);
+}
+
+/// Gives a large object's run to another batch. Its entry, if it has one, belongs in the list of that one's own
+/// lane then. Called under the object's lock.
+inline void move_large(unit* u, batch_record& from, batch_record& to) noexcept {
+    unlink_large(from, u);
+    u->home.store(&to, std::memory_order_release);
+    u->maker.store(&to.primary, std::memory_order_release);
+    link_large(to, u);
 }
 
 inline void give_large(unit* u) noexcept {

@@ -132,7 +132,7 @@ struct space {
 inline void register_entry(lane& l, space const& s, finalizer const& f) noexcept {
     entry* const e = s.header();
     e->state.store(reinterpret_cast<std::uintptr_t>(&f), std::memory_order_relaxed);
-    link_front(l.entries, e);
+    link_front(l.entries, l.oldest_entry, e);
 }
 
 template <class Refusal>

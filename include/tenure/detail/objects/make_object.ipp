@@ -61,7 +61,7 @@ inline bool is_lane_resource(std::pmr::memory_resource const& r) noexcept {
 #else
     // Objects with virtual functions begin with a pointer that tells their types apart (Itanium C++ ABI).
     static lane                nobodys;
-    static lane_resource const sample(nobodys, 0, 0);
+    static lane_resource const sample(nobodys, 0);
     return std::memcmp(static_cast<void const*>(&r), static_cast<void const*>(&sample), sizeof(void*)) == 0;
 #endif
 }

@@ -109,7 +109,7 @@ public:
             if (is_buffer(x.header) && (!buffers_ || !buffers_->move(x.header, buffer))) return false;
             guard.give_to(to_);
             if (x.header) move_entry(x);
-            if (x.large) move_run(x.large);
+            if (x.large) move_large(x.large, from_, to_);
             else
                 for_units(x.begin, x.begin + x.bytes, [&](place p, std::uintptr_t begin, std::uintptr_t end) {
                     set(p, *find_share(p, &to_), begin, end);
@@ -148,18 +148,6 @@ private:
         return !(x.header->state.load(std::memory_order_acquire) & elsewhere) && !is_mine(lane_of(x, &from_));
     }
 
-    void move_run(unit* u) noexcept {
-        unlink_large(from_, u);
-        u->home.store(&to_, std::memory_order_release);
-        u->maker.store(&to_.primary, std::memory_order_release);
-        to_.rest.books.large_units.fetch_add(u->length, std::memory_order_relaxed);
-        std::scoped_lock const guard(to_.lock);
-        u->prev = nullptr;
-        u->next = to_.large;
-        if (u->next) u->next->prev = u;
-        to_.large = u;
-    }
-
     void move_entry(extent const& x) noexcept {
         entry* const         e     = x.header;
         std::uintptr_t const state = e->state.load(std::memory_order_acquire);
@@ -172,12 +160,13 @@ private:
         }
         lane* const l = lane_of(x, &from_);
         if (state & entry::inbox) remove_from_list(from_, e, state);
-        else if (is_mine(l)) unlink(l->entries, e);
+        else if (is_mine(l)) unlink(l->entries, l->oldest_entry, e);
         else {
             auto* const p = static_cast<proxy*>(spare_);
             spare_        = p->next;
             p->object     = e;
             p->listed     = l;
+            l->lists_moved.store(true, std::memory_order_relaxed);
             put_in_list(to_, p, state | entry::proxied);
             e->state.store(reinterpret_cast<std::uintptr_t>(p) | entry::moved, std::memory_order_release);
             return;
@@ -185,7 +174,7 @@ private:
         lane* const next = x.large ? &to_.primary : lane_of(x, &to_);
         if (is_mine(next) && !is_buffer(finalizer_of(state))) {
             e->state.store(state & ~entry::inbox, std::memory_order_release);
-            link_front(next->entries, e);
+            link_front(next->entries, next->oldest_entry, e);
         } else {
             put_in_list(to_, e, state);
         }

@@ -163,7 +163,7 @@ inline void drain_remote(lane& l) noexcept {
     entry* e = l.remote.exchange(nullptr, std::memory_order_acquire);
     while (e) {
         auto* const after = reinterpret_cast<entry*>(e->state.load(std::memory_order_relaxed) & ~entry::dead);
-        unlink(l.entries, e);
+        unlink(l.entries, l.oldest_entry, e);
         std::uintptr_t const at = to_address(e);
         if (unit* const run = unit_at(at)->head.load(std::memory_order_relaxed);
             run->large_bytes.load(std::memory_order_relaxed)) {

@@ -113,11 +113,16 @@ TENURE_COLD inline void begin_resources() {
     me.resources_taken = 0;
 }
 
-/// Ends the resource of a lane whose batch is over.
+/// Ends the resources of a lane whose batch is over, or is cleared.
 TENURE_SLOW inline void end_resource(lane& l) noexcept {
-    resource_chunk* const c = resource_chunk::of(l.resource.load(std::memory_order_relaxed));
+    auto* r = static_cast<lane_resource*>(l.resource.load(std::memory_order_relaxed));
     l.resource.store(nullptr, std::memory_order_relaxed);
-    leave_resources(c, 1);
+    while (r) {
+        lane_resource* const next = r->next;
+        r->go_to(nullptr, 0);
+        leave_resources(resource_chunk::of(r), 1);
+        r = next;
+    }
 }
 
 }  // namespace tenure::detail

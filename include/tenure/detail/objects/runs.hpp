@@ -134,4 +134,17 @@ inline void give_part(unit* u, std::size_t n, word_t fresh) noexcept {
     if (!outdate(s, u, n, fresh)) put_run(s, u, n);
 }
 
+/// Gives back what follows the first `n` units of a run, none of which is tracked.
+inline void cut_run(unit* u, std::size_t n) noexcept {
+    unit* const       rest = u + n;
+    std::size_t const gone = u->length - n;
+    rest->address          = u->address + (n << unit_shift);
+    rest->length           = static_cast<std::uint32_t>(gone);
+    rest->home.store(nullptr, std::memory_order_relaxed);  // it may be left from when it was a head before
+    for (std::size_t i = 0; i < gone; ++i) rest[i].head.store(rest, std::memory_order_release);
+    rest->guarded.store(0, std::memory_order_relaxed);
+    u->length = static_cast<std::uint32_t>(n);
+    give_part(rest, gone, generation_of(table_word(rest->address).load(std::memory_order_relaxed)) + 1);
+}
+
 }  // namespace tenure::detail

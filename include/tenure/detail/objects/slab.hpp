@@ -98,10 +98,8 @@ TENURE_SLOW inline void* allocate_or_throw(lane& l, std::size_t bytes, std::size
     return p;
 }
 
-TENURE_COLD inline void refuse_over(std::uint64_t serial) {
-    std::uint64_t const id = serial >> 63 ? 0 : serial;  // a lane's own number is no batch's id
-    raise(error(errc::batch_ended,
-                "allocate from a former resource() of batch " + (id ? label_of(id) : "that is over")));
+TENURE_COLD inline void refuse_over(std::uint64_t id) {
+    raise(error(errc::batch_ended, "allocate from a former resource() of batch " + label_of(id)));
 }
 
 /// Allocates for lane_resource. Throws what allocate_bytes() reports.

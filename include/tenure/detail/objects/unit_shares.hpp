@@ -100,6 +100,22 @@ inline void count_for(place p, batch_record* b) noexcept {
     p.rest().counted_by = b;
 }
 
+inline void link_share(share* s) noexcept {
+    batch_record&          owner = *s->owner;
+    std::scoped_lock const guard(owner.lock);
+    owner.touch();
+    s->prev_owned = nullptr;
+    s->next_owned = owner.shares;
+    if (s->next_owned) s->next_owned->prev_owned = s;
+    owner.shares = s;
+}
+
+inline void unlink_share(share* s) noexcept {
+    std::scoped_lock const guard(s->owner->lock);
+    if (s->next_owned) s->next_owned->prev_owned = s->prev_owned;
+    (s->prev_owned ? s->prev_owned->next_owned : s->owner->shares) = s->next_owned;
+}
+
 /// Returns the owner's share of the unit, new if need be; null if memory is full.
 inline share* share_for(place p, batch_record* owner) noexcept {
     begin_tracking(p);
@@ -117,12 +133,7 @@ inline share* share_for(place p, batch_record* owner) noexcept {
     std::memset(s->objects, 0, sizeof s->objects);
     s->next_here = p.rest().shares.load(std::memory_order_relaxed);
     p.rest().shares.store(s, std::memory_order_release);
-    std::scoped_lock const guard(owner->lock);
-    owner->touch();
-    s->prev_owned = nullptr;
-    s->next_owned = owner->shares;
-    if (s->next_owned) s->next_owned->prev_owned = s;
-    owner->shares = s;
+    link_share(s);
     return s;
 }
 
@@ -142,11 +153,7 @@ inline void clear(share& s, std::uintptr_t begin, std::uintptr_t end) noexcept {
 }
 
 inline void drop_share(place p, share* s) noexcept {
-    {
-        std::scoped_lock const guard(s->owner->lock);
-        if (s->next_owned) s->next_owned->prev_owned = s->prev_owned;
-        (s->prev_owned ? s->prev_owned->next_owned : s->owner->shares) = s->next_owned;
-    }
+    unlink_share(s);
     share* before = p.rest().shares.load(std::memory_order_relaxed);
     if (before == s) p.rest().shares.store(s->next_here, std::memory_order_relaxed);
     else {
@@ -159,6 +166,48 @@ inline void drop_share(place p, share* s) noexcept {
     }
     s->where = nullptr;
     if (!s->embedded) delete s;
+}
+
+/// Leaves what a batch owns of a unit to the unit's home, which needs no share. Called under the unit's lock.
+inline void leave_to_home(place p, share* s) noexcept {
+    p.track().changed = 0xffff;
+    drop_share(p, s);
+}
+
+/// Gives what a batch owns of a unit that is not its memory to another one. Called under the unit's lock.
+inline void give_share(place p, share* s, batch_record& to) noexcept {
+    if (p.head()->home.load(std::memory_order_relaxed) == &to) return leave_to_home(p, s);
+    batch_record* const from = s->owner;
+    share* const        has  = find_share(p, &to);
+    if (has) {
+        for (std::size_t i = 0; i < words_a_unit; ++i)
+            if (std::uint32_t const more = s->objects[i].load(std::memory_order_relaxed))
+                has->objects[i].store(has->objects[i].load(std::memory_order_relaxed) | more,
+                                      std::memory_order_release);
+        has->granules += s->granules;
+    }
+    if (has) return drop_share(p, s);
+    unlink_share(s);
+    s->owner = &to;
+    link_share(s);
+    if (p.rest().counted_by == from) count_for(p, &to);
+}
+
+/// Gives a batch's share of a unit all that lives there and is no other's: of its home, that is, and of `home`'s
+/// own share. Called under the unit's lock, with a share of `home`'s successor; the home is about to leave the
+/// unit.
+inline void take_over(place p, share* s, batch_record const& home) noexcept {
+    tracking& t = p.track();
+    s->granules = 0;
+    for (std::size_t i = 0; i < words_a_unit; ++i) {
+        std::uint32_t mine = ~dead_in(t, i);
+        for (share const* o = p.rest().shares.load(std::memory_order_relaxed); o; o = o->next_here)
+            if (o != s && o->owner != &home) mine &= ~o->objects[i].load(std::memory_order_relaxed);
+        s->objects[i].store(mine, std::memory_order_release);
+        s->granules += static_cast<std::uint32_t>(std::popcount(mine));
+    }
+    t.changed = 0xffff;
+    if (share* const own = find_share(p, &home)) drop_share(p, own);
 }
 
 /// Retires a unit in which nothing lives: drops its shares, makes it a free run of its own, and returns its next

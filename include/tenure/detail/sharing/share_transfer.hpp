@@ -65,6 +65,9 @@ public:
     }
     bool leave(batch_record& b, std::uint64_t common) const noexcept override { return leave_common(b, common); }
     void leave_all(batch_record& b) const noexcept override { leave_commons(b); }
+    void for_commons(batch_record const& b, function_ref<void(std::uint64_t)> f) const noexcept override {
+        b.memberships->for_each(f);
+    }
     void end_if_empty(std::uint64_t common) const noexcept override {
         if (usage_of(*record_of(common)).objects == 0) drop_member(common, true);
     }
