@@ -123,6 +123,24 @@ TEST_CASE("a keep is one call, however many buffers and levels") {
     CHECK(store->different == 0);
 }
 
+TEST_CASE("what goes with all of its batch is not told, and the ends name their blocks") {
+    auto const  store = std::make_shared<told_store>();
+    registry    r;
+    batch_scope outer(r);
+    {
+        batch_scope b(r, {.store = store});
+        auto const  x = b.make_buffer<int>(10);
+        b.keep_all();
+        CHECK(x.owner() == outer.id());
+        b.make_buffer<int>(10);
+    }
+    CHECK(store->usage().blocks == 1);
+    CHECK(store->transfers == 0);
+    outer.end();
+    CHECK(store->usage().blocks == 0);
+    CHECK(store->frees == 2);
+}
+
 TEST_CASE("what is shared is told once, whoever comes to share it, and ends with one call") {
     auto const     store = std::make_shared<told_store>();
     registry       r;

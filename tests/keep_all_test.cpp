@@ -19,7 +19,6 @@
 #include "accounting.hpp"
 #include "journal.hpp"
 #include "model_batch.hpp"
-#include "stores/lab_store.hpp"
 #include "throws.hpp"
 
 using tenure::batch_id;
@@ -199,6 +198,55 @@ TEST_SUITE("keep_all") {
         books.check_books();
     }
 
+    TEST_CASE_FIXTURE(own_registry, "what is freed before is not in the way, be it the oldest or the newest") {
+        journal     log;
+        batch_scope parent(r);
+        parent.make<traced>(log, 1);
+        batch_scope b(r);
+        auto const  oldest = b.make<traced>(log, 2);
+        b.make<traced>(log, 3);
+        auto const newest = b.make<traced>(log, 4);
+        b.free(oldest);
+        b.free(newest);
+        b.keep_all();
+        b.make<traced>(log, 5);
+        b.keep_all();
+        b.end();
+        CHECK(log.ended == std::vector{2, 4});
+        parent.end();
+        CHECK(log.ended == std::vector{2, 4, 5, 3, 1});
+    }
+
+    TEST_CASE_FIXTURE(own_registry, "what another thread gave away before, and frees later, is in neither's list") {
+        journal     log;
+        batch_scope parent(r);
+        auto const  id = r.new_batch();
+        for (std::size_t const more : {0, 100'000}) {
+            batch_scope                 b(r);
+            std::vector<handle<traced>> theirs;
+            for (int i = 0; i < 10; ++i) {
+                b.make<traced>(log, 1);
+                theirs.push_back(b.make<traced>(log, 2));
+            }
+            fill(b, more);
+            std::jthread([&] {
+                for (auto const h : theirs) r.transfer_ownership(h, id);
+            }).join();
+            b.keep_all();
+            std::jthread([&] {
+                for (auto const h : theirs) r.free(h);
+            }).join();
+            CHECK(log.ended == std::vector(10, 2));
+            fill(b, 20'000);
+            b.end();
+            fill(parent, 20'000);
+            log.ended.clear();
+        }
+        parent.end();
+        CHECK(log.ended == std::vector(20, 1));
+        r.end_batch(id);
+    }
+
     TEST_CASE_FIXTURE(own_registry, "what others gave goes along; what it gave to others stays with them") {
         journal     log;
         batch_scope far(r), parent(r);
@@ -321,22 +369,6 @@ TEST_SUITE("keep_all") {
         CHECK(near.usage().blocks == 0);
     }
 
-    TEST_CASE_FIXTURE(own_registry, "a store that knows buffers by batch frees them with their new owner") {
-        tenure::any_store const lab = make_lab<{.batched = true}>("by batch");
-        batch_scope             parent(r);
-        {
-            batch_scope b(r);
-            auto const  one = b.make_buffer<int>(10, lab);
-            b.keep_all();
-            CHECK(one.owner() == parent.id());
-            auto const other = b.make_buffer<int>(10, lab);
-            CHECK(other.alive());
-        }
-        CHECK(lab.usage().blocks == 1);
-        parent.end();
-        CHECK(lab.usage().blocks == 0);
-    }
-
     TEST_CASE_FIXTURE(own_registry, "to a batch of another thread, and to one without a guard") {
         journal     log;
         auto const  id = r.new_batch({.name = "published"});
@@ -359,9 +391,24 @@ TEST_SUITE("keep_all") {
             CHECK(large[3999] == long_text);
             r.free(text);
             CHECK(*alone == long_text);
+            auto const in = r.enter(id);
+            tenure::make<int>(1);
+            books.check_books();
         }
         r.end_batch(id);
         CHECK(log.ended == std::vector{100'000, 0});
+    }
+
+    TEST_CASE_FIXTURE(own_registry, "to a batch in which nothing was made so far") {
+        auto const  id = r.new_batch();
+        batch_scope b(r);
+        auto const  numbers = fill(b);
+        r.transfer_all(b, id);
+        auto const in = r.enter(id);
+        tenure::make<int>(1);
+        books.check_books();
+        CHECK(is_filled(numbers));
+        r.end_batch(id);
     }
 
     TEST_CASE_FIXTURE(own_registry, "with a resource() only to where this thread makes") {
@@ -485,11 +532,88 @@ TEST_SUITE("keep_all") {
             }
             r.page_out(id);
             r.transfer_all(id, parent);
+            for (std::uint64_t i = 0; i < many; ++i) *all[i] = i + 1;
+            std::vector<handle<std::uint64_t>> later;
+            {
+                auto const in = r.enter(id);
+                for (std::uint64_t i = 0; i < many; ++i) later.push_back(tenure::make<std::uint64_t>(i));
+            }
+            r.page_out(id);
+            {
+                auto const in = r.enter(id);
+                CHECK(is_filled(later));
+            }
+            for (std::uint64_t i = 0; i < many; ++i) CHECK(*all[i] == i + 1);
             r.end_batch(id);
-            CHECK(is_filled(all));
+            for (std::uint64_t i = 0; i < many; ++i) CHECK(*all[i] == i + 1);
             CHECK(all.back().owner() == parent.id());
         }
         CHECK(r.snapshot().batches.size() == 1);
+    }
+
+    TEST_CASE_FIXTURE(own_registry, "a share of what is the receiver's own memory falls to that") {
+        // The parent fills a unit in which the child owns something: an object of a batch that has ended.
+        for (std::size_t const more : {0, 100'000}) {
+            batch_scope parent(r);
+            batch_scope b(r);
+            auto const  gone = r.new_batch();
+            auto const  far  = r.new_batch();
+            handle<int> left, others;
+            {
+                auto const in = r.enter(gone);
+                left          = tenure::make<int>(1);
+                tenure::make<std::array<char, 20'000>>();
+                others = tenure::make<int>(2);
+                tenure::make<std::array<char, 20'000>>();
+                r.transfer_ownership(left, b);
+                r.transfer_ownership(others, far);
+            }
+            r.end_batch(gone);
+            auto const before = r.snapshot().memory.held;
+            auto const filled = parent.make<std::array<char, 4000>>();
+            CHECK(r.snapshot().memory.held == before);  // in the same unit
+            fill(b, more);
+            b.keep_all();
+            b.end();
+            CHECK(left.owner() == parent.id());
+            CHECK(filled.alive());
+            parent.end();
+            CHECK(!left.alive());
+            CHECK(*others == 2);
+            r.end_batch(far);
+        }
+    }
+
+    TEST_CASE_FIXTURE(own_registry, "a large batch gives what it uses, and the rest of its last unit can be used") {
+        batch_scope parent(r);
+        batch_scope b(r);
+        fill(b, 150'000);
+        CHECK(b.usage().retained > b.usage().bytes + 2 * 65'536);
+        b.keep_all();
+        CHECK(parent.usage().retained < parent.usage().bytes + 65'536);
+        auto const retained = parent.usage().retained;
+        while (parent.usage().bytes + 8'192 < retained) parent.make<std::array<char, 100>>();
+        CHECK(parent.usage().retained == retained);
+    }
+
+    TEST_CASE_FIXTURE(own_registry, "what other threads give in the meantime goes along") {
+        batch_scope                      parent(r);
+        batch_scope                      b(r);
+        auto const                       id = r.new_batch();
+        std::vector<handle<std::string>> theirs;
+        {
+            auto const in = r.enter(id);
+            for (int i = 0; i < 10; ++i) theirs.push_back(tenure::make<std::string>(long_text));
+        }
+        b.make<std::string>(long_text);
+        std::jthread([&] {
+            for (auto const h : theirs) r.transfer_ownership(h, b);
+        }).join();
+        b.keep_all();
+        b.end();
+        r.end_batch(id);
+        for (auto const h : theirs) CHECK(*h == long_text);
+        CHECK(theirs.front().owner() == parent.id());
     }
 
     TEST_CASE_FIXTURE(own_registry, "other threads free and transfer what came from the batch, meanwhile") {

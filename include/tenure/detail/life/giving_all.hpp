@@ -57,11 +57,6 @@ public:
         }
         give_shares();
         if (shared_) shared_->commit([](raw_handle) {});
-        if (from_.paged) {
-            paging_state const before = claim_paging(from_);
-            pages_of(from_)->drop_pages(from_);
-            end_claim_of_paging(from_, before);
-        }
         book();
         return {};
     }
