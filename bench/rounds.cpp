@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: BSL-1.0
 
 // A loop of rounds, each of which makes objects that none of the others needs: in one batch that is cleared after
-// each round, or in a batch of its own.
+// each round, or in a batch of its own; and what it takes to give all of a batch to its parent.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory_resource>
@@ -56,10 +57,45 @@ void released(benchmark::State& state) {
     }
 }
 
+/// All that a batch made goes to its parent, which is cleared afterwards: only the giving is timed.
+template <class T>
+void kept_whole(benchmark::State& state) {
+    auto const          n = static_cast<std::uint64_t>(state.range(0));
+    tenure::batch_scope parent;
+    for (auto _ : state) {
+        {
+            tenure::batch_scope b;
+            for (std::uint64_t i = 0; i < n; ++i) bench::use(b.make<T>(i));
+            auto const start = std::chrono::steady_clock::now();
+            b.keep_all();
+            state.SetIterationTime(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+        }
+        parent.clear();
+    }
+}
+
+/// One with an end.
+struct ending : object {
+    using object::object;
+    ~ending() { bench::use(this); }
+};
+
 void sizes(benchmark::internal::Benchmark* b) { b->ArgName("objects")->Arg(0)->Arg(1)->Arg(1000)->Arg(100'000); }
 
 BENCHMARK(cleared)->Name("rounds/clear")->Apply(sizes);
 BENCHMARK(opened_anew)->Name("rounds/scope")->Apply(sizes);
 BENCHMARK(released)->Name("rounds/pmr_warm")->Apply(sizes);
+BENCHMARK(kept_whole<object>)
+    ->Name("rounds/keep_all")
+    ->UseManualTime()
+    ->ArgName("objects")
+    ->Arg(10)
+    ->Arg(1'000'000);
+BENCHMARK(kept_whole<ending>)
+    ->Name("rounds/keep_all_ends")
+    ->UseManualTime()
+    ->ArgName("objects")
+    ->Arg(10)
+    ->Arg(1'000'000);
 
 }  // namespace

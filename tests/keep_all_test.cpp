@@ -404,6 +404,7 @@ TEST_SUITE("keep_all") {
         batch_scope b(r);
         auto const  numbers = fill(b);
         r.transfer_all(b, id);
+        batch_scope(r).make<int>(1);  // so that the thread has a unit in stock
         auto const in = r.enter(id);
         tenure::make<int>(1);
         books.check_books();
