@@ -69,8 +69,11 @@ inline void link_front(entry*& list, entry* e) noexcept {
 }
 
 inline void unlink(entry*& list, entry* e) noexcept {
-    if (e->next) e->next->prev = e->prev;
-    (e->prev ? e->prev->next : list) = e->next;
+    // The first one's `prev` is not to be trusted: the end of a root calls destructors, which may free others
+    // there, after it has taken each from the front of the list.
+    entry* const before = list == e ? nullptr : e->prev;
+    if (e->next) e->next->prev = before;
+    (before ? before->next : list) = e->next;
 }
 
 }  // namespace tenure::detail
