@@ -32,8 +32,10 @@ struct object {
     std::size_t   place   = 0;  ///< in owner->objects
     bool          has_end = false;
     bool          bound   = false;  ///< cannot leave its batch
-    bool          silent  = false;  ///< defer(): there is no handle
+    bool          adopted = false;
+    bool          called  = false;  ///< a deferred call
     bool          ended   = false;  ///< its destructor has run
+    int           phase   = 1;      ///< of a deferred call: 0 is before, 1 in order, as all objects, 2 after
     std::size_t   store   = 0;      ///< of a buffer, among kinds::stores; 0: the registry's
 };
 
@@ -41,15 +43,16 @@ struct batch {
     tenure::batch_id     id;
     batch*               parent = nullptr;
     std::string          name;
-    std::uint64_t        order    = 0;  ///< of opening
-    batch_status         status   = batch_status::active;
-    bool                 manual   = false;
-    bool                 guarded  = false;
-    bool                 detached = false;
-    bool                 limited  = false;  ///< it or one above it has limits
-    std::size_t          store    = 0;      ///< of its buffers, unless they name one
-    std::uint32_t        inside   = 0;      ///< lanes, guards of enter(), and threads that have it current
-    std::vector<batch*>  children{};        ///< not done; oldest first
+    std::uint64_t        order     = 0;  ///< of opening
+    batch_status         status    = batch_status::active;
+    bool                 manual    = false;
+    bool                 guarded   = false;
+    bool                 detached  = false;
+    bool                 has_lanes = false;
+    bool                 limited   = false;  ///< it or one above it has limits
+    std::size_t          store     = 0;      ///< of its buffers, unless they name one
+    std::uint32_t        inside    = 0;      ///< lanes, guards of enter(), and threads that have it current
+    std::vector<batch*>  children{};         ///< not done; oldest first
     std::vector<object*> objects{};
     std::vector<object*> kept_out{};
     std::size_t          made = 0, received = 0, given = 0, freed = 0;
@@ -116,7 +119,8 @@ public:
         leave(o);
         arrive(o, to);
         // What was made through a lane is another thread's for all that anybody knows, and ends at no certain time.
-        if (o.list != 0) o.list = ~o.arrival;
+        // So does what comes to a batch that has, or had, a lane: its memory may have become that lane's.
+        if (o.list != 0 || to.has_lanes) o.list = ~o.arrival;
     }
 
     void free(object& o, fate& f) {
@@ -179,6 +183,11 @@ public:
         if (&b == root_) return errc::not_owner;
         if (!b.is_active()) return errc::batch_ended;
         return b.children.empty() ? errc{} : errc::batch_in_use;
+    }
+
+    static errc take_back_outcome(object const& o) {
+        errc const free = free_outcome(o);
+        return free == errc{} && !o.adopted && !o.called ? errc::not_adopted : free;
     }
 
     static errc free_outcome(object const& o) {
