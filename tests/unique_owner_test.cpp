@@ -255,11 +255,17 @@ TEST_SUITE("unique_owner") {
         journal                                     log;
         batch_scope                                 user(r);
         std::optional<tenure::pinned<traced const>> pin;
-        handle<traced>                              pinned, borrowed;
+        handle<traced>                              pinned, borrowed, three;
         {
             batch_scope b(r);
             auto const  one = b.detach(pinned = b.make<traced>(log, 1));
             auto const  two = b.detach(borrowed = b.make<traced>(log, 2));
+            three           = b.make<traced>(log, 3);
+            {
+                auto const in = user.enter();
+                tenure::borrow(three);
+            }
+            auto const after = b.detach(three);  // pinned before
             {
                 auto const in = user.enter();
                 pin.emplace(tenure::pin(handle<traced const>(pinned)));
@@ -271,8 +277,10 @@ TEST_SUITE("unique_owner") {
         CHECK(borrowed->number() == 2);
         pin.reset();
         CHECK(log.ended == std::vector{1});
+        CHECK(three->number() == 3);
         user.end();
-        CHECK(log.ended == std::vector{1, 2});
+        CHECK(log.ended.size() == 3);
+        CHECK(log.alive == 0);
         CHECK(in_root() == 0);
     }
 
