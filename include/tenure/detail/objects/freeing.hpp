@@ -116,13 +116,13 @@ inline finalizer const& finalizer_of(extent const& x) noexcept {
 }
 
 /// How an object ends that is freed early.
-inline constexpr auto by_destroying = &finalizer::destroy, by_dropping = &finalizer::drop;
+using end_of_object                          = void (*finalizer::*)(entry*) noexcept;
+inline constexpr end_of_object by_destroying = &finalizer::destroy, by_dropping = &finalizer::drop;
 
 /// Ends an object and gives its bytes back to its owner, which is held. The destructor runs with no lock held. Any
 /// thread may call this. Errors: stale_handle if the object is not alive or not that batch's (another thread was
 /// first); object_pinned; not_adopted.
-template <auto how = by_destroying>
-errc free_object(batch_record& owner, raw_handle h) noexcept {
+inline errc free_object(batch_record& owner, raw_handle h, end_of_object how = by_destroying) noexcept {
     extent const  x = extent_of(h);
     departure     way;
     retired_units empty;
@@ -133,8 +133,7 @@ errc free_object(batch_record& owner, raw_handle h) noexcept {
         use_lock const guard(owner, x);
         if (!still_owned(h, x, owner)) return errc::stale_handle;
         if (guard.pinned()) return errc::object_pinned;
-        if constexpr (how == by_dropping)
-            if (!x.header || !finalizer_of(x).drop) return errc::not_adopted;
+        if (how == by_dropping && (!x.header || !finalizer_of(x).drop)) return errc::not_adopted;
         if (is_buffer(x.header)) buffer = front_of_buffers().take(x.header);
         if (x.header || x.large) guard_extent(x);
         if (x.header) way = depart(owner, x);
