@@ -32,12 +32,12 @@ TENURE_DECL detach_calls::taken detach_calls::take_out(lane const& from, raw_han
 /// Without memory for a batch, the object stays until the end of the registry.
 TENURE_COLD inline void free_when_unused(batch_record& root, raw_handle h) noexcept {
     registry_core& r = *root.registry.load(std::memory_order_relaxed);
-    memory_lasts([&] {
+    static_cast<void>(thrown_by([&] {
         batch_options const options{.name = "detached"};
         opened_batch const  b = open_batch(r, &root, &options, false, std::source_location::current());
         static_cast<void>(transfer_to(r, h, b.id, &root));
         end_record(*b.record, b.id, true);
-    });
+    }));
 }
 
 TENURE_DECL void free_detached(raw_handle h, std::uint64_t home) noexcept {
