@@ -42,6 +42,17 @@ void say(std::string const& line) {
 
 handle<std::string> of_root;
 
+/// Frees what was made just before it, and gives what was made before that to a batch which ends.
+struct frees_its_neighbours {
+    handle<std::string> first, second;
+
+    ~frees_its_neighbours() {
+        registry::global().free(second);
+        batch_scope last{"last"};
+        tenure::transfer_ownership(first, last);
+    }
+};
+
 /// What a destructor may do with the global registry, before its end and after it.
 bool works() {
     registry&   r = registry::global();
@@ -180,6 +191,12 @@ TEST_CASE("child" * doctest::skip()) {
                 touch_thread_local();
             }).join();
         }
+    } else if (what == "neighbours") {
+        for (int i = 0; i < 10; ++i) {
+            auto const first = tenure::make<std::string>(100, 'f'), second = tenure::make<std::string>(100, 's');
+            tenure::make<frees_its_neighbours>(first, second);
+        }
+        tenure::make<works_at_its_end>("of root");
     } else if (what == "background") {
         batch_scope b{{.reclaim = tenure::reclamation::background}};
         b.make<works_at_its_end>("in the background");
@@ -209,6 +226,13 @@ TEST_SUITE("the end of a process") {
 
     TEST_CASE("the first use is in the destructor of a static object") {
         CHECK(run_child("first use").has("early works"));
+    }
+
+    TEST_CASE("what ends with the root frees others that would have ended next") {
+        outcome const out = run_child("neighbours");
+        CHECK(out.has("of root works"));
+        CHECK(out.has("early works"));
+        CHECK_FALSE(out.has("corrupt"));
     }
 
     TEST_CASE("threads that outlive main go on, and what they may be at is left") {

@@ -73,6 +73,32 @@ struct batch_usage {
     friend bool operator==(batch_usage const&, batch_usage const&) = default;
 };
 
+/// When a batch's end makes a deferred call. The phases of one batch follow one another; in each, calls come newest
+/// first. What batches below it own is gone before the first.
+enum class release_phase : std::uint8_t {
+    before,    ///< before all that the batch owns: everything is still there
+    in_order,  ///< among the destructors and deleters of its objects, in reverse order of registration
+    after,     ///< after all of these, and before its buffers and its memory go
+};
+
+namespace detail {
+
+template <class F, release_phase Phase>
+struct deferred;
+
+}  // namespace detail
+
+/// A call that defer() has registered, known by its handle<deferred_call>. That is alive until the call begins or
+/// is cancelled. cancel() drops the call, free() makes it now; keep() and transfer_ownership() give it to another
+/// batch, whose end makes it, in the same phase.
+class deferred_call {
+    template <class F, release_phase Phase>
+    friend struct detail::deferred;
+
+    deferred_call()  = default;
+    ~deferred_call() = default;
+};
+
 inline constexpr std::size_t no_limit = static_cast<std::size_t>(-1);
 
 /// Limits on the bytes in use by a batch and all batches below it, including buffers in any store. A make that

@@ -191,7 +191,8 @@ public:
     }
 
     /// Registers an object made elsewhere: its end calls `deleter(p)`. On failure the caller keeps the object.
-    /// Access through the handle costs a little more than to what make() made. Throws as make(), and bad_address.
+    /// release() takes it back. Access through the handle costs a little more than to what make() made. Throws as
+    /// make(), and bad_address.
     template <class T, class Deleter = std::default_delete<T>>
     handle<T> adopt(T* p, Deleter deleter = {}) {
         return detail::adopt_in(here(), p, std::move(deleter));
@@ -213,10 +214,46 @@ public:
         return detail::adopt_buffer_in<T>(here(), memory, std::move(deleter));
     }
 
-    /// Calls `f()` at the end, in the order of destructors. `f` must not throw. Throws as make().
+    /// Takes an adopted object back: its batch knows it no more, its handles are stale, the deleter does not run
+    /// and is destroyed. Returns the pointer, which is the caller's. Throws stale_handle, not_owner (of what others
+    /// have a share in, too), object_pinned, not_restorable, batch_ended, and not_adopted for what make() made.
+    /// Nothing was done then. Cost: that of free().
+    template <class T>
+    T* release(handle<T> h) {
+        detail::require_adoptable<T>();
+        if (auto const why = detail::drop_in(here(), detail::handle_access::raw(h)))
+            detail::throw_failure(why, "release from batch ");
+        return h.unchecked();
+    }
+    template <class T>
+    result<T*> try_release(handle<T> h) {
+        detail::require_adoptable<T>();
+        if (auto const why = detail::drop_in(here(), detail::handle_access::raw(h)))
+            return make_error_code(why.code);
+        return h.unchecked();
+    }
+
+    /// Calls `f()` at the end, in the order of destructors, or in a phase of its own. `f` must not throw. Throws as
+    /// make(). The handle may be dropped. Cost: that of make(); in another phase than in_order, some 12 ns more.
     template <class F>
-    void defer(F f) {
-        detail::make_in<detail::deferred<F>>(here(), std::move(f));
+    handle<deferred_call> defer(F f) {
+        return detail::defer_in(here(), f);
+    }
+    template <class F>
+    handle<deferred_call> defer(F f, release_phase phase) {
+        return detail::defer_in(here(), f, phase);
+    }
+
+    /// Takes a deferred call back: `f` does not run, and is destroyed. Throws stale_handle if it has run, runs, or
+    /// was cancelled; otherwise as release(). Cost: that of free().
+    void cancel(handle<deferred_call> call) {
+        if (auto const why = detail::drop_in(here(), detail::handle_access::raw(call)))
+            detail::throw_failure(why, "cancel a deferred call of batch ");
+    }
+    result<void> try_cancel(handle<deferred_call> call) {
+        if (auto const why = detail::drop_in(here(), detail::handle_access::raw(call)))
+            return make_error_code(why.code);
+        return {};
     }
 
     /// Gives an object to the parent batch, and returns the handle. What the parent or a batch above it already
@@ -412,6 +449,20 @@ public:
     /// then. One that another thread has asked to stop ends at once. Throws batch_ended, wrong_thread;
     /// batch_in_use, as registry::new_batch.
     batch_id detach();
+
+    /// Takes an object of this batch out of all batches: the unique_owner that is returned frees it. It stays where
+    /// it is, and its handles stay valid. Throws as registry::transfer_ownership, and not_owner of what others have
+    /// a share in, too. Needs <tenure/unique_owner.hpp>, which says more.
+    template <detail::owned H, class Feature = detail::detach_calls>
+    auto detach(H h) {
+        detail::require_detaching<Feature, H>();
+        return Feature::detach(here(), h);
+    }
+    template <detail::owned H, class Feature = detail::detach_calls>
+    auto try_detach(H h) {
+        detail::require_detaching<Feature, H>();
+        return Feature::try_detach(here(), h);
+    }
 
     /// Cancels the batch: on every thread, make here and in batches below throws errc::cancelled from then on. The
     /// stop_token fires. Batches below that are not open on a thread go at once; this batch goes when its guard

@@ -131,8 +131,37 @@ buffer<T> adopt_buffer(std::span<T, N> memory, Deleter deleter) {
     return detail::adopt_buffer_in<T>(detail::current_lane(), memory, std::move(deleter));
 }
 template <class F>
-void defer(F f) {
-    detail::make_in<detail::deferred<F>>(detail::current_lane(), std::move(f));
+handle<deferred_call> defer(F f) {
+    return detail::defer_in(detail::current_lane(), f);
+}
+template <class F>
+handle<deferred_call> defer(F f, release_phase phase) {
+    return detail::defer_in(detail::current_lane(), f, phase);
+}
+
+/// As batch_scope::release, and batch_scope::cancel of a deferred call.
+template <class T>
+T* release(handle<T> h) {
+    detail::require_adoptable<T>();
+    if (auto const why = detail::drop_in(detail::current_lane(), detail::handle_access::raw(h)))
+        detail::throw_failure(why, "release from batch ");
+    return h.unchecked();
+}
+template <class T>
+result<T*> try_release(handle<T> h) {
+    detail::require_adoptable<T>();
+    if (auto const why = detail::drop_in(detail::current_lane(), detail::handle_access::raw(h)))
+        return make_error_code(why.code);
+    return h.unchecked();
+}
+inline void cancel(handle<deferred_call> call) {
+    if (auto const why = detail::drop_in(detail::current_lane(), detail::handle_access::raw(call)))
+        detail::throw_failure(why, "cancel a deferred call of batch ");
+}
+inline result<void> try_cancel(handle<deferred_call> call) {
+    if (auto const why = detail::drop_in(detail::current_lane(), detail::handle_access::raw(call)))
+        return make_error_code(why.code);
+    return {};
 }
 
 /// As batch_scope::keep.

@@ -20,6 +20,8 @@ enum class cleanup : std::uint8_t;
 enum class reclamation : std::uint8_t;
 enum class on_exception : std::uint8_t;
 enum class residency : std::uint8_t;
+enum class release_phase : std::uint8_t;
+class deferred_call;
 struct batch_usage;
 struct batch_limits;
 struct batch_options;
@@ -29,6 +31,8 @@ template <class T>
 class handle;
 template <class T>
 class enable_handle_from_this;
+template <class T>
+class unique_owner;
 template <class T>
 class buffer;
 template <class E>

@@ -149,6 +149,27 @@ handle<T> adopt_in(lane& l, std::unique_ptr<T, Deleter>&& p) {
     return h;
 }
 
+template <release_phase Phase = release_phase::in_order, class F>
+handle<deferred_call> defer_in(lane& l, F& f) {
+    return make_in<deferred<F, Phase>>(l, std::move(f));
+}
+template <class F>
+handle<deferred_call> defer_in(lane& l, F& f, release_phase phase) {
+    switch (phase) {
+    case release_phase::before: return defer_in<release_phase::before>(l, f);
+    case release_phase::after: return defer_in<release_phase::after>(l, f);
+    case release_phase::in_order: break;
+    }
+    return defer_in(l, f);
+}
+
+/// Whether release() may be asked for a T: for what adopt() took.
+template <class T>
+constexpr void require_adoptable() noexcept {
+    static_assert(!std::is_same_v<T, deferred_call>, "cancel() takes a deferred call back");
+    static_assert(!std::is_array_v<T>, "release() is for what adopt() took, which is no array");
+}
+
 /// A range whose elements can become those of a buffer; and the type of these. (As handle_range: without <ranges>.)
 template <class R>
 using element_of = std::iter_value_t<decltype(std::begin(std::declval<R&>()))>;

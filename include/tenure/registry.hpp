@@ -284,6 +284,45 @@ public:
         return {};
     }
 
+    /// As batch_scope::release, whichever batches own it. Any thread.
+    template <class T>
+    T* release(handle<T> h) {
+        detail::require_adoptable<T>();
+        auto const why = detail::drop_object_of(*core_, detail::handle_access::raw(h));
+        if (why) detail::throw_failure(why, "release from batch ");
+        return h.unchecked();
+    }
+    template <class T>
+    result<T*> try_release(handle<T> h) {
+        detail::require_adoptable<T>();
+        auto const why = detail::drop_object_of(*core_, detail::handle_access::raw(h));
+        if (why) return make_error_code(why.code);
+        return h.unchecked();
+    }
+
+    /// As batch_scope::cancel of a deferred call, whichever batch has it. Any thread.
+    void cancel(handle<deferred_call> call) {
+        auto const why = detail::drop_object_of(*core_, detail::handle_access::raw(call));
+        if (why) detail::throw_failure(why, "cancel a deferred call of batch ");
+    }
+    result<void> try_cancel(handle<deferred_call> call) {
+        auto const why = detail::drop_object_of(*core_, detail::handle_access::raw(call));
+        if (why) return make_error_code(why.code);
+        return {};
+    }
+
+    /// As batch_scope::detach of an object, whichever batches own it. Any thread.
+    template <detail::owned H, class Feature = detail::detach_calls>
+    auto detach(H h) {
+        detail::require_detaching<Feature, H>();
+        return Feature::detach(*core_, h);
+    }
+    template <detail::owned H, class Feature = detail::detach_calls>
+    auto try_detach(H h) {
+        detail::require_detaching<Feature, H>();
+        return Feature::try_detach(*core_, h);
+    }
+
     /// Frees all objects. Throws stale_handle or object_pinned before any is freed if one is stale or pinned. One
     /// that is named twice is freed once.
     template <detail::handle_range R>

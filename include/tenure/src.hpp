@@ -29,4 +29,5 @@
 #include <tenure/impl/registry.ipp>
 #include <tenure/impl/sharing.ipp>
 #include <tenure/impl/timing.ipp>
+#include <tenure/impl/unique_owner.ipp>
 #include <tenure/impl/warm.ipp>

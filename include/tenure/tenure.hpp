@@ -28,4 +28,5 @@
 #include <tenure/snapshot.hpp>
 #include <tenure/store/heap.hpp>
 #include <tenure/timing.hpp>
+#include <tenure/unique_owner.hpp>
 #include <tenure/warm.hpp>

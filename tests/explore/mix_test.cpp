@@ -59,7 +59,9 @@ struct counted : plain {
     }
 };
 
-using item = std::variant<handle<plain>, handle<counted>, tenure::buffer<std::uint64_t>>;
+using item =
+    std::variant<handle<plain>, handle<counted>, tenure::buffer<std::uint64_t>, handle<tenure::deferred_call>>;
+using owner = std::variant<tenure::unique_owner<plain>, tenure::unique_owner<counted>>;
 
 /// What threads show each other.
 struct board {
@@ -86,7 +88,7 @@ bool is_expected(std::error_code e) {
     for (errc const c :
          {errc::stale_handle, errc::batch_ended, errc::not_owner, errc::no_such_batch, errc::cancelled,
           errc::expired, errc::object_pinned, errc::batch_in_use, errc::not_restorable, errc::wrong_thread,
-          errc::no_checkpoint, errc::evicted, errc::limit_exceeded, errc::memory_full})
+          errc::no_checkpoint, errc::evicted, errc::limit_exceeded, errc::memory_full, errc::not_adopted})
         if (e == c) return true;
     return false;
 }
@@ -121,7 +123,7 @@ private:
     void step() {
         auto const h  = some_item();
         auto const id = some_id();
-        switch (roll_.below(30)) {
+        switch (roll_.below(33)) {
         case 0:
         case 1: return open_scope();
         case 2:
@@ -159,6 +161,12 @@ private:
         case 23:
             if (scopes_.empty() || roll_.one_in(2)) registry_.transfer_all(id, some_id());
             else scopes_.back().guard->keep_all();
+            return;
+        case 24: return take_back(h);
+        case 25: return own(h);
+        case 26:
+            if (!owners_.empty())
+                owners_.erase(owners_.begin() + static_cast<std::ptrdiff_t>(roll_.below(owners_.size())));
             return;
         default: return make();
         }
@@ -231,7 +239,12 @@ private:
         if (scopes_.empty()) return;
         batch_scope& b = *scopes_.back().guard;
         item         made;
-        switch (roll_.below(5)) {
+        switch (roll_.below(7)) {
+        case 5: made = b.adopt(std::make_unique<counted>(++serial_)); break;
+        case 6:
+            made = b.defer([held = std::make_unique<counted>(++serial_)] { CHECK(held->is_whole()); },
+                           static_cast<tenure::release_phase>(roll_.below(3)));
+            break;
         case 0: {
             auto const buffer = b.make_buffer<std::uint64_t>(8);
             buffer.write(0, contents);
@@ -248,13 +261,30 @@ private:
     void pin(item const& h) {
         if (scopes_.empty() || tenure::current_batch() != scopes_.back().guard->id()) return;
         with(h, [&](auto x) {
-            if constexpr (!std::is_same_v<decltype(x), tenure::buffer<std::uint64_t>>) {
+            if constexpr (requires { x->is_whole(); }) {
                 auto p = tenure::pin(x);
                 CHECK(p->is_whole());
                 if constexpr (std::is_same_v<decltype(x), handle<plain>>)
                     if (roll_.one_in(2)) copy(x);
                 scopes_.back().pins.emplace_back(std::move(p));
             }
+        });
+    }
+
+    /// Of what was adopted, or deferred; all else is refused.
+    void take_back(item const& h) {
+        if (auto const* const object = std::get_if<handle<counted>>(&h)) {
+            std::unique_ptr<counted> const back(registry_.release(*object));
+            CHECK(back->is_whole());
+        } else if (auto const* const call = std::get_if<handle<tenure::deferred_call>>(&h)) {
+            registry_.cancel(*call);
+        }
+    }
+
+    /// Takes something out of all batches, until somebody gives it to one or frees it, or the owner goes.
+    void own(item const& h) {
+        with(h, [&](auto x) {
+            if constexpr (requires { x->is_whole(); }) owners_.emplace_back(registry_.detach(x));
         });
     }
 
@@ -292,6 +322,8 @@ private:
     dice              roll_;
     std::uint64_t     serial_ = 0;
     std::vector<open> scopes_;
+
+    std::vector<owner> owners_;
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ struct mismatch : std::runtime_error {
 using any_handle = std::variant<tenure::handle<specimens::specimen>, tenure::handle<specimens::specimen const>,
                                 tenure::handle<std::uint64_t const>, tenure::handle<std::uint64_t[]>,
                                 tenure::handle<specimens::element<8>[]>, tenure::handle<specimens::element<64>[]>,
-                                tenure::buffer<std::uint64_t>>;
+                                tenure::buffer<std::uint64_t>, tenure::handle<tenure::deferred_call>>;
 
 inline tenure::buffer<std::uint64_t> const* as_buffer(any_handle const& any) {
     return std::get_if<tenure::buffer<std::uint64_t>>(&any);
@@ -61,6 +61,7 @@ struct well_read {
         for (std::size_t i = 0; i < h.size(); ++i) good = good && h[i].serial == serial && h[i].index == i;
         return good;
     }
+    bool operator()(tenure::handle<tenure::deferred_call> const& h) const { return &*h == h.get(); }
     bool operator()(tenure::buffer<std::uint64_t> const& b) const {
         std::vector<std::uint64_t> v(b.size());
         b.read(0, v);

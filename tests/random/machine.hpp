@@ -59,6 +59,11 @@ private:
         model::batch*                    batch;
     };
 
+    struct open_owner {
+        std::shared_ptr<void> owner;  ///< a unique_owner
+        model::object*        object;
+    };
+
     /// Why a batch is current on this thread: the newest of these that still holds says which one.
     struct context {
         enum kind { scope, entered, visit } why;
@@ -84,6 +89,9 @@ private:
     void keep_range(command const& c);
     void transfer(command const& c);
     void free(command const& c);
+    void take_back(command const& c);
+    void own(command const& c);
+    void disown(std::size_t at);
     void free_range(command const& c);
     void free_half(command const& c);
     void close(std::size_t at);
@@ -129,7 +137,7 @@ private:
             std::uint64_t const back = choice % 16 == 1 ? n : std::min<std::uint64_t>(n, 100);
             o                        = &world_.with_serial(n - 1 - choice / 16 % back);
         }
-        return o && !o->silent && !(loose && o->bound) ? o : nullptr;
+        return o && !(loose && o->bound) ? o : nullptr;
     }
 
     model::batch* some_batch(std::uint32_t choice) {
@@ -241,6 +249,7 @@ private:
     std::vector<open_scope>     scopes_;
     std::vector<open_lane>      lanes_;
     std::vector<open_enter>     enters_;
+    std::vector<open_owner>     owners_;
     std::vector<context>        contexts_;
     std::vector<model::object*> containers_;
     std::vector<model::object*> buffers_;  ///< of all times
@@ -290,10 +299,13 @@ inline void machine::check_pending_reclaims() {
         std::size_t const n = static_cast<std::size_t>(std::ranges::count_if(f.objects, &model::object::has_end));
         require(at + n <= ended_.size(), "not all objects of a batch ended");
         std::vector<std::pair<std::uint64_t, std::uint64_t>> last;  // list, arrival
+        int                                                  phase = 0;
         for (std::size_t const stop = at + n; at < stop; ++at) {
             model::object& o = world_.with_serial(ended_[at]);
             require(o.owner == nullptr && o.place == k,
                     "an object ended that should live, or with those of another batch");
+            require(o.phase >= phase, "a deferred call came after its phase");
+            if (std::exchange(phase, o.phase) != o.phase) last.clear();
             auto const before = std::ranges::find(last, o.list, &decltype(last)::value_type::first);
             if (before == last.end()) last.emplace_back(o.list, o.arrival);
             else require(std::exchange(before->second, o.arrival) > o.arrival, "objects did not end newest first");
@@ -311,7 +323,7 @@ inline void machine::check_pending_reclaims() {
     for (model::funeral const& f : expected_) {
         for (model::object* o : f.objects) {
             expected += o->has_end;
-            require(o->silent || !is_alive(o->handle), "a freed object has a handle that is alive");
+            require(!is_alive(o->handle), "a freed object has a handle that is alive");
         }
     }
     require(expected == ended_.size(), "objects should have ended and did not");
@@ -322,7 +334,6 @@ inline void machine::check_pending_reclaims() {
 }
 
 inline void machine::look_at(model::object const& o) const {
-    if (o.silent) return;
     if (o.owner) {
         require(is_alive(o.handle), "an object is dead that should live");
         require(reads_well(o.handle, o.serial), "an object is not what it was");
@@ -410,7 +421,7 @@ inline void machine::ended(std::uint64_t serial) noexcept {
     model::funeral const& f = expected_[x % expected_.size()];
     if (f.objects.empty()) return;
     model::object const& relative = *f.objects[(x >> 32) % f.objects.size()];
-    if (relative.silent || !relative.has_end || &relative == &o) return;
+    if (!relative.has_end || &relative == &o) return;
     if (is_alive(relative.handle) == relative.ended)
         trouble(std::string("in the destructor of another, a handle is ") +
                 (relative.ended ? "not stale" : "stale"));
@@ -435,7 +446,7 @@ inline void machine::meddle(std::uint64_t serial) noexcept try {
     }
     if (!f.of) return;
     model::object const& sibling = *f.objects[serial % f.objects.size()];
-    if (sibling.silent || !sibling.has_end || sibling.serial == serial) return;
+    if (!sibling.has_end || sibling.serial == serial) return;
     agree(outcome([&] { std::visit([&](auto const& h) { registry_.free(h); }, sibling.handle); }),
           sibling.ended ? errc::stale_handle : errc::batch_ended);
 } catch (mismatch const& e) {

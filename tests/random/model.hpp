@@ -32,8 +32,10 @@ struct object {
     std::size_t   place   = 0;  ///< in owner->objects
     bool          has_end = false;
     bool          bound   = false;  ///< cannot leave its batch
-    bool          silent  = false;  ///< defer(): there is no handle
+    bool          adopted = false;
+    bool          called  = false;  ///< a deferred call
     bool          ended   = false;  ///< its destructor has run
+    int           phase   = 1;      ///< of a deferred call: 0 is before, 1 in order, as all objects, 2 after
     std::size_t   store   = 0;      ///< of a buffer, among kinds::stores; 0: the registry's
 };
 
@@ -193,6 +195,11 @@ public:
         if (&from == root_) return errc::not_owner;
         if (!to.is_active()) return errc::batch_ended;
         return &from == &to ? errc{} : clear_outcome(from);
+    }
+
+    static errc take_back_outcome(object const& o) {
+        errc const free = free_outcome(o);
+        return free == errc{} && !o.adopted && !o.called ? errc::not_adopted : free;
     }
 
     static errc free_outcome(object const& o) {

@@ -67,6 +67,11 @@ inline void machine::step(command const& c) {
     case op::look: look_at_batches(); break;
     case op::clear: clear(c); break;
     case op::give_all: give_all(c); break;
+    case op::take_back: take_back(c); break;
+    case op::own: own(c); break;
+    case op::disown:
+        if (!owners_.empty()) disown(some(owners_));
+        break;
     case op::count: break;
     }
     if (std::string const said = page_something(registry_, world_, c); !said.empty()) throw mismatch(said);
@@ -237,19 +242,24 @@ inline void machine::adopt(command const& c) {
     model::object& o = world_.add(world_.next_serial(), *b, 0);
     o.handle         = h;
     o.has_end        = true;
+    o.adopted        = true;
     say("adopted", &o, "into", b);
 }
 
 inline void machine::defer(command const& c) {
     open_scope* const s = some_scope(c.a);
     if (!s) return;
-    auto const got =
-        outcome([&] { s->guard->defer([serial = world_.next_serial()] { specimens::watching->ended(serial); }); });
+    auto const phase = c.b % 2 ? tenure::release_phase::in_order : static_cast<tenure::release_phase>(c.b / 2 % 3);
+    auto const call  = [serial = world_.next_serial()] { specimens::watching->ended(serial); };
+    any_handle h;
+    auto const got = outcome([&] { h = c.b % 4 == 1 ? s->guard->defer(call) : s->guard->defer(call, phase); });
     model::batch* const b = s->known();
     if (!agree(got, b && b->is_active() ? errc{} : errc::batch_ended, b && b->limited)) return;
     model::object& o = world_.add(world_.next_serial(), *b, 0);
     o.has_end        = true;
-    o.silent         = true;
+    o.called         = true;
+    o.phase          = static_cast<int>(phase);
+    o.handle         = h;
     say("deferred", &o, "in", b);
 }
 
@@ -373,6 +383,75 @@ inline void machine::free(command const& c) {
     agree(got, expected);
 }
 
+/// An adopted object becomes its caller's again, who frees it here; a deferred call is cancelled.
+inline void machine::take_back(command const& c) {
+    open_scope* const    s = some_scope(c.b);
+    model::object* const o = some_object(c.a, s ? s->batch : nullptr, false);
+    if (!o) return;
+    bool const through  = s && c.c % 2;
+    errc       expected = model::world::take_back_outcome(*o);
+    if (expected == errc{} && o == &foreign_) expected = errc::not_owner;
+    if (expected != errc::stale_handle && (o == &foreign_ || (through && s->batch != o->owner)))
+        expected = errc::not_owner;
+    if (through && s->release_hold) expected = errc::batch_ended;
+    say("take back", o);
+    model::fate f;
+    if (expected == errc{}) {
+        if (o->called) o->has_end = false;
+        world_.free(*o, f);
+    }
+    auto const release = [&](auto const& h) {
+        auto* const p = through ? s->guard->release(h) : registry_.release(h);
+        require(p == h.unchecked() && ended_.empty(), "release() freed the object, or returned another");
+        return p;
+    };
+    auto const got = mark_dead(std::move(f), [&] {
+        if (auto const* const h = std::get_if<tenure::handle<tenure::deferred_call>>(&o->handle))
+            through ? s->guard->cancel(*h) : registry_.cancel(*h);
+        else if (auto const* const x = std::get_if<tenure::handle<specimens::specimen>>(&o->handle))
+            delete static_cast<specimens::ending<64>*>(release(*x));
+        else if (auto const* const y = std::get_if<tenure::handle<std::uint64_t const>>(&o->handle)) release(*y);
+        else if (expected != errc{}) throw tenure::error(expected, "not asked for arrays and buffers");
+    });
+    agree(got, expected);
+}
+
+/// A unique_owner takes an object out of its batch.
+inline void machine::own(command const& c) {
+    open_scope* const    s = some_scope(c.b);
+    model::object* const o = some_object(c.a, s ? s->batch : nullptr, true);
+    if (!o || as_buffer(o->handle)) return;
+    bool const through  = s && !s->release_hold && c.c % 2;
+    errc       expected = model::world::transfer_outcome(*o, world_.root());
+    if (expected == errc{} && (o == &foreign_ || (through && s->batch != o->owner))) expected = errc::not_owner;
+    if (through && expected == errc::batch_ended && s->batch != o->owner) expected = errc::not_owner;
+    if (through && s->batch->status == tenure::batch_status::done) expected = errc::batch_ended;
+    if (through && s->batch->status == tenure::batch_status::ending) expected = errc::batch_ended;
+    std::shared_ptr<void> owner;
+    auto const            got = outcome([&] {
+        std::visit(
+            [&](auto const& h) {
+                if constexpr (requires { h.unchecked(); })
+                    owner = std::make_shared<decltype(registry_.detach(h))>(through ? s->guard->detach(h)
+                                                                                               : registry_.detach(h));
+            },
+            o->handle);
+    });
+    if (!agree(got, expected, false, is_lent(o->owner))) return;
+    say("own", o, "of", o->owner);
+    if (o->owner != &world_.root()) world_.give(*o, world_.root());
+    owners_.push_back({std::move(owner), o});
+}
+
+inline void machine::disown(std::size_t at) {
+    open_owner gone = std::move(owners_[at]);
+    owners_.erase(owners_.begin() + static_cast<std::ptrdiff_t>(at));
+    say("disown", gone.object);
+    model::fate f;
+    if (gone.object->owner == &world_.root()) world_.free(*gone.object, f);
+    mark_dead(std::move(f), [&] { gone.owner.reset(); });
+}
+
 inline void machine::free_range(command const& c) {
     using base = tenure::handle<specimens::specimen>;
     std::vector<model::object*> list;
@@ -402,7 +481,7 @@ inline void machine::free_half(command const& c) {
     if (b.status == tenure::batch_status::ending) return;
     std::vector<model::object*> half;
     for (model::object* o : b.objects)
-        if (!o->silent && dice::mix(o->serial ^ c.b) % 4 < 1 + c.c % 3) half.push_back(o);
+        if (dice::mix(o->serial ^ c.b) % 4 < 1 + c.c % 3) half.push_back(o);
     say("free", half.size(), "of", b.objects.size(), "in", &b);
     for (model::object* o : half) {
         model::fate f;
@@ -660,6 +739,7 @@ inline void machine::tire(command const& c) {
 
 inline void machine::finish() {
     say("finish");
+    while (!owners_.empty()) disown(owners_.size() - 1);
     while (!lanes_.empty()) close_lane(lanes_.size() - 1);
     while (!contexts_.empty()) {
         context const& c = contexts_.back();

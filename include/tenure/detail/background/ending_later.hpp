@@ -74,7 +74,7 @@ public:
     }
 
     bool put_off(batch_record& b, batch_record*& parent) noexcept override {
-        bool ends = b.inbox || b.first_buffer;
+        bool ends = any_in_locked_lists(b);
         for_lanes(b, [&](lane const& l) { ends = ends || l.entries; });
         std::size_t const bytes = (figures_of(b).units << unit_shift) + sizeof(batch_record) + sizeof(batch_rest);
         if (!ends || !queue_.admit(bytes)) return false;

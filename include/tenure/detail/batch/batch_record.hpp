@@ -178,6 +178,10 @@ struct batch_rest {
 
     use_node uses;
 
+    // Of a batch that is `used`; guarded by its lock.
+    entry* before = nullptr;  ///< deferred calls of release_phase::before, newest first
+    entry* after  = nullptr;
+
     std::uint32_t guards_beside =
         0;  ///< opened on the batch's thread directly below it, when it was not the newest
 

@@ -21,10 +21,26 @@ inline bool is_buffer(entry const* e) noexcept {
     return !(state & (entry::dead | entry::moved)) && is_buffer(finalizer_of(state));
 }
 
-/// Returns the owner's locked list that an entry belongs in. Buffers have one of their own: they end after all
-/// objects with destructors, which may use them, and any thread can go through it.
+/// Whether entries stand in a locked list even on the thread of their lane. Buffers have one of their own: they end
+/// after all objects with destructors, which may use them, and any thread can go through it. Calls in a phase have
+/// one for each, so that an end without such calls looks for none.
+inline bool is_apart(finalizer const& f) noexcept { return is_buffer(f) || f.phase != release_phase::in_order; }
+
+/// Returns the owner's locked list that an entry belongs in.
 inline entry*& list_for(batch_record& owner, std::uintptr_t state) noexcept {
-    return is_buffer(finalizer_of(state)) ? owner.first_buffer : owner.inbox;
+    finalizer const& f = finalizer_of(state);
+    switch (f.phase) {
+    case release_phase::before: return owner.rest.before;
+    case release_phase::after: return owner.rest.after;
+    case release_phase::in_order: break;
+    }
+    return is_buffer(f) ? owner.first_buffer : owner.inbox;
+}
+
+/// Whether anything is in the locked lists of a batch that ends, or where nobody else is.
+inline bool any_in_locked_lists(batch_record const& b) noexcept {
+    bool const phases = b.used.load(std::memory_order_relaxed) && (b.rest.before || b.rest.after);
+    return b.inbox || b.first_buffer || phases;
 }
 
 inline void put_in_list(batch_record& owner, entry* e, std::uintptr_t state) noexcept {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <tenure/batch.hpp>
 #include <tenure/detail/base/config.hpp>
 #include <tenure/type_name.hpp>
 
@@ -18,13 +19,18 @@ struct alignas(16) finalizer {
     void (*destroy)(entry*) noexcept;
     type_identity const* type       = nullptr;  ///< null: a buffer
     bool                 restorable = false;    ///< its bytes alone bring it back: checkpoints
+    release_phase        phase      = release_phase::in_order;
+
+    /// Ends it without the deleter or the call that it was registered for; null: it was made.
+    void (*drop)(entry*) noexcept = nullptr;
 };
+static_assert(sizeof(finalizer) == 32);
 
 /// Stands right before every object that has something to do at its end, and links it into the list of a lane of
 /// the batch that owns it, newest first. Only the lane's thread touches that list. `state` changes under the
 /// object's lock:
 ///   finalizer           alive, in the list of a lane (lane_of tells which)
-///   finalizer | inbox   alive, in the owner's `inbox` or, if it is a buffer, `first_buffer`, which have a lock
+///   finalizer | inbox   alive, in the owner's `inbox`, or in the list of buffers or of a phase: these have a lock
 ///   proxy | moved       alive; another thread transferred it, so its owner's inbox has a proxy for it, whose own
 ///                       state is the object's finalizer | inbox | proxied
 ///   dead                its end was run, or runs
@@ -69,8 +75,11 @@ inline void link_front(entry*& list, entry* e) noexcept {
 }
 
 inline void unlink(entry*& list, entry* e) noexcept {
-    if (e->next) e->next->prev = e->prev;
-    (e->prev ? e->prev->next : list) = e->next;
+    // The first one's `prev` is not to be trusted: the end of a root calls destructors, which may free others
+    // there, after it has taken each from the front of the list.
+    entry* const before = list == e ? nullptr : e->prev;
+    if (e->next) e->next->prev = before;
+    (before ? before->next : list) = e->next;
 }
 
 /// As these, of a list that knows its oldest entry, too, so that another list can go before it as a whole. `oldest`

@@ -45,7 +45,7 @@ inline void set_first(entry* e) noexcept {
 inline bool has_newer_ends(batch_record& b, checkpoint_record const& c) noexcept {
     {
         std::scoped_lock const guard(b.lock);
-        if (b.inbox != c.inbox) return true;
+        if (b.inbox != c.inbox || b.rest.before || b.rest.after) return true;
     }
     bool any = b.first_buffer != c.first_buffer;
     for_lanes(b, [&](lane const& l) {
@@ -57,21 +57,14 @@ inline bool has_newer_ends(batch_record& b, checkpoint_record const& c) noexcept
 
 /// Runs the ends of what is newer, newest first.
 inline void run_newer(batch_record& b, checkpoint_record& c) noexcept {
-    for (;;) {
-        entry* e = nullptr;
-        {
-            std::scoped_lock const guard(b.lock);
-            if (b.inbox == c.inbox) break;
-            e = b.inbox;
-            unlink(b.inbox, e);
-        }
-        run_entry(b, e);
-    }
+    run_locked(b, b.rest.before);  // a checkpoint is refused where there are deferred calls: all are newer
+    run_locked(b, b.inbox, c.inbox);
     for_lanes(b, [&](lane& l) {
         lane_mark const* const m = c.mark_of(l);
         run_entries(b, l, m ? m->entries : nullptr);
         set_first(l.entries);
     });
+    run_locked(b, b.rest.after);
     run_buffers(b, c.first_buffer);
 }
 

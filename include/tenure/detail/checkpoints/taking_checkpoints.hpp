@@ -99,8 +99,8 @@ inline void take_checkpoint(batch_record& b, std::uint64_t id) {
         c->lanes.push_back({&l, l.runs, l.entries, at, inside, hole});
         for (entry* e = l.entries; e; e = e->next) check(e);
     });
-    for (entry* e = b.inbox; e; e = e->next) check(e);
-    for (entry* e = b.first_buffer; e; e = e->next) check(e);
+    for (entry* list : {b.rest.before, b.inbox, b.rest.after, b.first_buffer})
+        for (entry* e = list; e; e = e->next) check(e);
     c->large        = b.large;
     c->inbox        = b.inbox;
     c->first_buffer = b.first_buffer;

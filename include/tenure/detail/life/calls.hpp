@@ -224,19 +224,21 @@ inline std::uint64_t common_of(raw_handle h) noexcept {
 }
 
 /// Frees one object, from any thread. `expected`, if not null, must own it; if that batch has a share, gives up
-/// only the share. Errors: those of with_owner(), not_restorable, object_pinned.
-inline failure free_one(registry_core& r, raw_handle h, batch_record* expected = nullptr) {
+/// only the share, unless the object is to be dropped. Errors: those of with_owner(), not_restorable,
+/// object_pinned, not_adopted.
+inline failure free_one(registry_core& r, raw_handle h, batch_record* expected = nullptr,
+                        end_of_object how = by_destroying) {
     h                    = resolve(h);
     std::uint64_t common = 0;
     failure const why    = with_owner(r, h, expected, [&](batch_record& owner, extent const& x) -> failure {
         if (has_checkpoint(owner) && is_under_checkpoint(owner, x.begin)) return {errc::not_restorable, &owner};
         lane_claim const list(listing_lane(h, x, owner));
-        if (errc const refused = free_object(owner, h); refused != errc{}) return {refused, &owner};
+        if (errc const refused = free_object(owner, h, how); refused != errc{}) return {refused, &owner};
         if (is_common(owner)) common = owner.id.load(std::memory_order_relaxed);
         return {};
     });
     if (common) front_of_sharing().end_if_empty(common);
-    if (why.code != errc::not_owner || !expected) return why;
+    if (why.code != errc::not_owner || !expected || how == by_dropping) return why;
     common = common_of(h);
     return common && front_of_sharing().leave(*expected, common) ? failure{} : why;
 }

@@ -15,7 +15,7 @@ namespace tenure::detail {
 
 /// Ends what a batch owns, newest first, while the nearest active ancestor is current. Nobody else is in the batch.
 inline void end_objects(batch_record& b, exclusive_claim const& claim) noexcept {
-    bool ends = b.inbox || b.first_buffer || b.memberships;
+    bool ends = any_in_locked_lists(b) || b.memberships;
     for_lanes(b, [&](lane& l) {
         close_window(l);
         ends = ends || l.entries;
@@ -24,9 +24,7 @@ inline void end_objects(batch_record& b, exclusive_claim const& claim) noexcept 
     claim.will_call_out();
     guard_all(b);
     ancestor_is_current const above(b);
-    run_inbox(b);
-    for_lanes(b, [&](lane& l) { run_entries(b, l); });
-    run_buffers(b);
+    run_all(b);
     if (b.memberships) front_of_sharing().leave_all(b);
 }
 

@@ -72,6 +72,10 @@ TENURE_DECL failure free_object_of(registry_core& r, raw_handle h);
 /// Only if that batch owns it; if it has a share in it, just that.
 TENURE_DECL failure free_in(lane const& owner, raw_handle h);
 
+/// As these two, but the deleter of an adopted object, or a deferred call, does not run. A share is not given up.
+TENURE_DECL failure drop_object_of(registry_core& r, raw_handle h);
+TENURE_DECL failure drop_in(lane const& owner, raw_handle h);
+
 /// Frees all, or none if one of them is stale or pinned.
 TENURE_DECL failure free_all(registry_core& r, each_handle handles);
 
@@ -104,6 +108,16 @@ struct copy_calls;
 template <class Feature>
 constexpr void require_copies() noexcept {
     static_assert(requires { sizeof(Feature); }, "keep_copy() and try_keep_copy(): include <tenure/keep_copy.hpp>");
+}
+
+/// What <tenure/unique_owner.hpp> defines.
+struct detach_calls;
+template <class Feature, class H>
+constexpr void require_detaching() noexcept {
+    static_assert(requires { sizeof(Feature); }, "detach(h) and try_detach(h): include <tenure/unique_owner.hpp>");
+    static_assert(
+        requires(H const& h) { h.unchecked(); },
+        "detach(h) is for objects: give a buffer a batch_owner of its own, by transfer_ownership(b, owner)");
 }
 
 /// What <tenure/inspect.hpp> defines.

@@ -33,6 +33,14 @@ TENURE_DECL failure free_in(lane const& owner, raw_handle h) {
     return r ? free_one(*r, h, &b) : failure{errc::batch_ended, &b};
 }
 
+TENURE_DECL failure drop_object_of(registry_core& r, raw_handle h) { return free_one(r, h, nullptr, by_dropping); }
+
+TENURE_DECL failure drop_in(lane const& owner, raw_handle h) {
+    batch_record&        b = *owner.batch;
+    registry_core* const r = b.registry.load(std::memory_order_relaxed);
+    return r ? free_one(*r, h, &b, by_dropping) : failure{errc::batch_ended, &b};
+}
+
 TENURE_DECL failure free_all(registry_core& r, each_handle handles) {
     failure why;
     handles([&](raw_handle h) {

@@ -79,14 +79,15 @@ inline void run_entry(batch_record& b, entry* e) noexcept {
     }
 }
 
-inline void run_inbox(batch_record& b) noexcept {
+/// Ends what is in one of the batch's locked lists, newest first, up to `until`.
+inline void run_locked(batch_record& b, entry*& list, entry const* until = nullptr) noexcept {
     for (;;) {
         entry* e = nullptr;
         {
             std::scoped_lock const guard(b.lock);
-            if (!b.inbox) return;
-            e = b.inbox;
-            unlink(b.inbox, e);
+            if (list == until) return;
+            e = list;
+            unlink(list, e);
         }
         run_entry(b, e);
     }
@@ -128,6 +129,16 @@ inline void run_entries(batch_record& b, lane& l, entry const* until = nullptr) 
             run_entry(b, e);
         }
     }
+}
+
+/// Ends all objects of a batch, phase by phase, and newest first in each list.
+inline void run_all(batch_record& b) noexcept {
+    bool const phases = b.used.load(std::memory_order_relaxed);
+    if (phases) run_locked(b, b.rest.before);
+    run_locked(b, b.inbox);
+    for_lanes(b, [&](lane& l) { run_entries(b, l); });
+    if (phases) run_locked(b, b.rest.after);
+    run_buffers(b);
 }
 
 /// Frees a run in which some units are tracked. Units in which other batches have shares stay; the rest goes back
@@ -310,7 +321,7 @@ inline void release_memory(batch_record& b) noexcept {
     if (!reclaim_pending && (b.limited || b.used.load(std::memory_order_relaxed))) log_expiry(b);
     if (has_checkpoint(b)) [[unlikely]]
         b.undo->drop_all(b);
-    bool ends = b.inbox || b.first_buffer;
+    bool ends = any_in_locked_lists(b);
     for_lanes(b, [&](lane& l) {
         close_window(l);
         ends = ends || l.entries;
@@ -321,9 +332,7 @@ inline void release_memory(batch_record& b) noexcept {
         be_in(b);  // for the destructors
         guard_all(b);
         ancestor_is_current const above(b);
-        run_inbox(b);
-        for_lanes(b, [&](lane& l) { run_entries(b, l); });
-        run_buffers(b);
+        run_all(b);
     }
     if (b.memberships) {
         ancestor_is_current const above(b);

@@ -52,19 +52,17 @@ inline registry_core* open_registry(any_store memory, any_store buffers, paging_
 inline void end_objects_of_root(batch_record& root) noexcept {
     ancestor_is_current const above(root);
     auto const                any = [&] {
-        bool entries = root.inbox || root.first_buffer || root.memberships;
+        bool entries = any_in_locked_lists(root) || root.memberships;
         for_lanes(root, [&](lane const& l) { entries = entries || l.entries; });
         return entries;
     };
     while (any()) {
         for_lanes(root, [](lane& l) { close_window(l); });
         guard_all(root);
-        run_inbox(root);
-        for_lanes(root, [&](lane& l) {
-            run_entries(root, l);
+        run_all(root);
+        for_lanes(root, [](lane& l) {
             l.remote.store(nullptr, std::memory_order_relaxed);  // these entries have just been run
         });
-        run_buffers(root);
         if (root.memberships) front_of_sharing().leave_all(root);
     }
 }

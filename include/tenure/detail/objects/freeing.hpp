@@ -109,10 +109,20 @@ inline departure depart(batch_record& owner, extent const& x) noexcept {
     return {&finalizer_of(state), nullptr, {}};
 }
 
-/// Destroys an object and gives its bytes back to its owner, which is held. The destructor runs with no lock held.
-/// Any thread may call this. Errors: stale_handle if the object is not alive or not that batch's (another thread
-/// was first); object_pinned.
-inline errc free_object(batch_record& owner, raw_handle h) noexcept {
+/// Returns the finalizer of a live object. Called under the object's lock.
+inline finalizer const& finalizer_of(extent const& x) noexcept {
+    std::uintptr_t const state = x.header->state.load(std::memory_order_relaxed);
+    return finalizer_of(state & entry::moved ? proxy_of(state)->state.load(std::memory_order_relaxed) : state);
+}
+
+/// How an object ends that is freed early.
+using end_of_object                          = void (*finalizer::*)(entry*) noexcept;
+inline constexpr end_of_object by_destroying = &finalizer::destroy, by_dropping = &finalizer::drop;
+
+/// Ends an object and gives its bytes back to its owner, which is held. The destructor runs with no lock held. Any
+/// thread may call this. Errors: stale_handle if the object is not alive or not that batch's (another thread was
+/// first); object_pinned; not_adopted.
+inline errc free_object(batch_record& owner, raw_handle h, end_of_object how = by_destroying) noexcept {
     extent const  x = extent_of(h);
     departure     way;
     retired_units empty;
@@ -123,13 +133,14 @@ inline errc free_object(batch_record& owner, raw_handle h) noexcept {
         use_lock const guard(owner, x);
         if (!still_owned(h, x, owner)) return errc::stale_handle;
         if (guard.pinned()) return errc::object_pinned;
+        if (how == by_dropping && (!x.header || !finalizer_of(x).drop)) return errc::not_adopted;
         if (is_buffer(x.header)) buffer = front_of_buffers().take(x.header);
         if (x.header || x.large) guard_extent(x);
         if (x.header) way = depart(owner, x);
         else if (!x.large) mark_range_dead(owner, x.begin, x.begin + x.bytes, empty);
     }
     delete way.gone;
-    if (way.end) way.end->destroy(x.header);
+    if (way.end) (way.end->*how)(x.header);
     if (buffer.from || buffer.made_by) front_of_buffers().free(owner, buffer);
     owner.add(&ledger::freed, 1, x.bytes, owner.is_here());
     refund_use(owner, x.bytes + buffer.where.bytes);

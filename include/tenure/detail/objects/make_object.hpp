@@ -17,6 +17,7 @@
 #include <tenure/detail/batch/finalizer.hpp>
 #include <tenure/detail/batch/lane.hpp>
 #include <tenure/detail/objects/bump.hpp>
+#include <tenure/detail/objects/registered.hpp>
 #include <tenure/only_memory.hpp>
 
 namespace tenure::detail {
@@ -115,7 +116,13 @@ template <class U, class... Args>
 }
 
 template <class T>
-inline constexpr finalizer object_finalizer{&destroy_object<T>, &identity_of<T>(), restorable<T>};
+void drop_object(entry* e) noexcept {
+    if constexpr (is_registered<T>) object_after<T>(e)->drop();
+}
+
+template <class T>
+inline constexpr finalizer object_finalizer{&destroy_object<T>, &identity_of<T>(), restorable<T>, phase_of<T>,
+                                            is_registered<T> ? &drop_object<T> : nullptr};
 template <class T>
 inline constexpr finalizer array_finalizer{&destroy_array<T>, &identity_of<T[]>(), restorable<T>};
 
@@ -134,6 +141,9 @@ inline void register_entry(lane& l, space const& s, finalizer const& f) noexcept
     e->state.store(reinterpret_cast<std::uintptr_t>(&f), std::memory_order_relaxed);
     link_front(l.entries, l.oldest_entry, e);
 }
+
+/// As register_entry(), in the list of the call's phase.
+TENURE_DECL void register_in_phase(lane& l, space const& s, finalizer const& f) noexcept;
 
 template <class Refusal>
 [[gnu::always_inline]] inline space allocate_small(lane& l, std::size_t before, std::size_t bytes,
@@ -230,7 +240,8 @@ template <class U, class L, bool Bound, class Refusal, class... Args>
         object       = construct<U>(s.pointer, std::forward<Args>(args)...);
         undo.lane_of = nullptr;
     }
-    if constexpr (L::has_entry) register_entry(l, s, object_finalizer<U>);
+    if constexpr (phase_of<U> != release_phase::in_order) register_in_phase(l, s, object_finalizer<U>);
+    else if constexpr (L::has_entry) register_entry(l, s, object_finalizer<U>);
     if constexpr (!Bound && knows_resource<U>) bound = is_resource_of(l, object->get_allocator().resource());
     if constexpr (Bound || knows_resource<U> || (names_resource<Args> || ...))
         if (bound && !s.large) s.word = bound_word(s.word, s.at.bytes);
@@ -282,47 +293,5 @@ std::pair<T*, word_t> make_array(lane& l, Refusal refusal, std::size_t n, Elemen
     }
     return {first, s.word};
 }
-
-struct cell;
-
-/// A place among those that stand for what was made elsewhere (cells.hpp), given back unless it is filled.
-class cell_guard {
-public:
-    /// Throws bad_address, memory_full.
-    TENURE_DECL explicit cell_guard(void const* p);
-    TENURE_DECL ~cell_guard();
-    cell_guard(cell_guard const&)            = delete;
-    cell_guard& operator=(cell_guard const&) = delete;
-
-    cell* get() const noexcept { return cell_; }
-
-    /// `record` is what the batch owns for it. Returns the word of its handles.
-    TENURE_DECL word_t fill(raw_handle record) noexcept;
-
-private:
-    cell* cell_;
-    bool  filled_ = false;
-};
-
-TENURE_DECL void give_adopted_cell(cell& c) noexcept;
-
-/// Stands in the slab for an object made elsewhere, which the deleter ends.
-template <class T, class Deleter>
-struct adopted {
-    T*                            pointer;
-    [[no_unique_address]] Deleter deleter;
-    cell*                         place;
-
-    ~adopted() {
-        give_adopted_cell(*place);
-        deleter(pointer);
-    }
-};
-
-template <class F>
-struct deferred {
-    [[no_unique_address]] F call;
-    ~deferred() { call(); }
-};
 
 }  // namespace tenure::detail

@@ -9,6 +9,7 @@
 #include <typeinfo>
 
 #include <tenure/detail/base/cells.hpp>
+#include <tenure/detail/batch/entry_lists.hpp>
 #include <tenure/detail/objects/make_object.hpp>
 #include <tenure/detail/objects/slab.hpp>
 #include <tenure/raise.hpp>
@@ -52,6 +53,11 @@ TENURE_DECL space allocate_large(lane& l, std::size_t before, std::size_t bytes,
     refund_use(b, x.bytes);
     moving_guard const moving(l);
     add_relaxed<std::uint64_t>(l.objects_before, ~std::uint64_t{0});  // it was never made
+}
+
+TENURE_DECL void register_in_phase(lane& l, space const& s, finalizer const& f) noexcept {
+    l.batch->touch();
+    put_in_list(*l.batch, s.header(), reinterpret_cast<std::uintptr_t>(&f));
 }
 
 /// Returns whether `r` is a lane's resource, of whatever batch.

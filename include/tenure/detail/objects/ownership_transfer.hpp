@@ -172,7 +172,7 @@ private:
             return;
         }
         lane* const next = x.large ? &to_.primary : lane_of(x, &to_);
-        if (is_mine(next) && !is_buffer(finalizer_of(state))) {
+        if (is_mine(next) && !is_apart(finalizer_of(state))) {
             e->state.store(state & ~entry::inbox, std::memory_order_release);
             link_front(next->entries, next->oldest_entry, e);
         } else {
