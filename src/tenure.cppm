@@ -55,6 +55,7 @@ using tenure::make_for_overwrite;
 using tenure::open_buffer;
 using tenure::pmr;
 using tenure::transfer_ownership;
+using tenure::try_compact;
 using tenure::try_free;
 using tenure::try_keep;
 using tenure::try_keep_copy;
@@ -66,6 +67,8 @@ using tenure::try_transfer_ownership;
 
 using tenure::buffer;
 using tenure::buffer_slice;
+using tenure::compact;
+using tenure::compact_handle;
 using tenure::const_handle_cast;
 using tenure::copied_part;
 using tenure::dynamic_handle_cast;

@@ -60,6 +60,7 @@ enum class errc {
     forked,              ///< in the child of a fork(): it belongs to the parent, or to a thread that is not here
     not_self_contained,  ///< the object's memory is its batch's resource(), where it would stay
     no_feature,          ///< the registry was opened by code that does not include what the call needs
+    not_compactable,     ///< a compact_handle cannot name the object
 };
 
 namespace detail {
@@ -154,6 +155,9 @@ namespace detail {
     case errc::no_feature:
         return "no such feature: the code that opened the registry does not include its header; include it, or "
                "<tenure/tenure.hpp>, in a source of the program";
+    case errc::not_compactable:
+        return "not compactable: a compact_handle<T> names what make<T>() made as just that type, within one range "
+               "of 32 GiB of addresses; use a handle<T> for it";
     case errc::bad_address:
         return "bad address: adopt() takes a pointer to an object in this process, not null or a tagged value";
     }

@@ -28,6 +28,8 @@ struct batch_report;
 template <class T>
 class handle;
 template <class T>
+class compact_handle;
+template <class T>
 class enable_handle_from_this;
 template <class T>
 class buffer;
