@@ -151,7 +151,7 @@ public:
     [[gnu::always_inline]] T& operator*() const { return *operator->(); }
     [[gnu::always_inline]] T* operator->() const {
         if (!alive()) [[unlikely]]
-            detail::throw_stale(detail::expand_compact(word_, layout()));
+            detail::throw_stale(detail::expand_compact(word_, layout()), __PRETTY_FUNCTION__);
         return pointer();
     }
 
