@@ -70,6 +70,8 @@ using tenure::buffer_slice;
 using tenure::compact;
 using tenure::compact_handle;
 using tenure::const_handle_cast;
+using tenure::operator<<;
+using tenure::to_text;
 using tenure::copied_part;
 using tenure::dynamic_handle_cast;
 using tenure::enable_handle_from_this;

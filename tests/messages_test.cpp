@@ -4,11 +4,13 @@
 #include <coroutine>
 #include <cstdint>
 #include <source_location>
+#include <sstream>
 #include <string>
 #include <string_view>
 
 #include <doctest/doctest.h>
 
+#include <tenure/format.hpp>
 #include <tenure/tenure.hpp>
 
 #include "accounting.hpp"
@@ -52,6 +54,13 @@ namespace {
 using tenure::batch_scope;
 using tenure::errc;
 using tenure::handle;
+
+template <class T>
+std::string streamed(T const& t) {
+    std::ostringstream out;
+    out << t;
+    return out.str();
+}
 
 std::string here(unsigned line) { return std::string("opened at ") + __FILE__ + ":" + std::to_string(line) + ","; }
 
@@ -145,5 +154,38 @@ TEST_SUITE("messages") {
         CHECK(text.find("routes::finder::find(int, std::") != text.npos);
         CHECK(text.find("Frame") == text.npos);
         CHECK(text.find("_ZN") == text.npos);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "handles, ids, errors and buffers print") {
+        batch_scope b;
+        auto const  h = b.make<routes::path>();
+        auto const  a = b.make<int[]>(3);
+        auto const  x = b.make_buffer<int>(12);
+        auto const  c = tenure::compact(h);
+
+        std::ostringstream address;
+        address << static_cast<void const*>(h.get());
+        CHECK(streamed(h) == address.str());
+        CHECK(streamed(c) == address.str());
+        CHECK(streamed(a).starts_with("0x"));
+        CHECK(streamed(x) == "buffer of 12");
+        CHECK(streamed(b.id()) == "#" + std::to_string(b.id().value));
+        CHECK(streamed(b.status()) == "active");
+        CHECK(streamed(errc::stale_handle) == "stale handle");
+        CHECK(streamed(handle<routes::unknown>()) == "null");
+        CHECK(streamed(tenure::buffer<int>()) == "null");
+        b.free(h);
+        b.free(x);
+        CHECK(streamed(h) == address.str() + " (stale)");
+        CHECK(streamed(c) == address.str() + " (stale)");
+        CHECK(streamed(x) == "buffer of 12 (stale)");
+        std::ostringstream wide;
+        wide.width(8);
+        wide << handle<int>();
+        CHECK(wide.str() == "    null");
+#ifdef __cpp_lib_format
+        CHECK(std::format("{} {} {:>6}", h, b.id(), handle<int>()) ==
+              streamed(h) + ' ' + streamed(b.id()) + "   null");
+#endif
     }
 }

@@ -24,6 +24,7 @@
 #include <tenure/only_memory.hpp>
 #include <tenure/paging.hpp>
 #include <tenure/pin.hpp>
+#include <tenure/print.hpp>
 #include <tenure/registry.hpp>
 #include <tenure/sharing.hpp>
 #include <tenure/snapshot.hpp>
