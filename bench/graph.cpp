@@ -6,8 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <random>
+#include <type_traits>
 #include <vector>
 
 #include <benchmark/benchmark.h>

@@ -92,7 +92,7 @@ TEST_SUITE("messages") {
         std::string const at = here(line);
         check_throws(errc::stale_handle, {"of batch 'hop 2' (#", at, "freed before its end"},
                      [&] { (void)h->size(); });
-        check_throws(errc::stale_handle, {"handle<routes::path> of batch 'hop 2'"}, [&] { (void)a[0]; });
+        check_throws(errc::stale_handle, {"handle<routes::path", "> of batch 'hop 2'"}, [&] { (void)a[0]; });
     }
 
     TEST_CASE_FIXTURE(accounting, "names no batch that has only the memory or the record of the right one") {

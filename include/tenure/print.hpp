@@ -11,6 +11,7 @@
 #include <tenure/batch.hpp>
 #include <tenure/buffer.hpp>
 #include <tenure/compact_handle.hpp>
+#include <tenure/detail/base/printed.hpp>
 #include <tenure/error.hpp>
 #include <tenure/handle.hpp>
 
