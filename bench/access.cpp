@@ -19,27 +19,31 @@
 namespace {
 
 struct node {
-    tenure::handle<node> next;
-    node*                raw_next = nullptr;
-    std::uint64_t        value    = 1;
-    std::uint64_t        rest[4]{};
+    tenure::handle<node>         next;
+    node*                        raw_next = nullptr;
+    tenure::compact_handle<node> compact_next;
+    std::uint64_t                value = 1;
+    std::uint64_t                rest[3]{};
 };
 static_assert(sizeof(node) == 64);
 
-/// Nodes in one ring in random order, which is also the order of both arrays.
+/// Nodes in one ring in random order, which is also the order of the arrays.
 struct ring {
-    std::vector<tenure::handle<node>> handles;
-    std::vector<node*>                pointers;
-    tenure::batch_id                  batch;
+    std::vector<tenure::handle<node>>         handles;
+    std::vector<node*>                        pointers;
+    std::vector<tenure::compact_handle<node>> compact;
+    tenure::batch_id                          batch;
 
     explicit ring(std::size_t bytes) {
         tenure::batch_scope scope;
         for (std::size_t i = 0; i != bytes / sizeof(node); ++i) handles.push_back(scope.make<node>());
         std::ranges::shuffle(handles, std::mt19937_64{3});
         for (std::size_t i = 0; i != handles.size(); ++i) {
-            auto const& next     = handles[(i + 1) % handles.size()];
-            handles[i]->next     = next;
-            handles[i]->raw_next = next.get();
+            auto const& next         = handles[(i + 1) % handles.size()];
+            handles[i]->next         = next;
+            handles[i]->raw_next     = next.get();
+            handles[i]->compact_next = next;
+            compact.push_back(handles[i]);
             pointers.push_back(handles[i].get());
         }
         batch = scope.detach();
@@ -121,10 +125,14 @@ bool const registered = [] {
         };
         using benchmark::State;
         add("chain_handle", [](State& s, std::size_t n) { chain(s, ring_of<ring>(n).handles, &node::next); });
+        add("chain_compact",
+            [](State& s, std::size_t n) { chain(s, ring_of<ring>(n).compact, &node::compact_next); });
         add("chain_raw", [](State& s, std::size_t n) { chain(s, ring_of<ring>(n).pointers, &node::raw_next); });
         auto const value = [](auto const& link) { return link->value; };
         add("independent_handle",
             [=](State& s, std::size_t n) { independent(s, ring_of<ring>(n).handles, value); });
+        add("independent_compact",
+            [=](State& s, std::size_t n) { independent(s, ring_of<ring>(n).compact, value); });
         add("independent_raw", [=](State& s, std::size_t n) { independent(s, ring_of<ring>(n).pointers, value); });
         add("independent_weak", [](State& s, std::size_t n) {
             independent(s, ring_of<weak_ring>(n).pointers, [](auto const& link) { return link.lock()->value; });

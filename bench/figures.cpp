@@ -95,6 +95,10 @@ std::vector<figure> figures(results const& all) {
     rows.value("open + end with one object", rows.get("make_end/tenure/objects:1"), "ns", 28);
     rows.ratio("a round of 1,000, cleared / in a batch of its own", "rounds/clear/objects:1000",
                "rounds/scope/objects:1000", 0.9);
+    rows.ratio("access through compact handles / handles, L3", "access/L3/independent_compact",
+               "access/L3/independent_handle", 1.0);
+    rows.ratio("a graph of 10^7 edges, compact handles / raw pointers", "graph/compact", "graph/raw", 1.15);
+    rows.ratio("the same, nodes brought in ahead", "graph/compact_ahead", "graph/raw_ahead", 1.15);
     rows.ratio("8 nested batches of 100 / pmr on a warm buffer", "nested/tenure", "nested/pmr_warm", 0.9);
 
     rows.ratio("100,000 std::string / new/delete", "strings/tenure", "strings/new_delete", 0.5);

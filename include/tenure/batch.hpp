@@ -175,6 +175,20 @@ struct batch_report {
 
 namespace detail {
 
+/// Returns the function at a place as its author wrote it. In a coroutine, g++ names its own function for the body,
+/// "void f(f(int)::_Z1fi.Frame*)": of that, f(int).
+constexpr std::string_view function_at(std::source_location const& where) noexcept {
+    std::string_view const name = where.function_name();
+    if (!name.ends_with(".Frame*)")) return name;
+    std::size_t const end   = name.rfind("::_Z");
+    std::size_t       begin = name.size() - 1;
+    for (int open = 1; begin > 0 && open > 0;) {
+        char const c = name[--begin];
+        open += (c == ')') - (c == '(');
+    }
+    return end == name.npos || end < begin ? name : name.substr(begin + 1, end - begin - 1);
+}
+
 inline char const* to_string(batch_status s) noexcept {
     switch (s) {
     case batch_status::active: return "active";

@@ -61,6 +61,7 @@ enum class errc {
     not_self_contained,  ///< the object's memory is its batch's resource(), where it would stay
     no_feature,          ///< the registry was opened by code that does not include what the call needs
     not_adopted,         ///< release() of an object that was made in a batch, whose memory it is
+    not_compactable,     ///< a compact_handle cannot name the object
 };
 
 namespace detail {
@@ -157,8 +158,10 @@ namespace detail {
                "<tenure/tenure.hpp>, in a source of the program";
     case errc::not_adopted:
         return "not adopted: the object was made in a batch, and its memory is the batch's; detach() it for an "
-               "owner "
-               "outside of all batches";
+               "owner outside of all batches";
+    case errc::not_compactable:
+        return "not compactable: a compact_handle<T> names what make<T>() made as just that type, within one range "
+               "of 32 GiB of addresses; use a handle<T> for it";
     case errc::bad_address:
         return "bad address: adopt() takes a pointer to an object in this process, not null or a tagged value";
     }

@@ -30,6 +30,8 @@ struct batch_report;
 template <class T>
 class handle;
 template <class T>
+class compact_handle;
+template <class T>
 class enable_handle_from_this;
 template <class T>
 class unique_owner;

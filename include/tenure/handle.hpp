@@ -108,7 +108,7 @@ public:
     [[gnu::always_inline]] T& operator*() const { return *operator->(); }
     [[gnu::always_inline]] T* operator->() const {
         if (!alive()) [[unlikely]]
-            detail::throw_stale({pointer_, word_});
+            detail::throw_stale({pointer_, word_}, __PRETTY_FUNCTION__);
         return pointer_;
     }
 
@@ -157,7 +157,7 @@ public:
     /// Returns element `i`. Throws stale_handle, out_of_range.
     [[gnu::always_inline]] T& operator[](std::size_t i) const {
         if (!alive()) [[unlikely]]
-            detail::throw_stale({pointer_, word_});
+            detail::throw_stale({pointer_, word_}, __PRETTY_FUNCTION__);
         if (i >= size_) [[unlikely]]
             detail::throw_out_of_range(i, size_);
         return pointer_[i];
@@ -166,7 +166,7 @@ public:
     /// Returns all elements. The span is as unchecked as a pointer. Throws stale_handle.
     [[gnu::always_inline]] std::span<T> span() const {
         if (!alive()) [[unlikely]]
-            detail::throw_stale({pointer_, word_});
+            detail::throw_stale({pointer_, word_}, __PRETTY_FUNCTION__);
         return {pointer_, size_};
     }
 

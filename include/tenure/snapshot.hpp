@@ -152,7 +152,7 @@ inline void describe(text_writer out, batch_info const& b) {
     }
     auto const ms = std::chrono::duration_cast<std::chrono::milliseconds>(b.age).count();
     out << ", age " << static_cast<std::uint64_t>(ms) << " ms, opened at " << b.where.file_name() << ":"
-        << b.where.line() << " in " << b.where.function_name() << "\n";
+        << b.where.line() << " in " << function_at(b.where) << "\n";
 }
 inline std::string describe(batch_info const& b) {
     std::string out;

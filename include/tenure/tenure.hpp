@@ -12,6 +12,7 @@
 #include <tenure/batch_scope.hpp>
 #include <tenure/bind_batch.hpp>
 #include <tenure/checkpoints.hpp>
+#include <tenure/compact_handle.hpp>
 #include <tenure/derived.hpp>
 #include <tenure/error.hpp>
 #include <tenure/handle.hpp>
@@ -23,6 +24,7 @@
 #include <tenure/only_memory.hpp>
 #include <tenure/paging.hpp>
 #include <tenure/pin.hpp>
+#include <tenure/print.hpp>
 #include <tenure/registry.hpp>
 #include <tenure/sharing.hpp>
 #include <tenure/snapshot.hpp>

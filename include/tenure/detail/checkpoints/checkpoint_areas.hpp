@@ -71,7 +71,7 @@ inline void add_areas(std::vector<saved_area>& to, batch_record const& b, std::v
 /// counts whole, because the rest may have been filled as a hole.
 inline std::uintptr_t end_of_use(unit const* u, lane_mark const& m) noexcept {
     if (m.goes_on && u == m.runs) return m.cursor;
-    std::uintptr_t const used = u->used_end.load(std::memory_order_relaxed);
+    std::uintptr_t const used = u->stopped_at();
     return used ? (used + unit_bytes - 1) & ~(unit_bytes - 1) : u->address + (std::size_t{u->length} << unit_shift);
 }
 

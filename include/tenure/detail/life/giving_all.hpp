@@ -149,7 +149,7 @@ private:
     template <class F>
     static void for_used_units(lane const& l, F f) noexcept {
         for (unit* u = l.runs; u; u = u->next) {
-            std::uintptr_t const stop = u->used_end.load(std::memory_order_relaxed);
+            std::uintptr_t const stop = u->stopped_at();
             std::uintptr_t const end  = stop ? stop : u->address + (std::size_t{u->length} << unit_shift);
             for_units(u->address, end, [&](place p, std::uintptr_t, std::uintptr_t) {
                 std::scoped_lock const guard(p.u->lock);
@@ -213,8 +213,9 @@ private:
             std::uintptr_t const end = u->address + (std::size_t{u->length} << unit_shift);
             aim(way, end, end, generation_of(table_word(u->address).load(std::memory_order_relaxed)));
         }
-        std::uintptr_t const stop = u->used_end.load(std::memory_order_relaxed);
-        bool const           open = stop && stop % unit_bytes;
+        std::uintptr_t const stop = u->stopped_at();
+        if (!stop) u->taken_for(to_.id.load(std::memory_order_relaxed));
+        bool const open = stop && stop % unit_bytes;
         for (std::size_t i = u->guarded.load(std::memory_order_relaxed) ? 0 : u->length - 1; i < u->length; ++i) {
             place const            p = place_in(*region_of(u->address), u->address + (i << unit_shift));
             std::scoped_lock const guard(p.u->lock);
@@ -230,7 +231,7 @@ private:
 
     /// Gives back the units at a run's end in which nothing was made.
     static void drop_unused(unit* u) noexcept {
-        std::uintptr_t const stop = u->used_end.load(std::memory_order_relaxed);
+        std::uintptr_t const stop = u->stopped_at();
         if (!stop || u->guarded.load(std::memory_order_relaxed)) return;
         std::size_t const used = std::max<std::size_t>(1, (stop - u->address + unit_bytes - 1) >> unit_shift);
         if (used < u->length) cut_run(u, used);

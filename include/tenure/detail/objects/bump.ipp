@@ -28,7 +28,7 @@ namespace tenure::detail {
     c->units.store(c->units.load(relaxed) - 1, relaxed);
     u->home.store(&b, std::memory_order_release);
     u->maker.store(&l, std::memory_order_release);
-    u->used_end.store(0, relaxed);
+    u->taken_for(b.id.load(relaxed));
     u->origin = c;
     u->next   = nullptr;
     l.runs    = u;

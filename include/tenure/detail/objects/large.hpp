@@ -18,7 +18,7 @@ namespace tenure::detail {
 [[gnu::always_inline]] inline void own_run(unit* u, batch_record& b, lane& l) noexcept {
     u->home.store(&b, std::memory_order_release);
     u->maker.store(&l, std::memory_order_release);
-    u->used_end.store(0, std::memory_order_relaxed);
+    u->taken_for(b.id.load(std::memory_order_relaxed));
     bool const cached = this_thread.cache_uid == b.slabs->uid;
     u->origin         = cached ? this_thread.cache : nullptr;
     run_taken(to_pointer(u->address), std::size_t{u->length} << unit_shift);

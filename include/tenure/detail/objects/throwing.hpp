@@ -14,9 +14,11 @@ namespace tenure::detail {
 /// Throws `why`. `call` says what was tried, up to the batch's name.
 [[noreturn, gnu::cold]] TENURE_DECL void throw_failure(failure const& why, char const* call);
 
-/// The message says which handle it was; a handle of one that was adopted is followed.
-[[noreturn, gnu::cold]] TENURE_DECL void throw_refused(raw_handle h, errc why);
-[[noreturn, gnu::cold]] TENURE_DECL void throw_stale(raw_handle h);
+/// The message says which handle it was, as far as its memory tells; a handle of one that was adopted is followed.
+/// `function`: a __PRETTY_FUNCTION__ of a template over T, which names the type, or null. (A T may be incomplete,
+/// so there is no type_identity.)
+[[noreturn, gnu::cold]] TENURE_DECL void throw_refused(raw_handle h, errc why, char const* function = nullptr);
+[[noreturn, gnu::cold]] TENURE_DECL void throw_stale(raw_handle h, char const* function = nullptr);
 [[noreturn, gnu::cold]] TENURE_DECL void throw_out_of_range(std::size_t i, std::size_t n);
 
 }  // namespace tenure::detail

@@ -130,7 +130,7 @@ inline void begin_tracking(place p) noexcept {
     if (rest.self != p.base) rest.self = p.base;  // read without the lock by next_own_unit()
     rest.filling = nullptr;
     rest.live = rest.deaths = rest.passes = rest.first_pass = 0;
-    std::uintptr_t const used = std::max(p.head()->used_end.load(std::memory_order_relaxed), p.base);
+    std::uintptr_t const used                               = std::max(p.head()->stopped_at(), p.base);
     if (used != p.base && used < p.base + unit_bytes) set_dead(p, used, p.base + unit_bytes);
     p.u->tracked.store(true, std::memory_order_release);
     p.head()->guarded.fetch_add(1, std::memory_order_relaxed);

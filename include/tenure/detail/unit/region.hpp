@@ -70,25 +70,39 @@ enum class unit_state : std::uint8_t { unused, free, owned };
 /// `head` is its first unit; fields marked "head" count only there. Ends walk these, so they are small: what few
 /// units need is in unit_rest.
 struct unit {
-    std::uintptr_t                address;  ///< head
-    zeroed_atomic<unit*>          head;
-    zeroed_atomic<batch_record*>  home;          ///< head: whose memory it is; null if only shares hold it
-    zeroed_atomic<lane*>          maker;         ///< head: the lane whose list has the entries made here
-    unit*                         next;          ///< head: in its lane, cache or free list
-    unit*                         prev;          ///< head: if that list is doubly linked
-    run_cache*                    origin;        ///< head: cache of the thread that took it, or null
-    zeroed_atomic<std::uintptr_t> used_end;      ///< head: where its lane stopped; 0 while it has not
-    zeroed_atomic<std::size_t>    large_bytes;   ///< head: the length of a large object's extent, else 0
-    zeroed_atomic<std::uint32_t>  large_offset;  ///< head: where that extent begins
-    std::uint32_t                 length;        ///< head, and last unit of a free run
-    zeroed_atomic<std::uint32_t>  guarded;       ///< head: how many of the run's units are tracked
-    zeroed_atomic<std::uint32_t>  over;  ///< small unit, head of a large run: number of the last background end
-                                         ///< here; 0: no owner is `reclaim_pending`
-    unit_state          state;           ///< under the depot's lock
-    bool                dirty;           ///< touched since its pages were last dropped
-    bool                huge;            ///< huge pages were asked for
-    zeroed_atomic<bool> tracked;         ///< `tracking` is in use
-    spin_lock           lock;            ///< guards `tracked`, `tracking` and the first part of unit_rest
+    std::uintptr_t               address;  ///< head
+    zeroed_atomic<unit*>         head;
+    zeroed_atomic<batch_record*> home;          ///< head: whose memory it is; null if only shares hold it
+    zeroed_atomic<lane*>         maker;         ///< head: the lane whose list has the entries made here
+    unit*                        next;          ///< head: in its lane, cache or free list
+    unit*                        prev;          ///< head: if that list is doubly linked
+    run_cache*                   origin;        ///< head: cache of the thread that took it, or null
+    zeroed_atomic<std::uint64_t> used_end;      ///< head: where its lane stopped; else taken_for(), or 0
+    zeroed_atomic<std::size_t>   large_bytes;   ///< head: the length of a large object's extent, else 0
+    zeroed_atomic<std::uint32_t> large_offset;  ///< head: where that extent begins
+    std::uint32_t                length;        ///< head, and last unit of a free run
+    zeroed_atomic<std::uint32_t> guarded;       ///< head: how many of the run's units are tracked
+    zeroed_atomic<std::uint32_t> over;  ///< small unit, head of a large run: number of the last background end
+                                        ///< here; 0: no owner is `reclaim_pending`
+    unit_state          state;          ///< under the depot's lock
+    bool                dirty;          ///< touched since its pages were last dropped
+    bool                huge;           ///< huge pages were asked for
+    zeroed_atomic<bool> tracked;        ///< `tracking` is in use
+    spin_lock           lock;           ///< guards `tracked`, `tracking` and the first part of unit_rest
+
+    /// Says for which batch a lane took the run, until the lane stops there; for messages about stale handles.
+    void taken_for(std::uint64_t id) noexcept { used_end.store(id << 1 | 1, std::memory_order_relaxed); }
+
+    /// Returns where the lane stopped, 0 while it has not.
+    std::uintptr_t stopped_at() const noexcept {
+        std::uint64_t const u = used_end.load(std::memory_order_relaxed);
+        return u & 1 ? 0 : u;
+    }
+    /// Returns the id of the batch for which the run was taken last; 0 if that is not known any more.
+    std::uint64_t last_taker() const noexcept {
+        std::uint64_t const u = used_end.load(std::memory_order_relaxed);
+        return u & 1 ? u >> 1 : 0;
+    }
 };
 static_assert(sizeof(unit) == 96);
 
