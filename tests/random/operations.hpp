@@ -564,7 +564,7 @@ inline void machine::give_all(command const& c) {
     model::batch&     from = kept ? *s->batch : *some_batch(c.a);
     model::batch&     to   = kept && from.parent ? *from.parent : *some_batch(c.c);
     if (is_lent(&from)) return;  // as in clear()
-    if (&to == &world_.root() && std::ranges::any_of(from.objects, &model::object::silent))
+    if (&to == &world_.root() && std::ranges::any_of(from.objects, &model::object::called))
         return;  // to stay for ever
     errc const why = kept && s->release_hold ? errc::batch_ended : world_.give_all_outcome(from, to);
     say("gave all of", &from, "to", &to);
