@@ -45,7 +45,9 @@ public:
         // First the lists: a thread that finds an object to be the receiver's also looks for its entry there.
         give_buffers();
         for_lanes(from_, [&](lane& l) { give_entries(l); });
-        give_inbox();
+        give_list(from_.inbox, to_.inbox);
+        give_list(from_.rest.before, to_.rest.before);
+        give_list(from_.rest.after, to_.rest.after);
         for_lanes(from_, [&](lane& l) {
             give_memory_of(l);
             if (kept_log* const log = l.kept_out.load(std::memory_order_relaxed)) log->last = {};
@@ -254,17 +256,19 @@ private:
         }
     }
 
-    void give_inbox() noexcept {
+    /// Gives a list that has the batch's lock.
+    void give_list(entry*& mine, entry*& theirs) noexcept {
         from_.lock.lock();
-        entry* const first = std::exchange(from_.inbox, nullptr);
+        entry* const first = std::exchange(mine, nullptr);
         from_.lock.unlock();
         if (!first) return;
         entry* last = first;
         while (last->next) last = last->next;
         std::scoped_lock const guard(to_.lock);
-        last->next = to_.inbox;
-        if (to_.inbox) to_.inbox->prev = last;
-        to_.inbox = first;
+        to_.touch();
+        last->next = theirs;
+        if (theirs) theirs->prev = last;
+        theirs = first;
     }
 
     void give_shares() noexcept {
