@@ -252,7 +252,7 @@ TEST_CASE("NVIDIA's own library") {
         for (device_reading const& d : r.devices) {
             MESSAGE(to_string(d.device) << ": " << d.free.value_or(0) << " of " << d.total.value_or(0)
                                         << " bytes free, " << (d.processes ? d.processes->size() : 0)
-                                        << " processes, " << (d.processes ? "told" : "not told"));
+                                        << " processes, " << std::string(d.processes ? "told" : "not told"));
             CHECK(d.free <= d.total);
         }
     } catch (error const& e) {

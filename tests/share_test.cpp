@@ -656,6 +656,9 @@ TEST_SUITE("receivers") {
         CHECK(f.owner() == b.id());
         CHECK(f.stores() == x.stores());
         CHECK(f == frozen(x));
+        CHECK(f);
+        CHECK_FALSE(tenure::frozen_buffer<int>());
+        CHECK(tenure::to_text(f) == "buffer of 3");
         CHECK(std::hash<tenure::frozen_buffer<int>>{}(f) == std::hash<tenure::frozen_buffer<int>>{}(frozen(x)));
         auto const y = b.make_buffer<int>(3);
         f.copy_to(y);

@@ -33,6 +33,7 @@ public:
     frozen_buffer(buffer<T> const& b) noexcept : whole_(b) {}  // NOLINT(google-explicit-constructor): it gives less
 
     std::size_t size() const noexcept { return whole_.size(); }
+    explicit    operator bool() const noexcept { return static_cast<bool>(whole_); }
 
     friend bool operator==(frozen_buffer const&, frozen_buffer const&) noexcept  = default;
     friend auto operator<=>(frozen_buffer const&, frozen_buffer const&) noexcept = default;
