@@ -120,7 +120,7 @@ TEST_SUITE("idioms") {
         CHECK(h != nullptr);
         CHECK_FALSE(h.alive());
         check_throws(errc::stale_handle, {"access through a handle"}, [&] { (void)*h; });
-        check_throws(errc::stale_handle, {"access through a null handle, which was given no object"},
+        check_throws(errc::stale_handle, {"access through a null handle<int>, which was given no object"},
                      [] { (void)*handle<int>(); });
     }
 

@@ -93,8 +93,8 @@ inline void unlink(entry*& list, entry* e) noexcept {
 }
 
 inline void unlink(entry*& list, entry*& oldest, entry* e) noexcept {
-    (e->next ? e->next->prev : oldest) = e->prev;
-    (e->prev ? e->prev->next : list)   = e->next;
+    if (!e->next) oldest = e->prev;
+    unlink(list, e);
 }
 
 }  // namespace tenure::detail
