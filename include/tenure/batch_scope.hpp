@@ -304,17 +304,21 @@ public:
     /// Throws batch_ended, wrong_thread; batch_in_use: another thread is inside or has a lane, a batch below is
     /// open, or something of it is pinned or borrowed; not_restorable: this batch or the parent has a checkpoint;
     /// not_self_contained: there is a resource(), and another thread makes in the parent; limit_exceeded,
-    /// memory_full. Nothing is kept then.
+    /// memory_full. Nothing is kept then. Needs <tenure/whole_batch.hpp>.
     ///
     /// Cost: by memory, not by objects; some 50 ns for each run of up to 16 MiB. In a batch of up to four units of
     /// 64 KiB, and where another thread makes in the parent or that has another store, about 1 us a unit, and there
     /// also a step for each object with a destructor; always a step for each buffer, and for what has more than 64
     /// KiB.
+    template <class Feature = detail::whole_batch_calls>
     void keep_all() {
-        if (auto const why = keep_all_or()) detail::throw_failure(why, "keep all of batch ");
+        detail::require_whole_batch<Feature>();
+        if (auto const why = Feature::give_all(*lane_, id_)) detail::throw_failure(why, "keep all of batch ");
     }
+    template <class Feature = detail::whole_batch_calls>
     result<void> try_keep_all() {
-        if (auto const why = keep_all_or()) return make_error_code(why.code);
+        detail::require_whole_batch<Feature>();
+        if (auto const why = Feature::give_all(*lane_, id_)) return make_error_code(why.code);
         return {};
     }
 
@@ -406,12 +410,16 @@ public:
     ///
     /// Throws batch_ended, wrong_thread; batch_in_use: another thread is inside or has a lane, a batch below is
     /// open, or something of it is pinned or borrowed; not_restorable: a checkpoint is open. Nothing was done then.
-    /// Cost: that of an end and an opening.
+    /// Cost: that of an end and an opening. Needs <tenure/whole_batch.hpp>.
+    template <class Feature = detail::whole_batch_calls>
     void clear() {
-        if (auto const why = clear_or()) detail::throw_failure(why, "clear batch ");
+        detail::require_whole_batch<Feature>();
+        if (auto const why = Feature::clear(*lane_, id_)) detail::throw_failure(why, "clear batch ");
     }
+    template <class Feature = detail::whole_batch_calls>
     result<void> try_clear() {
-        if (auto const why = clear_or()) return make_error_code(why.code);
+        detail::require_whole_batch<Feature>();
+        if (auto const why = Feature::clear(*lane_, id_)) return make_error_code(why.code);
         return {};
     }
 
@@ -501,8 +509,6 @@ private:
     detail::batch_record& batch() const;
     detail::lane*         enter_as(bool exclusive) const;
     void                  require_this_thread(char const* call) const;
-    detail::failure       clear_or();
-    detail::failure       keep_all_or();
 
     void require(detail::failure const& why, char const* call = "keep from batch ") const {
         if (why) [[unlikely]]

@@ -179,22 +179,31 @@ public:
 
     /// As batch_scope::clear, for a batch of any kind, from any thread that is alone in it. Throws no_such_batch,
     /// too, and not_owner for the root.
+    template <class Feature = detail::whole_batch_calls>
     void clear(batch_id id) {
-        if (auto const why = clear_or(id)) detail::throw_failure(why, "clear batch ");
+        detail::require_whole_batch<Feature>();
+        if (auto const why = Feature::clear(*core_, id.value)) detail::throw_failure(why, "clear batch ");
     }
+    template <class Feature = detail::whole_batch_calls>
     result<void> try_clear(batch_id id) {
-        if (auto const why = clear_or(id)) return make_error_code(why.code);
+        detail::require_whole_batch<Feature>();
+        if (auto const why = Feature::clear(*core_, id.value)) return make_error_code(why.code);
         return {};
     }
 
     /// Gives all that batch `from` owns to batch `to`, which must be of this registry, as batch_scope::keep_all
     /// gives it to the parent; from any thread that is alone in `from`. Throws no_such_batch, too, and not_owner if
     /// `from` is the root.
+    template <class Feature = detail::whole_batch_calls>
     void transfer_all(batch_id from, batch_id to) {
-        if (auto const why = transfer_all_or(from, to)) detail::throw_failure(why, "transfer all of batch ");
+        detail::require_whole_batch<Feature>();
+        if (auto const why = Feature::give_all(*core_, from.value, to.value))
+            detail::throw_failure(why, "transfer all of batch ");
     }
+    template <class Feature = detail::whole_batch_calls>
     result<void> try_transfer_all(batch_id from, batch_id to) {
-        if (auto const why = transfer_all_or(from, to)) return make_error_code(why.code);
+        detail::require_whole_batch<Feature>();
+        if (auto const why = Feature::give_all(*core_, from.value, to.value)) return make_error_code(why.code);
         return {};
     }
 
@@ -494,11 +503,6 @@ private:
     detail::found find(batch_id id, char const* call) const;
     detail::found find_to_end(batch_id id, char const* call) const;
     void          end(batch_id id, bool destroy);
-
-    template <class F>
-    detail::failure whole_batch(batch_id id, F f);
-    detail::failure clear_or(batch_id id);
-    detail::failure transfer_all_or(batch_id from, batch_id to);
 
     detail::registry_core* core_;
     registry_options       options_;

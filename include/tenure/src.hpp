@@ -31,3 +31,4 @@
 #include <tenure/impl/timing.ipp>
 #include <tenure/impl/unique_owner.ipp>
 #include <tenure/impl/warm.ipp>
+#include <tenure/impl/whole_batch.ipp>

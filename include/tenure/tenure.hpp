@@ -32,3 +32,4 @@
 #include <tenure/timing.hpp>
 #include <tenure/unique_owner.hpp>
 #include <tenure/warm.hpp>
+#include <tenure/whole_batch.hpp>

@@ -8,8 +8,6 @@
 #include <utility>
 
 #include <tenure/batch_scope.hpp>
-#include <tenure/detail/life/clearing.hpp>
-#include <tenure/detail/life/giving_all.hpp>
 #include <tenure/detail/life/reporting.hpp>
 #include <tenure/impl/core.ipp>
 #include <tenure/impl/lane.ipp>
@@ -102,23 +100,6 @@ TENURE_DECL batch_report batch_scope::discard() {
     batch_report const r = detail::discard_with_report(batch(), id_, why);
     require(why, "discard batch ");
     return r;
-}
-
-TENURE_DECL detail::failure batch_scope::clear_or() {
-    detail::batch_record& b = batch();
-    if (b.guard.load(std::memory_order_relaxed) != &detail::this_thread)
-        return {b.closed() ? b.why_closed() : errc::wrong_thread, &b};
-    if (detail::clear_at_once(b)) return {};
-    detail::look_at_the_clock(b, id_);
-    return detail::clear_batch(b, id_);
-}
-
-TENURE_DECL detail::failure batch_scope::keep_all_or() {
-    detail::batch_record& b = batch();
-    detail::look_at_the_clock(b, id_);
-    if (b.closed()) return {b.why_closed(), &b};
-    if (b.guard.load(std::memory_order_relaxed) != &detail::this_thread) return {errc::wrong_thread, &b};
-    return detail::give_all(b, id_, detail::parent_of(b));
 }
 
 TENURE_DECL detail::lane* batch_scope::enter_as(bool exclusive) const {

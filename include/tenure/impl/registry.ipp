@@ -15,8 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include <tenure/detail/life/clearing.hpp>
-#include <tenure/detail/life/giving_all.hpp>
 #include <tenure/detail/life/leaks.hpp>
 #include <tenure/detail/life/one_copy.hpp>
 #include <tenure/detail/life/registries.hpp>
@@ -161,26 +159,6 @@ TENURE_DECL detail::found registry::find_to_end(batch_id id, char const* call) c
     if (f.record && detail::is_common(*f.record))
         raise(error(errc::not_owner, "end what several batches share: it ends with the last of them"));
     return f;
-}
-
-/// Calls f(record) for a batch that calls on all it owns are for: not the root, and not what several batches share.
-/// Errors: no_such_batch, not_owner, over_failure(), those of f.
-template <class F>
-detail::failure registry::whole_batch(batch_id id, F f) {
-    detail::found const found = detail::find_batch(*core_, id.value);
-    if (!found.known) return {.code = errc::no_such_batch, .id = id.value};
-    if (!found.record) return detail::over_failure(id.value);
-    if (found.record == core_->root || detail::is_common(*found.record)) return {errc::not_owner, found.record};
-    detail::look_at_the_clock(*found.record, id.value);
-    return f(*found.record);
-}
-
-TENURE_DECL detail::failure registry::clear_or(batch_id id) {
-    return whole_batch(id, [&](detail::batch_record& b) { return detail::clear_batch(b, id.value); });
-}
-
-TENURE_DECL detail::failure registry::transfer_all_or(batch_id from, batch_id to) {
-    return whole_batch(from, [&](detail::batch_record& b) { return detail::give_all(b, from.value, to.value); });
 }
 
 TENURE_DECL entered registry::enter(batch_id id) {

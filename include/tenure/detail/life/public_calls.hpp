@@ -103,6 +103,14 @@ constexpr void require_checkpoints() noexcept {
         requires { sizeof(Feature); }, "checkpoint(), rollback() and commit(): include <tenure/checkpoints.hpp>");
 }
 
+/// What <tenure/whole_batch.hpp> defines.
+struct whole_batch_calls;
+template <class Feature>
+constexpr void require_whole_batch() noexcept {
+    static_assert(
+        requires { sizeof(Feature); }, "clear(), keep_all() and transfer_all(): include <tenure/whole_batch.hpp>");
+}
+
 /// What <tenure/keep_copy.hpp> defines.
 struct copy_calls;
 template <class Feature>
