@@ -137,7 +137,20 @@ TEST_SUITE("rule") {
         handle<traced> kept;
         handle<traced> stale;
         handle<int>    plain;
-        batch_scope    top;
+        for (bool const with_destructors : {false, true}) {  // batches that end in the shortest way, and others
+            int reused = 0;
+            for (int i = 0; i < 1000; ++i) {
+                batch_scope b;
+                auto const  h = b.make<int>(3);
+                if (with_destructors) b.make<std::string>(100, 's');
+                if (h.unchecked() == plain.unchecked()) ++reused;
+                if (plain.alive()) FAIL("a stale handle came to life");
+                if (i == 0) plain = h;
+            }
+            CHECK(reused > 900);
+            plain = {};
+        }
+        batch_scope top;
         {
             batch_scope                               sink;
             std::vector<std::unique_ptr<batch_scope>> nest;
