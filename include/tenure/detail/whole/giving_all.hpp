@@ -162,7 +162,6 @@ private:
 
     void give_buffers() noexcept {
         while (entry* const e = from_.first_buffer) {
-            buffer_seen       seen;
             object_lock const guard(extent_of(e));
             buffers_->move_untold(e);
             std::uintptr_t const state = e->state.load(std::memory_order_relaxed);
