@@ -57,12 +57,12 @@ struct frees_its_neighbours {
 bool works() {
     registry&   r = registry::global();
     batch_scope s{{.name = "in a destructor"}};
-    auto const  text = s.make<std::string>(200, 'x');
-    auto const  kept = tenure::make<std::string>(100, 'y');
+    auto const  text = s.make<std::string>(200u, 'x');
+    auto const  kept = tenure::make<std::string>(100u, 'y');
     auto const  id   = r.new_batch({.reclaim = tenure::reclamation::background}, s.id());
     {
         auto const here = r.enter(id);
-        tenure::make<std::string>(300, 'z');
+        tenure::make<std::string>(300u, 'z');
     }
     r.end_batch(id);
     r.drain();
@@ -104,7 +104,7 @@ void start_thread_that_goes_on() {
     std::thread([] {
         for (;;) {
             batch_scope b;
-            auto const  h = b.make<std::string>(100, 'a');
+            auto const  h = b.make<std::string>(100u, 'a');
             auto const  k = b.keep(tenure::make<std::string>(*h));
             registry::global().free(k);
             running = 1;
@@ -157,7 +157,7 @@ outcome run_child(std::string const& what) {
 TEST_CASE("child" * doctest::skip()) {
     std::string_view const what = scenario();
     if (what == "static") {
-        of_root = tenure::make<std::string>(300, 'r');
+        of_root = tenure::make<std::string>(300u, 'r');
         static works_at_its_end const late("late");
         registry::global().new_batch({.name = "left behind"});
         tenure::make<works_at_its_end>("of root");
@@ -179,21 +179,21 @@ TEST_CASE("child" * doctest::skip()) {
         what == "_Exit" ? std::_Exit(0) : std::quick_exit(0);
     } else if (what == "thread_local") {
         touch_thread_local();  // before tenure has anything of the thread: destroyed after that
-        tenure::make<std::string>(100, 'm');
+        tenure::make<std::string>(100u, 'm');
         for (int i = 0; i < 20; ++i) {
             std::thread([&] {
                 if (i % 2) touch_thread_local();
                 {
                     batch_scope b;
-                    b.make<std::string>(100, 't');
-                    tenure::make<std::string>(100, 'r');
+                    b.make<std::string>(100u, 't');
+                    tenure::make<std::string>(100u, 'r');
                 }
                 touch_thread_local();
             }).join();
         }
     } else if (what == "neighbours") {
         for (int i = 0; i < 10; ++i) {
-            auto const first = tenure::make<std::string>(100, 'f'), second = tenure::make<std::string>(100, 's');
+            auto const first = tenure::make<std::string>(100u, 'f'), second = tenure::make<std::string>(100u, 's');
             tenure::make<frees_its_neighbours>(first, second);
         }
         tenure::make<works_at_its_end>("of root");

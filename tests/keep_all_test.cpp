@@ -46,7 +46,7 @@ struct some {
           large(b.make<std::array<int, 50'000>>()),
           texts(b.make<std::string[]>(4000, long_text)),
           buffer(b.make_buffer(std::vector{1, 2, 3})),
-          list(b.make<std::pmr::vector<int>>(100, 5, b.resource())),
+          list(b.make<std::pmr::vector<int>>(100u, 5, b.resource())),
           second(b.make<traced>(log, 2)) {
         (*large)[49'999] = 9;
     }
@@ -113,7 +113,7 @@ void with_another_inside(registry& r, batch_id id, F f) {
 
 TEST_SUITE("keep_all") {
     TEST_CASE_FIXTURE(own_registry, "all of it is the parent's, and lives as long; the batch goes on, empty") {
-        for (std::size_t const more : {0, 100'000}) {
+        for (std::size_t const more : {0u, 100'000u}) {
             CAPTURE(more);
             journal     log;
             batch_scope parent(r, {.name = "parent"});
@@ -221,7 +221,7 @@ TEST_SUITE("keep_all") {
         journal     log;
         batch_scope parent(r);
         auto const  id = r.new_batch();
-        for (std::size_t const more : {0, 100'000}) {
+        for (std::size_t const more : {0u, 100'000u}) {
             batch_scope                 b(r);
             std::vector<handle<traced>> theirs;
             for (int i = 0; i < 10; ++i) {
@@ -304,7 +304,7 @@ TEST_SUITE("keep_all") {
         for (int round = 0; round < 3; ++round) {
             batch_scope b(r);
             memory = b.resource();
-            list   = b.make<std::pmr::vector<int>>(1000, round, memory);
+            list   = b.make<std::pmr::vector<int>>(1000u, round, memory);
             std::pmr::string text(5000, 'x', memory);
             b.keep_all();
             CHECK(b.resource() != memory);
@@ -373,7 +373,7 @@ TEST_SUITE("keep_all") {
         journal     log;
         auto const  id = r.new_batch({.name = "published"});
         batch_scope b(r);
-        for (std::size_t const more : {0, 100'000}) {
+        for (std::size_t const more : {0u, 100'000u}) {
             auto const text    = b.make<std::string>(long_text);
             auto const traced_ = b.make<traced>(log, static_cast<int>(more));
             auto const large   = b.make<std::string[]>(4000, long_text);
@@ -523,7 +523,7 @@ TEST_SUITE("keep_all") {
 
     TEST_CASE("a batch that was in the page file") {
         registry r;
-        for (std::size_t const many : {1000, 200'000}) {
+        for (std::size_t const many : {1000u, 200'000u}) {
             batch_scope parent(r);
             auto const  id = r.new_batch({.residency = tenure::residency::paged_when_left}, parent.id());
             std::vector<handle<std::uint64_t>> all;
@@ -554,7 +554,7 @@ TEST_SUITE("keep_all") {
 
     TEST_CASE_FIXTURE(own_registry, "a share of what is the receiver's own memory falls to that") {
         // The parent fills a unit in which the child owns something: an object of a batch that has ended.
-        for (std::size_t const more : {0, 100'000}) {
+        for (std::size_t const more : {0u, 100'000u}) {
             batch_scope parent(r);
             batch_scope b(r);
             auto const  gone = r.new_batch();

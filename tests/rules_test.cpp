@@ -142,7 +142,7 @@ TEST_SUITE("rule") {
             for (int i = 0; i < 1000; ++i) {
                 batch_scope b;
                 auto const  h = b.make<int>(3);
-                if (with_destructors) b.make<std::string>(100, 's');
+                if (with_destructors) b.make<std::string>(100u, 's');
                 if (h.unchecked() == plain.unchecked()) ++reused;
                 if (plain.alive()) FAIL("a stale handle came to life");
                 if (i == 0) plain = h;

@@ -689,7 +689,7 @@ TEST_CASE("threads end and leave their guards to others, who destroy them at tha
             for (std::size_t i = 0; i < mine.size(); ++i) {
                 auto const how = manual && i == 1 ? tenure::cleanup::manual : tenure::cleanup::on_exit;
                 mine[i]        = std::make_unique<batch_scope>(r, tenure::batch_options{.cleanup = how});
-                mine[i]->make<std::string>(30, 'x');
+                mine[i]->make<std::string>(30u, 'x');
                 if (i % 2) r.new_batch({}, mine[i]->id());
             }
             for (std::size_t i = 0; i < mine.size(); ++i) left[i] = mine[i].release();

@@ -198,7 +198,7 @@ TEST_SUITE("unique_owner") {
             auto const shared = inner.make<int>(1);
             r.share(shared, outer);
             CHECK(inner.try_detach(shared).error() == errc::not_owner);
-            auto const bound = inner.make<std::pmr::vector<int>>(10, inner.resource());
+            auto const bound = inner.make<std::pmr::vector<int>>(10u, inner.resource());
             check_throws(errc::not_self_contained, {"inner"}, [&] { (void)inner.detach(bound); });
             CHECK(bound->size() == 10);
             inner.free(bound);
@@ -369,7 +369,7 @@ TEST_SUITE("unique_owner") {
                 for (int round = 0; round < 200; ++round) {
                     batch_scope b(r);
                     for (int i = 0; i < 5; ++i)
-                        mine.push_back(b.detach(b.make<std::string>(100, static_cast<char>('a' + t))));
+                        mine.push_back(b.detach(b.make<std::string>(100u, static_cast<char>('a' + t))));
                     b.end();
                     if (round % 3 == 0) mine.erase(mine.begin(), mine.begin() + 3);
                     for (auto const& m : mine) all = all && m->front() == 'a' + t;
