@@ -322,6 +322,28 @@ public:
         return {};
     }
 
+    /// As keep_all(), but for the objects that can be reached from `staying`, as keep(range) finds them: these stay
+    /// here. Of another batch's it says nothing; that must be one above, or it throws not_owner. Throws
+    /// stale_handle, too; not_self_contained of a container in `staying` whose memory is this batch's; and what
+    /// going through `staying` throws. All or nothing, but for one thing: if memory is too full even to undo what
+    /// another error had begun, what could not come back stays in a batch below, until this one ends.
+    ///
+    /// Cost: twice that of keep_all(), and a keep() of each object that stays, without what makes that fast: some
+    /// 70 ns.
+    template <detail::reaches_handles R, class Feature = detail::whole_batch_calls>
+    void keep_all_but(R&& staying) {
+        detail::require_whole_batch<Feature>();
+        if (auto const why = Feature::give_all_but(*lane_, id_, detail::handles_in(staying)))
+            detail::throw_failure(why, "keep all but some objects of batch ");
+    }
+    template <detail::reaches_handles R, class Feature = detail::whole_batch_calls>
+    result<void> try_keep_all_but(R&& staying) {
+        detail::require_whole_batch<Feature>();
+        if (auto const why = Feature::give_all_but(*lane_, id_, detail::handles_in(staying)))
+            return make_error_code(why.code);
+        return {};
+    }
+
     /// Makes a copy of an object, whichever batch owns it, in the parent batch, and returns the handle of the copy.
     /// The object itself stays where it is. The copy holds its own bytes there and nothing of this batch's memory.
     /// T is what the handle says: a class with virtual functions must be final, so that nothing is sliced. Of an
@@ -420,6 +442,25 @@ public:
     result<void> try_clear() {
         detail::require_whole_batch<Feature>();
         if (auto const why = Feature::clear(*lane_, id_)) return make_error_code(why.code);
+        return {};
+    }
+
+    /// As clear(), but for the objects that can be reached from `staying`, which are found, and refused, as by
+    /// keep_all_but(). All or nothing, with the same exception. Destructors run in a batch below this one, so what
+    /// they make lands here. usage() and the report count what stays as received. Throws memory_full, too.
+    ///
+    /// Cost: that of keep_all() and of an end, and some 70 ns for each object that stays.
+    template <detail::reaches_handles R, class Feature = detail::whole_batch_calls>
+    void clear_but(R&& staying) {
+        detail::require_whole_batch<Feature>();
+        if (auto const why = Feature::clear_but(*lane_, id_, detail::handles_in(staying)))
+            detail::throw_failure(why, "clear but for some objects batch ");
+    }
+    template <detail::reaches_handles R, class Feature = detail::whole_batch_calls>
+    result<void> try_clear_but(R&& staying) {
+        detail::require_whole_batch<Feature>();
+        if (auto const why = Feature::clear_but(*lane_, id_, detail::handles_in(staying)))
+            return make_error_code(why.code);
         return {};
     }
 

@@ -90,6 +90,10 @@ constexpr bool may_hold_handles() {
 template <class T>
 concept holds_handles = !owned<std::remove_cvref_t<T>> && may_hold_handles<std::remove_reference_t<T>>();
 
+/// A type that may hold handles, or is one.
+template <class T>
+concept reaches_handles = may_hold_handles<std::remove_reference_t<T>>();
+
 /// Calls f(handle) for each handle that can be reached from `v`, until f returns false. Returns false if f did.
 template <class T, class F>
 bool for_each_handle(T& v, F& f) {
@@ -133,13 +137,19 @@ failure keep_these(lane& from, H const&... h) {
     return keep_each(from, handle_access::raw(h)...);
 }
 
+/// Returns what hands every handle that can be reached from `r` to a sink.
+template <class R>
+auto handles_in(R& r) {
+    return [&r](handle_sink& to) {
+        auto one = [&](auto const& h) { return to.add(handle_access::raw(h)); };
+        for_each_handle(r, one);
+    };
+}
+
 /// Every handle that can be reached from `r`, all or none.
 template <class R>
 failure keep_range(lane& from, R& r) {
-    return keep_all(from, [&](handle_sink& to) {
-        auto one = [&](auto const& h) { return to.add(handle_access::raw(h)); };
-        for_each_handle(r, one);
-    });
+    return keep_all(from, handles_in(r));
 }
 
 }  // namespace tenure::detail

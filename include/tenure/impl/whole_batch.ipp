@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include <tenure/detail/whole/all_but.hpp>
 #include <tenure/detail/whole/clearing.hpp>
 #include <tenure/detail/whole/giving_all.hpp>
 #include <tenure/impl/batch_scope.ipp>
@@ -38,12 +39,34 @@ TENURE_DECL failure whole_batch_calls::clear(registry_core& in, std::uint64_t id
     return with_whole_batch(in, id, [&](batch_record& b) { return clear_batch(b, id); });
 }
 
-TENURE_DECL failure whole_batch_calls::give_all(lane& of, std::uint64_t id) {
-    batch_record& b = owner_of_primary(of);
+/// Errors of a call on the batch of a guard: why_closed(), wrong_thread.
+inline failure refusal_here(batch_record& b, std::uint64_t id) {
     look_at_the_clock(b, id);
     if (b.closed()) return {b.why_closed(), &b};
     if (b.guard.load(std::memory_order_relaxed) != &this_thread) return {errc::wrong_thread, &b};
+    return {};
+}
+
+TENURE_DECL failure whole_batch_calls::clear_but(lane& of, std::uint64_t id, all_handles staying) {
+    batch_record& b = owner_of_primary(of);
+    if (failure const why = refusal_here(b, id)) return why;
+    return all_but(b, id, staying, nullptr);
+}
+
+TENURE_DECL failure whole_batch_calls::give_all(lane& of, std::uint64_t id) {
+    batch_record& b = owner_of_primary(of);
+    if (failure const why = refusal_here(b, id)) return why;
     return detail::give_all(b, id, parent_of(b));
+}
+
+TENURE_DECL failure whole_batch_calls::give_all_but(lane& of, std::uint64_t id, all_handles staying) {
+    batch_record& b = owner_of_primary(of);
+    if (failure const why = refusal_here(b, id)) return why;
+    std::uint64_t const to_id = parent_of(b);
+    batch_record* const to    = record_of(to_id);
+    held_batch const    target(*to, to_id, batch_flags::closed);
+    if (!target) return over_failure(to_id);
+    return all_but(b, id, staying, to);
 }
 
 TENURE_DECL failure whole_batch_calls::give_all(registry_core& in, std::uint64_t from, std::uint64_t to) {

@@ -198,11 +198,10 @@ inline bool is_crowded_above(batch_record const& b) noexcept {
     return up && !is_root(*up) && up->state.load(std::memory_order_relaxed) & batch_flags::crowded;
 }
 
-/// Detaches a batch from its guard. The batch lives on under its id, and holds its parent. If it was asked to stop,
-/// it ends, as it would have with its guard.
-inline void detach_guard(batch_record& b) noexcept {
+/// Takes its guard from a batch. The batch lives on under its id, and holds its parent, with which it ends. If it
+/// was asked to stop, it ends, as it would have with its guard.
+inline void drop_guard(batch_record& b) noexcept {
     b.unusual |= unusual_flags::own;
-    b.detached.store(true, std::memory_order_release);
     if (!b.in_chain) {  // its thread has ended, or has ended it before, with cleanup::manual
         b.guard_at.store(guard_place::with_opener, std::memory_order_relaxed);
         b.guard.store(nullptr, std::memory_order_release);
@@ -224,6 +223,12 @@ inline void detach_guard(batch_record& b) noexcept {
     if (s & batch_flags::stopping) return end_record(b, id, false);
     if (left) r.pages->note_leaving(b, id);
     if (can_go) relieve(r);
+}
+
+/// Detaches a batch from its guard: as drop_guard(), but the batch does not end with its parent, which waits.
+inline void detach_guard(batch_record& b) noexcept {
+    b.detached.store(true, std::memory_order_release);
+    drop_guard(b);
 }
 
 }  // namespace tenure::detail

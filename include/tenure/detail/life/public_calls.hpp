@@ -108,7 +108,8 @@ struct whole_batch_calls;
 template <class Feature>
 constexpr void require_whole_batch() noexcept {
     static_assert(
-        requires { sizeof(Feature); }, "clear(), keep_all() and transfer_all(): include <tenure/whole_batch.hpp>");
+        requires { sizeof(Feature); },
+        "clear(), keep_all(), these with _but, and transfer_all(): include <tenure/whole_batch.hpp>");
 }
 
 /// What <tenure/keep_copy.hpp> defines.
