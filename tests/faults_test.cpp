@@ -73,7 +73,7 @@ struct refused : std::runtime_error {
 /// Counts constructions and destructions of each of a run's objects.
 class item {
 public:
-    static constexpr int most = 1024;
+    static constexpr int most = 2048;
 
     item() : number_(next++) {
         if (number_ >= most) broken("more items than expected", __LINE__);
@@ -142,6 +142,8 @@ public:
         attempt([&] { nested(*r); });
         attempt([&] { kept_and_freed(*r); });
         attempt([&] { lists(*r); });
+        attempt([&] { all_but(*r); });
+        attempt([&] { given_back(*r); });
         attempt([&] { shared(*r); });
         attempt([&] { derived(*r); });
         attempt([&] { adopted(*r); });
@@ -228,6 +230,71 @@ private:
             HOLDS(outer.usage().objects == (kept ? mine.size() : 0));
             if (kept) attempt([&] { inner.discard(); });
             for (auto const& h : mine) HOLDS(h.alive() == !kept);
+        }
+    }
+
+    struct many_items {
+        many_items(batch_scope& b, std::size_t n) {
+            all.reserve(n);
+            staying.reserve(n);
+            for (std::size_t i = 0; i < n; ++i) {
+                attempt([&] { all.push_back(b.make<item>()); });
+                attempt([&] { b.make<std::array<char, 12'000>>(); });
+                if (i % 3 == 0 && !all.empty()) staying.push_back(all.back());
+            }
+        }
+        bool stays(handle<item> h) const { return std::ranges::find(staying, h) != staying.end(); }
+
+        std::vector<handle<item>> all, staying;
+    };
+
+    /// All but some of a batch goes or is freed, or nothing does.
+    static void all_but(registry& r) {
+        batch_scope outer{r};
+        for (int i = 0; i < 4; ++i) {
+            bool const       keeps = i % 2;
+            batch_scope      inner;
+            many_items const items(inner, i < 2 ? 6 : 36);
+            attempt([&] { inner.make_buffer<int>(1000); });
+            std::size_t const before = inner.usage().objects, above = outer.usage().objects;
+            bool const        done =
+                attempt([&] { keeps ? inner.keep_all_but(items.staying) : inner.clear_but(items.staying); });
+            for (handle<item> const h : items.all) {
+                bool const here = !done || items.stays(h);
+                HOLDS(h.alive() == (here || keeps));
+                HOLDS(!h.alive() || h.owner() == (here ? inner : outer).id());
+            }
+            HOLDS(inner.usage().objects + outer.usage().objects ==
+                  (done && !keeps ? inner.usage().objects : before) + above);
+            attempt([] { tenure::make<item>(); });
+            HOLDS(inner.end().kept == (done && keeps ? before - items.staying.size() : 0));
+        }
+    }
+
+    /// What an error undoes comes back, or, if memory is full even for that, ends with the batch.
+    static void given_back(registry& r) {
+        batch_scope outer{r};
+        for (bool const keeps : {false, true}) {
+            batch_scope                    inner;
+            many_items const               items(inner, 12);
+            std::vector<handle<int>> const freed(1, [&] {
+                auto const h = inner.make<int>(1);
+                inner.free(h);
+                return h;
+            }());
+            auto const                     try_all_but = [&](auto const& staying) {
+                return keeps ? inner.try_keep_all_but(staying) : inner.try_clear_but(staying);
+            };
+            std::error_code const why = try_all_but(std::tie(items.staying, freed)).error();
+            HOLDS(why == errc::stale_handle || (why == errc::memory_full && failing::now.failed));
+            bool const back = std::ranges::all_of(items.all, [&](auto h) { return h.owner() == inner.id(); });
+            HOLDS(back || failing::now.failed);
+            for (handle<item> const h : items.all) HOLDS(h.alive());
+            HOLDS(tenure::current_batch() == inner.id());
+            attempt([] { tenure::make<item>(); });
+            inner.end();
+            for (handle<item> const h : items.all) HOLDS(!h.alive());
+            HOLDS(outer.usage().objects == 0);
         }
     }
 

@@ -156,11 +156,13 @@ private:
         case 21: return visit(id);
         case 22:
             if (scopes_.empty() || roll_.one_in(2)) registry_.clear(id);
-            else scopes_.back().guard->clear();
+            else if (roll_.one_in(2)) scopes_.back().guard->clear();
+            else with(h, [&](auto x) { scopes_.back().guard->clear_but(x); });
             return;
         case 23:
             if (scopes_.empty() || roll_.one_in(2)) registry_.transfer_all(id, some_id());
-            else scopes_.back().guard->keep_all();
+            else if (roll_.one_in(2)) scopes_.back().guard->keep_all();
+            else with(h, [&](auto x) { scopes_.back().guard->keep_all_but(x); });
             return;
         case 24: return take_back(h);
         case 25: return own(h);
