@@ -2,13 +2,14 @@
 // SPDX-License-Identifier: BSL-1.0
 
 // A loop of rounds, each of which makes objects that none of the others needs: in one batch that is cleared after
-// each round, or in a batch of its own; and what it takes to give all of a batch to its parent.
+// each round, or in a batch of its own; and what it takes to give all of a batch, or all but some, to its parent.
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory_resource>
 #include <new>
+#include <vector>
 
 #include <benchmark/benchmark.h>
 #include <tenure/tenure.hpp>
@@ -74,6 +75,27 @@ void kept_whole(benchmark::State& state) {
     }
 }
 
+/// As kept_whole(), but every hundredth object stays.
+void kept_but(benchmark::State& state) {
+    auto const                          n = static_cast<std::uint64_t>(state.range(0));
+    std::vector<tenure::handle<object>> staying;
+    tenure::batch_scope                 parent;
+    for (auto _ : state) {
+        {
+            tenure::batch_scope b;
+            staying.clear();
+            for (std::uint64_t i = 0; i < n; ++i) {
+                auto const h = b.make<object>(i);
+                if (i % 100 == 0) staying.push_back(h);
+            }
+            auto const start = std::chrono::steady_clock::now();
+            b.keep_all_but(staying);
+            state.SetIterationTime(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+        }
+        parent.clear();
+    }
+}
+
 /// One with an end.
 struct ending : object {
     using object::object;
@@ -91,6 +113,7 @@ BENCHMARK(kept_whole<object>)
     ->ArgName("objects")
     ->Arg(10)
     ->Arg(1'000'000);
+BENCHMARK(kept_but)->Name("rounds/keep_all_but")->UseManualTime()->ArgName("objects")->Arg(10)->Arg(1'000'000);
 BENCHMARK(kept_whole<ending>)
     ->Name("rounds/keep_all_ends")
     ->UseManualTime()
