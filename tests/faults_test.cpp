@@ -275,8 +275,9 @@ private:
     static void given_back(registry& r) {
         batch_scope outer{r};
         for (bool const keeps : {false, true}) {
-            batch_scope                    inner;
-            many_items const               items(inner, 12);
+            batch_scope      inner;
+            many_items const items(inner, 12);
+            attempt([&] { inner.make_buffer<int>(1000); });  // whose return takes memory
             std::vector<handle<int>> const freed(1, [&] {
                 auto const h = inner.make<int>(1);
                 inner.free(h);

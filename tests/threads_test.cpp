@@ -634,6 +634,25 @@ TEST_CASE("a batch is asked for its use while its record goes to another registr
     }
 }
 
+TEST_CASE("threads enter and leave the root, each at the same time") {
+    constexpr int n = TENURE_SANITIZED ? 2'000 : 50'000;
+    registry      r;
+    {
+        std::vector<std::jthread> threads;
+        for (int i = 0; i < 3; ++i)
+            threads.emplace_back([&] {
+                for (int k = 0; k < n; ++k) {
+                    auto const in    = r.enter(r.root());
+                    auto const again = r.enter(r.root());
+                    if (k % 100 == 0) tenure::make<int>(k);
+                    r.free(tenure::make<int>(k));
+                }
+            });
+    }
+    CHECK(r.usage(r.root()).objects == std::size_t{3} * n / 100);
+    CHECK(r.status(r.root()) == tenure::batch_status::active);
+}
+
 TEST_CASE("threads that are in one batch keep what they make there, each at the same time") {
     constexpr std::size_t n = TENURE_SANITIZED ? 150 : 2'000;
     for (bool const discarded : {false, true}) {

@@ -323,13 +323,13 @@ public:
     }
 
     /// As keep_all(), but for the objects that can be reached from `staying`, as keep(range) finds them: these stay
-    /// here. Of another batch's it says nothing; that must be one above, or it throws not_owner. Throws
-    /// stale_handle, too; not_self_contained of a container in `staying` whose memory is this batch's; and what
-    /// going through `staying` throws. All or nothing, but for one thing: if memory is too full even to undo what
-    /// another error had begun, what could not come back stays in a batch below, until this one ends.
+    /// here. What a batch above owns stays there. Throws stale_handle and not_owner, too; not_self_contained of a
+    /// container in `staying` whose memory is this batch's; and what going through `staying` throws. All or
+    /// nothing, but for one thing: if memory is too full even to undo what another error had begun, what could not
+    /// come back stays in a batch below, until this one ends.
     ///
     /// Cost: twice that of keep_all(), and a keep() of each object that stays, without what makes that fast: some
-    /// 70 ns.
+    /// 200 ns.
     template <detail::reaches_handles R, class Feature = detail::whole_batch_calls>
     void keep_all_but(R&& staying) {
         detail::require_whole_batch<Feature>();
@@ -449,7 +449,7 @@ public:
     /// keep_all_but(). All or nothing, with the same exception. Destructors run in a batch below this one, so what
     /// they make lands here. usage() and the report count what stays as received. Throws memory_full, too.
     ///
-    /// Cost: that of keep_all() and of an end, and some 70 ns for each object that stays.
+    /// Cost: that of keep_all() and of an end, and some 200 ns for each object that stays.
     template <detail::reaches_handles R, class Feature = detail::whole_batch_calls>
     void clear_but(R&& staying) {
         detail::require_whole_batch<Feature>();

@@ -78,13 +78,15 @@ inline lane* enter_held(batch_record& b, bool exclusive = false) {
 inline std::uint64_t unvisited(std::uint64_t id) noexcept { return generation_tag(id) | batch_flags::released; }
 inline std::uint64_t visited(std::uint64_t id) noexcept { return (unvisited(id) + 1) | batch_flags::taken; }
 
-/// Takes the batch's own lane and a hold with one locked instruction. False: the batch is closed or has a guard,
-/// or its lane is taken.
+/// Takes the batch's own lane and a hold, but for a root, with one locked instruction. False: the batch is closed
+/// or has a guard, or its lane is taken.
 inline bool visit_primary(batch_record& b, std::uint64_t id) noexcept {
     using namespace batch_flags;
     std::uint64_t s = unvisited(id);
     while (!b.state.compare_exchange_weak(s, (s + 1) | taken, std::memory_order_acq_rel))
         if (!same_batch(s, id) || (s & (closed | released | taken)) != released) return false;
+    if (is_root(b)) [[unlikely]]
+        b.state.fetch_sub(1, std::memory_order_acq_rel);  // as hold_or_root(): others enter it without a hold
     b.primary.thread.store(&this_thread, std::memory_order_relaxed);
     b.primary.users.store(1, std::memory_order_relaxed);
     note_entry(b);
@@ -96,7 +98,7 @@ inline bool visit_primary(batch_record& b, std::uint64_t id) noexcept {
 inline void leave_visit(lane* l) noexcept {
     batch_record& b    = *l->batch;
     bool const    sole = l == &b.primary && l->users.load(std::memory_order_relaxed) == 1;
-    if (!sole || b.in_chain.load(std::memory_order_relaxed)) return leave_lane(l);
+    if (!sole || b.in_chain.load(std::memory_order_relaxed) || is_root(b)) return leave_lane(l);
     registry_core&      r      = *b.registry.load(std::memory_order_relaxed);
     std::uint64_t const id     = b.id.load(std::memory_order_relaxed);
     bool const          can_go = b.evictable.load(std::memory_order_relaxed);
