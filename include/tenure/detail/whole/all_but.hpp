@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <new>
 #include <source_location>
 
 #include <tenure/detail/life/closing.hpp>
@@ -12,6 +11,8 @@
 #include <tenure/detail/life/keeping.hpp>
 #include <tenure/detail/life/opening.hpp>
 #include <tenure/detail/whole/giving_all.hpp>
+#include <tenure/error.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 
@@ -22,14 +23,13 @@ namespace tenure::detail {
 class batch_below {
 public:
     explicit batch_below(batch_record& b) noexcept {
-        try {
+        auto const open = [&] {
             registry_core& r = *b.registry.load(std::memory_order_relaxed);
             opened_          = open_batch(r, &b, nullptr, true, b.where.load(std::memory_order_relaxed));
-        } catch (std::bad_alloc const&) {
+        };
+        auto const refused = [&](error const&) { why_ = {b.closed() ? b.why_closed() : errc::batch_in_use, &b}; };
+        if (!memory_lasts([&] { run_or<error>(open, refused); }))
             why_ = {errc::memory_full, &b, sizeof(batch_record)};
-        } catch (error const&) {
-            why_ = {b.closed() ? b.why_closed() : errc::batch_in_use, &b};
-        }
     }
     ~batch_below() {
         if (!opened_.record) return;
