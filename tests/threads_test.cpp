@@ -635,7 +635,7 @@ TEST_CASE("a batch is asked for its use while its record goes to another registr
 }
 
 TEST_CASE("threads enter and leave the root, each at the same time") {
-    constexpr int n = TENURE_SANITIZED ? 2'000 : 50'000;
+    constexpr int n = TENURE_SANITIZED ? 300 : 50'000;
     registry      r;
     {
         std::vector<std::jthread> threads;
