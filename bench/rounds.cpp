@@ -58,42 +58,38 @@ void released(benchmark::State& state) {
     }
 }
 
-/// All that a batch made goes to its parent, which is cleared afterwards: only the giving is timed.
-template <class T>
-void kept_whole(benchmark::State& state) {
+/// What a batch made is given to its parent, which is cleared afterwards: only the giving is timed.
+template <class T, class Made, class Give>
+void giving(benchmark::State& state, Made made, Give give) {
     auto const          n = static_cast<std::uint64_t>(state.range(0));
     tenure::batch_scope parent;
     for (auto _ : state) {
         {
             tenure::batch_scope b;
-            for (std::uint64_t i = 0; i < n; ++i) bench::use(b.make<T>(i));
+            for (std::uint64_t i = 0; i < n; ++i) made(i, b.make<T>(i));
             auto const start = std::chrono::steady_clock::now();
-            b.keep_all();
+            give(b);
             state.SetIterationTime(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
         }
         parent.clear();
     }
 }
 
-/// As kept_whole(), but every hundredth object stays.
+template <class T>
+void kept_whole(benchmark::State& state) {
+    giving<T>(state, [](std::uint64_t, auto h) { bench::use(h); }, [](tenure::batch_scope& b) { b.keep_all(); });
+}
+
+/// Every hundredth object stays.
 void kept_but(benchmark::State& state) {
-    auto const                          n = static_cast<std::uint64_t>(state.range(0));
     std::vector<tenure::handle<object>> staying;
-    tenure::batch_scope                 parent;
-    for (auto _ : state) {
-        {
-            tenure::batch_scope b;
-            staying.clear();
-            for (std::uint64_t i = 0; i < n; ++i) {
-                auto const h = b.make<object>(i);
-                if (i % 100 == 0) staying.push_back(h);
-            }
-            auto const start = std::chrono::steady_clock::now();
-            b.keep_all_but(staying);
-            state.SetIterationTime(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-        }
-        parent.clear();
-    }
+    giving<object>(
+        state,
+        [&](std::uint64_t i, auto h) {
+            if (i == 0) staying.clear();
+            if (i % 100 == 0) staying.push_back(h);
+        },
+        [&](tenure::batch_scope& b) { b.keep_all_but(staying); });
 }
 
 /// One with an end.
@@ -103,13 +99,13 @@ struct ending : object {
 };
 
 void sizes(benchmark::internal::Benchmark* b) { b->ArgName("objects")->Arg(0)->Arg(1)->Arg(1000)->Arg(100'000); }
+void gives(benchmark::internal::Benchmark* b) {
+    b->UseManualTime()->Iterations(200)->ArgName("objects")->Arg(10)->Arg(1'000'000);  // the makes take far longer
+}
 
 BENCHMARK(cleared)->Name("rounds/clear")->Apply(sizes);
 BENCHMARK(opened_anew)->Name("rounds/scope")->Apply(sizes);
 BENCHMARK(released)->Name("rounds/pmr_warm")->Apply(sizes);
-void gives(benchmark::internal::Benchmark* b) {
-    b->UseManualTime()->MinTime(0.002)->ArgName("objects")->Arg(10)->Arg(1'000'000);  // the makes take far longer
-}
 BENCHMARK(kept_whole<object>)->Name("rounds/keep_all")->Apply(gives);
 BENCHMARK(kept_whole<ending>)->Name("rounds/keep_all_ends")->Apply(gives);
 BENCHMARK(kept_but)->Name("rounds/keep_all_but")->Apply(gives);

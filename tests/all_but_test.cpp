@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: BSL-1.0
 
 #include <array>
-#include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory_resource>
@@ -213,7 +211,7 @@ TEST_SUITE("all but some") {
     }
 
     TEST_CASE_FIXTURE(all_but_fixture,
-                      "refused: with nothing done: what is named is stale, a stranger's, not self-contained") {
+                      "refused with nothing done: what is named is stale, a stranger's, not self-contained") {
         for (rest const what : both) {
             batch_scope b(r, {.name = "refuses"});
             some const  all(b, log, 1);
@@ -262,7 +260,7 @@ TEST_SUITE("all but some") {
     }
 
     TEST_CASE_FIXTURE(all_but_fixture,
-                      "refused: with nothing done: threads, batches below, pins, checkpoints, ends") {
+                      "refused with nothing done: threads, batches below, pins, checkpoints, ends") {
         for (rest const what : both) {
             batch_scope b(r, {.name = "refuses"});
             auto const  h = b.make<int>(1), staying = b.make<int>(2);

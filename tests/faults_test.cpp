@@ -278,12 +278,9 @@ private:
             batch_scope      inner;
             many_items const items(inner, 12);
             attempt([&] { inner.make_buffer<int>(1000); });  // whose return takes memory
-            std::vector<handle<int>> const freed(1, [&] {
-                auto const h = inner.make<int>(1);
-                inner.free(h);
-                return h;
-            }());
-            auto const                     try_all_but = [&](auto const& staying) {
+            auto const freed = inner.make<int>(1);
+            inner.free(freed);
+            auto const try_all_but = [&](auto const& staying) {
                 return keeps ? inner.try_keep_all_but(staying) : inner.try_clear_but(staying);
             };
             std::error_code const why = try_all_but(std::tie(items.staying, freed)).error();

@@ -454,7 +454,7 @@ public:
     void clear_but(R&& staying) {
         detail::require_whole_batch<Feature>();
         if (auto const why = Feature::clear_but(*lane_, id_, detail::handles_in(staying)))
-            detail::throw_failure(why, "clear but for some objects batch ");
+            detail::throw_failure(why, "clear all but some objects of batch ");
     }
     template <detail::reaches_handles R, class Feature = detail::whole_batch_calls>
     result<void> try_clear_but(R&& staying) {

@@ -88,11 +88,15 @@ struct ledger {
     std::atomic<std::uint64_t> peak{0};          ///< of bytes in use, at the last look
     std::atomic<std::uint64_t> noted{0};         ///< the cursor at that look; 0: look again before anything leaves
 
-    void reset() noexcept {
+    /// Nothing came or went, but the large pieces are still there.
+    void forget() noexcept {
         for (tally* t : {&given, &received, &freed, &large_made}) t->reset();
-        large_units.store(0, std::memory_order_relaxed);
         peak.store(0, std::memory_order_relaxed);
         noted.store(0, std::memory_order_relaxed);
+    }
+    void reset() noexcept {
+        forget();
+        large_units.store(0, std::memory_order_relaxed);
     }
 };
 

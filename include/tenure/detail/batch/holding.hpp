@@ -63,9 +63,8 @@ inline constexpr std::uint64_t unless_crowded = batch_flags::closed | batch_flag
 inline constexpr std::uint32_t most_guards_beside = batch_flags::crowded / 2;
 static_assert(most_guards_beside + batch_flags::crowded < batch_flags::holds);
 
-inline bool is_root(batch_record const& b) noexcept {
-    return b.registry.load(std::memory_order_relaxed)->root == &b;
-}
+/// Of a batch that is held, or a root: all others have a parent, until the record is another batch's.
+inline bool is_root(batch_record const& b) noexcept { return !b.parent.load(std::memory_order_relaxed); }
 
 /// Holds the batch as hold() does; but does not hold a root, which lives as long as the caller's registry. Whether
 /// the record is a root can be asked only when it is known to be that batch's, so the hold comes first.

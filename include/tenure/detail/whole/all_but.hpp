@@ -87,13 +87,12 @@ public:
                 forget_memory(l);
                 forget_kept(l);
             });
-            for (tally* t : {&books.given, &books.received, &books.freed, &books.large_made}) t->reset();
+            books.forget();
             books.received.add(objects, bytes, batch_.is_here());
-            books.peak.store(0, std::memory_order_relaxed);
         } else {
             for (tally* t : {&books.given, &books.received}) t->add(0 - objects, 0 - bytes, batch_.is_here());
+            books.noted.store(0, std::memory_order_relaxed);
         }
-        books.noted.store(0, std::memory_order_relaxed);
     }
     round_trip(round_trip const&)            = delete;
     round_trip& operator=(round_trip const&) = delete;
@@ -114,8 +113,8 @@ private:
 inline failure all_but(batch_record& b, std::uint64_t id, all_handles staying, batch_record* to) {
     close_those_elsewhere();
     if (has_open_children(b)) return {errc::batch_in_use, &b};
-    for (batch_record const* one : {static_cast<batch_record const*>(&b), static_cast<batch_record const*>(to)})
-        if (one && has_checkpoint(*one)) return {errc::not_restorable, one};
+    if (has_checkpoint(b)) return {errc::not_restorable, &b};
+    if (to && has_checkpoint(*to)) return {errc::not_restorable, to};
     batch_below below(b);
     if (below.why()) return below.why();
     batch_record&         rest = below.record();
