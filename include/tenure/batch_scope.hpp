@@ -4,6 +4,7 @@
 
 #include <tenure/version.hpp>
 
+#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -74,7 +75,7 @@ private:
 
 /// Guards a batch: opens it, makes it current on this thread, ends it at the closing brace. Like std::lock_guard,
 /// it belongs to the thread and the block that opened it. Only that thread may call it, except enter(), lane(),
-/// id(), name(), status(), usage() and stop_token().
+/// id(), name(), status(), usage(), stop_token(), and set_name() and the like.
 ///
 /// The end frees everything that the batch still owns, newest first: what was not kept, transferred or freed
 /// before. It never throws, never allocates, and touches no object without a destructor. Open batches below it end
@@ -461,6 +462,73 @@ public:
         detail::require_whole_batch<Feature>();
         if (auto const why = Feature::clear_but(*lane_, id_, detail::handles_in(staying)))
             return make_error_code(why.code);
+        return {};
+    }
+
+    /// Gives the batch another name, for messages, snapshots and reports: copied, cut after 63 bytes. Any thread,
+    /// as set_priority(), set_limits() and set_timeout(). Throws batch_ended.
+    template <class Feature = detail::change_batch_calls>
+    void set_name(std::string_view name) {
+        detail::require_changes<Feature>();
+        if (auto const why = Feature::set_name({*lane_, id_}, name))
+            detail::throw_failure(why, "set the name of batch ");
+    }
+    template <class Feature = detail::change_batch_calls>
+    result<void> try_set_name(std::string_view name) {
+        detail::require_changes<Feature>();
+        if (auto const why = Feature::set_name({*lane_, id_}, name)) return make_error_code(why.code);
+        return {};
+    }
+
+    /// Gives the batch another priority: see batch_options::priority. Throws batch_ended.
+    template <class Feature = detail::change_batch_calls>
+    void set_priority(int priority) {
+        detail::require_changes<Feature>();
+        if (auto const why = Feature::set_priority({*lane_, id_}, priority))
+            detail::throw_failure(why, "set the priority of batch ");
+    }
+    template <class Feature = detail::change_batch_calls>
+    result<void> try_set_priority(int priority) {
+        detail::require_changes<Feature>();
+        if (auto const why = Feature::set_priority({*lane_, id_}, priority)) return make_error_code(why.code);
+        return {};
+    }
+
+    /// Gives the batch other limits, all of them. What is in use counts; if it is above `hard`, makes are refused
+    /// until enough is freed, and if it is above `soft`, the next make calls the new `on_soft`. Of what another
+    /// thread has counted ahead, up to 64 KiB, it makes objects as before. An `on_soft` that is just being called
+    /// returns in its time.
+    ///
+    /// A batch that was opened with limits or a timeout can be changed at any time. Any other must be alone: throws
+    /// batch_in_use if a batch is open below it, another thread is inside or has a lane, or something of it is
+    /// pinned or borrowed. Throws batch_ended, std::bad_alloc, and what copying `on_soft` throws, with nothing
+    /// changed.
+    template <class Feature = detail::change_batch_calls>
+    void set_limits(batch_limits const& limits) {
+        detail::require_changes<Feature>();
+        if (auto const why = Feature::set_limits({*lane_, id_}, limits))
+            detail::throw_failure(why, "set the limits of batch ");
+    }
+    template <class Feature = detail::change_batch_calls>
+    result<void> try_set_limits(batch_limits const& limits) {
+        detail::require_changes<Feature>();
+        if (auto const why = Feature::set_limits({*lane_, id_}, limits)) return make_error_code(why.code);
+        return {};
+    }
+
+    /// Gives the batch as long as that from now on, whatever it had; no_timeout: no deadline of its own. It still
+    /// ends with the batch above, at the latest. Batches below it with deadlines of their own keep these. Throws as
+    /// set_limits(), and what the supervisor's executor throws, with nothing changed.
+    template <class Feature = detail::change_batch_calls>
+    void set_timeout(std::chrono::nanoseconds timeout) {
+        detail::require_changes<Feature>();
+        if (auto const why = Feature::set_timeout({*lane_, id_}, timeout))
+            detail::throw_failure(why, "set the timeout of batch ");
+    }
+    template <class Feature = detail::change_batch_calls>
+    result<void> try_set_timeout(std::chrono::nanoseconds timeout) {
+        detail::require_changes<Feature>();
+        if (auto const why = Feature::set_timeout({*lane_, id_}, timeout)) return make_error_code(why.code);
         return {};
     }
 

@@ -207,6 +207,63 @@ public:
         return {};
     }
 
+    /// As batch_scope::set_name, for a batch of any kind. Any thread, as the next three. Throws no_such_batch, too,
+    /// and not_owner for the id that stands for the owners of a shared object.
+    template <class Feature = detail::change_batch_calls>
+    void set_name(batch_id id, std::string_view name) {
+        detail::require_changes<Feature>();
+        if (auto const why = Feature::set_name({*core_, id}, name))
+            detail::throw_failure(why, "set the name of batch ");
+    }
+    template <class Feature = detail::change_batch_calls>
+    result<void> try_set_name(batch_id id, std::string_view name) {
+        detail::require_changes<Feature>();
+        if (auto const why = Feature::set_name({*core_, id}, name)) return make_error_code(why.code);
+        return {};
+    }
+
+    /// As batch_scope::set_priority. Throws as set_name().
+    template <class Feature = detail::change_batch_calls>
+    void set_priority(batch_id id, int priority) {
+        detail::require_changes<Feature>();
+        if (auto const why = Feature::set_priority({*core_, id}, priority))
+            detail::throw_failure(why, "set the priority of batch ");
+    }
+    template <class Feature = detail::change_batch_calls>
+    result<void> try_set_priority(batch_id id, int priority) {
+        detail::require_changes<Feature>();
+        if (auto const why = Feature::set_priority({*core_, id}, priority)) return make_error_code(why.code);
+        return {};
+    }
+
+    /// As batch_scope::set_limits. Throws no_such_batch and not_owner as set_name(), and not_owner for the root.
+    template <class Feature = detail::change_batch_calls>
+    void set_limits(batch_id id, batch_limits const& limits) {
+        detail::require_changes<Feature>();
+        if (auto const why = Feature::set_limits({*core_, id}, limits))
+            detail::throw_failure(why, "set the limits of batch ");
+    }
+    template <class Feature = detail::change_batch_calls>
+    result<void> try_set_limits(batch_id id, batch_limits const& limits) {
+        detail::require_changes<Feature>();
+        if (auto const why = Feature::set_limits({*core_, id}, limits)) return make_error_code(why.code);
+        return {};
+    }
+
+    /// As batch_scope::set_timeout. Throws no_such_batch and not_owner as set_limits().
+    template <class Feature = detail::change_batch_calls>
+    void set_timeout(batch_id id, std::chrono::nanoseconds timeout) {
+        detail::require_changes<Feature>();
+        if (auto const why = Feature::set_timeout({*core_, id}, timeout))
+            detail::throw_failure(why, "set the timeout of batch ");
+    }
+    template <class Feature = detail::change_batch_calls>
+    result<void> try_set_timeout(batch_id id, std::chrono::nanoseconds timeout) {
+        detail::require_changes<Feature>();
+        if (auto const why = Feature::set_timeout({*core_, id}, timeout)) return make_error_code(why.code);
+        return {};
+    }
+
     /// Gives an object to batch `to`, and returns the handle. Any thread. Throws stale_handle, batch_ended,
     /// no_such_batch, not_owner (another registry's), not_self_contained, not_restorable, limit_exceeded,
     /// memory_full, wrong_thread (the object has more than 64 KiB and a destructor, and another thread is inside

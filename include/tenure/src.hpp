@@ -17,6 +17,7 @@
 #include <tenure/impl/batch_scope.ipp>
 #include <tenure/impl/bind_batch.ipp>
 #include <tenure/impl/buffer.ipp>
+#include <tenure/impl/change_batch.ipp>
 #include <tenure/impl/checkpoints.ipp>
 #include <tenure/impl/core.ipp>
 #include <tenure/impl/current.ipp>

@@ -5,8 +5,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <limits>
+#include <memory>
 #include <memory_resource>
 #include <new>
 #include <source_location>
@@ -134,6 +136,14 @@ struct kept_log {
 
 inline constexpr std::size_t name_words = 8;
 
+/// What batch_limits says, while it may be changed.
+struct limits_now {
+    using told = std::function<void(batch_id, std::size_t)>;
+
+    std::atomic<std::size_t>    soft{no_limit}, hard{no_limit};
+    std::shared_ptr<told const> on_soft;  ///< guarded by the batch's lock
+};
+
 inline constexpr int no_unwinding = std::numeric_limits<int>::max();
 
 /// An error_code of tenure or of the system, in one word.
@@ -172,13 +182,13 @@ enum class paging_state : int { in, out, claimed_in, claimed_out, moving };
 struct batch_rest {
     ledger                     books;
     std::atomic<std::uint64_t> name[name_words]{};
+    std::atomic<std::uint32_t> renames{0};  ///< odd while a thread that has the batch's lock writes the name
 
     // Of a batch that is `limited` by itself, which a timeout makes it, too.
-    batch_limits               limits;
+    limits_now                 limits;
     std::atomic<std::uint64_t> charged{0};  ///< in use here and below
     std::atomic<bool>          above_soft{false};
-    std::atomic<std::uint64_t> deadline{0};  ///< its own or that of a batch above, whichever is first; 0: none
-    deadline_node              timer;        ///< armed if the deadline is its own
+    deadline_node              timer;
 
     use_node uses;
 

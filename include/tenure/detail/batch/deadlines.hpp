@@ -14,15 +14,25 @@ namespace tenure::detail {
 
 /// What all others do for batches that have a deadline, which is nothing if none has.
 
+/// The earlier of two deadlines, of which 0 never comes.
+constexpr std::uint64_t earlier(std::uint64_t a, std::uint64_t b) noexcept { return a - 1 < b - 1 ? a : b; }
+
+/// Returns when the batch expires, or one above it; 0: never. Cost: a step for each batch with limits above it.
+inline std::uint64_t due_of(batch_record const& b) noexcept {
+    std::uint64_t due = 0;
+    for (batch_record const* up = b.limited; up; up = limited_above(up))
+        due = earlier(due, up->rest.timer.deadline.load(std::memory_order_relaxed));
+    return due;
+}
+
 inline bool is_overdue(batch_record const& b) noexcept {
-    batch_record const* const from = b.limited;
-    std::uint64_t const       due  = from ? from->rest.deadline.load(std::memory_order_relaxed) : 0;
+    std::uint64_t const due = due_of(b);
     return due && b.registry.load(std::memory_order_relaxed)->timing->now() >= due;
 }
 
 /// Whether each make in the batch looks at the clock itself: there is a deadline that nobody watches.
 inline bool minds_the_clock(batch_record const& b) noexcept {
-    return b.limited && b.limited->rest.deadline.load(std::memory_order_relaxed) &&
+    return b.limited && due_of(b) &&
            !b.registry.load(std::memory_order_relaxed)->timing->watched.load(std::memory_order_relaxed);
 }
 

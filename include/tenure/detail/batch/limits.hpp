@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 
 #include <tenure/detail/batch/batch_record.hpp>
 #include <tenure/detail/batch/failure.hpp>
@@ -17,10 +20,33 @@ inline batch_record* limited_above(batch_record const* b) noexcept {
     return up ? up->limited : nullptr;
 }
 
+inline std::uint64_t soft_limit(batch_record const& b) noexcept {
+    return b.rest.limits.soft.load(std::memory_order_relaxed);
+}
+inline std::uint64_t hard_limit(batch_record const& b) noexcept {
+    return b.rest.limits.hard.load(std::memory_order_relaxed);
+}
+
+/// Returns what to call when the use passes the soft limit, or null. It stays while the caller calls it.
+inline std::shared_ptr<limits_now::told const> on_soft_of(batch_record& b) noexcept {
+    std::scoped_lock const guard(b.lock);
+    return b.rest.limits.on_soft;
+}
+
+/// Sets the limits of a batch that is limited by itself. Who makes next is told if the use is above the soft one.
+inline void put_limits(batch_record& b, std::size_t soft, std::size_t hard,
+                       std::shared_ptr<limits_now::told const> on_soft) noexcept {
+    std::scoped_lock const guard(b.lock);
+    b.rest.limits.soft.store(soft, std::memory_order_relaxed);
+    b.rest.limits.hard.store(hard, std::memory_order_relaxed);
+    b.rest.limits.on_soft.swap(on_soft);  // the former goes when the lock is free again
+    b.rest.above_soft.store(false, std::memory_order_relaxed);
+}
+
 inline void refund(batch_record* from, batch_record const* stop, std::uint64_t bytes) noexcept {
     for (batch_record* b = from; b != stop; b = limited_above(b)) {
         std::uint64_t const now = b->rest.charged.fetch_sub(bytes, std::memory_order_relaxed) - bytes;
-        if (now <= b->rest.limits.soft) b->rest.above_soft.store(false, std::memory_order_relaxed);
+        if (now <= soft_limit(*b)) b->rest.above_soft.store(false, std::memory_order_relaxed);
     }
 }
 
@@ -33,9 +59,10 @@ inline void refund_batch(batch_record& b, std::uint64_t bytes) noexcept {
 /// Charges `bytes` to every batch with limits from `from` up to but not including `stop`. Charges none on failure.
 inline failure charge(batch_record* from, batch_record const* stop, std::uint64_t bytes) noexcept {
     for (batch_record* b = from; b != stop; b = limited_above(b)) {
-        bool const          hopeless = bytes > b->rest.limits.hard;  // not added: such sums could wrap
+        std::uint64_t const hard     = hard_limit(*b);
+        bool const          hopeless = bytes > hard;  // not added: such sums could wrap
         std::uint64_t const before   = b->rest.charged.fetch_add(hopeless ? 0 : bytes, std::memory_order_relaxed);
-        if (hopeless || before + bytes > b->rest.limits.hard) {
+        if (hopeless || before + bytes > hard) {
             if (!hopeless) b->rest.charged.fetch_sub(bytes, std::memory_order_relaxed);
             refund(from, b, bytes);
             return {errc::limit_exceeded, b, bytes, before};
@@ -49,9 +76,10 @@ inline failure charge(batch_record* from, batch_record const* stop, std::uint64_
 inline std::uint64_t charge_ahead(batch_record* from, std::uint64_t needed, std::uint64_t offered) noexcept {
     for (batch_record* b = from; b; b = limited_above(b)) {
         std::uint64_t const used = b->rest.charged.load(std::memory_order_relaxed);
-        std::uint64_t const hard = b->rest.limits.hard, soft = b->rest.limits.soft;
+        std::uint64_t const hard = hard_limit(*b), soft = soft_limit(*b);
         offered = std::min(offered, used < hard ? (hard - used) / 16 : 0);
         if (used < soft) offered = std::min(offered, soft - used);
+        else if (!b->rest.above_soft.load(std::memory_order_relaxed)) offered = 0;  // it will be told the use
     }
     return std::max(needed, offered);
 }
@@ -60,9 +88,8 @@ inline std::uint64_t charge_ahead(batch_record* from, std::uint64_t needed, std:
 inline bool would_pass(batch_record const* from, std::uint64_t bytes) noexcept {
     for (batch_record const* b = from; b; b = limited_above(b)) {
         std::uint64_t const used = b->rest.charged.load(std::memory_order_relaxed);
-        if (used + bytes > b->rest.limits.hard ||
-            (used <= b->rest.limits.soft && used + bytes > b->rest.limits.soft))
-            return true;
+        std::uint64_t const soft = soft_limit(*b);
+        if (used + bytes > hard_limit(*b) || (used <= soft && used + bytes > soft)) return true;
     }
     return false;
 }
@@ -76,8 +103,8 @@ inline bool is_above_soft(batch_record const* from) noexcept {
 inline void tell_soft_limits(batch_record* from) {
     for (batch_record* b = from; b; b = limited_above(b)) {
         std::uint64_t const used = b->rest.charged.load(std::memory_order_relaxed);
-        if (used <= b->rest.limits.soft || b->rest.above_soft.exchange(true, std::memory_order_relaxed)) continue;
-        if (b->rest.limits.on_soft) b->rest.limits.on_soft(batch_id{b->id.load(std::memory_order_relaxed)}, used);
+        if (used <= soft_limit(*b) || b->rest.above_soft.exchange(true, std::memory_order_relaxed)) continue;
+        if (auto const tell = on_soft_of(*b)) (*tell)(batch_id{b->id.load(std::memory_order_relaxed)}, used);
     }
 }
 

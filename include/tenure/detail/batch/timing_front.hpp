@@ -25,6 +25,8 @@ struct deadline_node {
     deadline_node* next   = nullptr;  ///< the next sibling
     deadline_node* before = nullptr;  ///< the previous sibling, or the parent of the first; null: the top
     bool           armed  = false;
+
+    std::atomic<std::uint64_t> deadline{0};  ///< the batch's own, 0: none; `due` is later while an end is put off
 };
 
 inline std::uint64_t steady_now() noexcept {
@@ -40,9 +42,11 @@ struct timing_front {
     timing_front& operator=(timing_front const&) = delete;
     virtual ~timing_front()                      = default;
 
-    /// Arms a deadline. Throws what the registry's deadline_watch throws; then it is not armed.
+    /// Sets a deadline, instead of another if there is one. Throws what the registry's deadline_watch throws; then
+    /// the deadline is as it was.
     virtual void arm(deadline_node& n, std::uint64_t due) = 0;
-    virtual void disarm(deadline_node& n) noexcept        = 0;
+    /// Takes a deadline away, if there is one.
+    virtual void disarm(deadline_node& n) noexcept = 0;
 
     /// Stops a batch, and what is below it, for `cause`. False: it was over, or is the root.
     virtual bool stop(batch_record& b, std::uint64_t id, errc cause) noexcept = 0;

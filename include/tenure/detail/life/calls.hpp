@@ -67,9 +67,9 @@ inline batch_status status_of(batch_record& b, std::uint64_t id) noexcept {
     if (b.id.load(std::memory_order_acquire) != id || !same_batch(s, id)) {
         cause = expiry_of_batch(id);
         if (cause == errc{}) return batch_status::done;
-    } else if (std::uint64_t const due = b.rest.deadline.load(std::memory_order_relaxed); due) {
-        if (!(s & batch_flags::closed) && hold(b, id)) {  // held: so its registry's clock is there
-            if (b.registry.load(std::memory_order_relaxed)->timing->now() >= due) cause = errc::expired;
+    } else if (timing_used_anywhere.load(std::memory_order_relaxed)) {
+        if (!(s & batch_flags::closed) && hold_or_root(b, id) && !is_root(b)) {
+            if (is_overdue(b)) cause = errc::expired;
             release_hold_in_place(&b);
         }
     }

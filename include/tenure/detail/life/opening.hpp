@@ -6,12 +6,14 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <source_location>
 #include <utility>
 
 #include <tenure/detail/base/barrier.hpp>
 #include <tenure/detail/batch/children.hpp>
+#include <tenure/detail/batch/limits.hpp>
 #include <tenure/detail/batch/records.hpp>
 #include <tenure/detail/life/current_batch.hpp>
 #include <tenure/detail/objects/batch_figures.hpp>
@@ -20,23 +22,36 @@
 
 namespace tenure::detail {
 
-/// Sets a deadline `timeout` from now, unless `inherited`, the deadline from above (0: none), is no later. Throws
-/// what the registry's deadline_watch throws.
-TENURE_SLOW inline void set_deadline(batch_record& b, std::chrono::nanoseconds timeout, std::uint64_t inherited) {
+/// Sets a deadline `timeout` from now. Throws what the registry's deadline_watch throws.
+TENURE_SLOW inline void set_deadline(batch_record& b, std::chrono::nanoseconds timeout) {
     timing_front* const q = b.registry.load(std::memory_order_relaxed)->timing.get();
-    if (!q) refuse_without("tenure/timing.hpp", "open a batch with a timeout");
+    if (!q) refuse_without("tenure/timing.hpp", "give a batch a timeout");
     auto const          left = static_cast<std::uint64_t>(timeout.count() > 0 ? timeout.count() : 0);
     std::uint64_t const now  = q->now();
     std::uint64_t const due  = now + left < now ? ~std::uint64_t{0} : now + left;
-    if (inherited && inherited <= due) return;
-    b.rest.deadline.store(due, std::memory_order_relaxed);
     q->arm(b.rest.timer, due);
 }
 
 TENURE_COLD inline void drop_deadline(batch_record& b) noexcept {
     if (b.limited != &b) return;
-    if (b.rest.deadline.exchange(0, std::memory_order_relaxed))
+    if (b.rest.timer.deadline.load(std::memory_order_relaxed))
         b.registry.load(std::memory_order_relaxed)->timing->disarm(b.rest.timer);
+}
+
+/// Makes a batch, of which nobody else knows or which is claimed, one that is limited by itself, as yet without
+/// limits. `used`: the bytes it has in use.
+inline void be_limited(batch_record& b, std::uint64_t used) noexcept {
+    b.limited = &b;
+    b.unusual |= unusual_flags::own | unusual_flags::inherited;
+    b.rest.charged.store(used, std::memory_order_relaxed);
+    put_limits(b, no_limit, no_limit, {});
+}
+
+/// Sets the limits of a batch that is limited by itself. Throws std::bad_alloc, and what copying on_soft throws.
+TENURE_SLOW inline void set_limits(batch_record& b, batch_limits const& limits) {
+    std::shared_ptr<limits_now::told const> on_soft;
+    if (limits.on_soft) on_soft = std::make_shared<limits_now::told const>(limits.on_soft);
+    put_limits(b, limits.soft, limits.hard, std::move(on_soft));
 }
 
 TENURE_SLOW inline void set_options(batch_record& b, batch_options const& o) {
@@ -55,20 +70,15 @@ TENURE_SLOW inline void set_options(batch_record& b, batch_options const& o) {
         b.unusual |= unusual_flags::own;
     }
     b.rest.priority.store(o.priority, std::memory_order_relaxed);
-    if (!o.name.empty()) set_name(b, o.name);
+    if (!o.name.empty()) write_name(b, o.name);
     if (o.on_exception == tenure::on_exception::rollback) {
         b.unwound = std::uncaught_exceptions();
         b.touch();
     }
     if (o.limits.soft == no_limit && o.limits.hard == no_limit && o.timeout == no_timeout) return;
-    std::uint64_t const due = b.limited ? b.limited->rest.deadline.load(std::memory_order_relaxed) : 0;
-    b.rest.limits           = o.limits;
-    b.limited               = &b;
-    b.unusual |= unusual_flags::own | unusual_flags::inherited;
-    b.rest.deadline.store(due, std::memory_order_relaxed);
-    b.rest.charged.store(0, std::memory_order_relaxed);
-    b.rest.above_soft.store(false, std::memory_order_relaxed);
-    if (o.timeout != no_timeout) set_deadline(b, o.timeout, due);
+    be_limited(b, 0);
+    set_limits(b, o.limits);
+    if (o.timeout != no_timeout) set_deadline(b, o.timeout);
 }
 
 /// Puts a batch into the registry's list of batches without a guard.
@@ -128,7 +138,8 @@ TENURE_COLD inline void give_unopened(batch_record& b) noexcept {
     give_record(&b);
 }
 
-/// Takes a record and sets it as the options say. Throws std::bad_alloc, and as set_deadline().
+/// Takes a record and sets it as the options say. Throws std::bad_alloc, and as set_deadline() and
+/// set_limits().
 inline batch_record* prepare_record(registry_core& r, batch_record const* parent, batch_options const* options) {
     batch_record* const b = take_record();
     struct guard {

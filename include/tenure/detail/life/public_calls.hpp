@@ -112,6 +112,15 @@ constexpr void require_whole_batch() noexcept {
         "clear(), keep_all(), these with _but, and transfer_all(): include <tenure/whole_batch.hpp>");
 }
 
+/// What <tenure/change_batch.hpp> defines.
+struct change_batch_calls;
+template <class Feature>
+constexpr void require_changes() noexcept {
+    static_assert(
+        requires { sizeof(Feature); },
+        "set_name(), set_priority(), set_limits() and set_timeout(): include <tenure/change_batch.hpp>");
+}
+
 /// What <tenure/keep_copy.hpp> defines.
 struct copy_calls;
 template <class Feature>

@@ -19,7 +19,7 @@ namespace tenure::detail {
 /// Resets what only some batches have, for the next batch with this record.
 TENURE_SLOW inline void forget(batch_record& b) noexcept {
     if (b.limited == &b) {
-        b.rest.limits.on_soft = nullptr;
+        b.rest.limits.on_soft.reset();
         drop_deadline(b);
     }
     if (!b.used.load(std::memory_order_relaxed)) return;

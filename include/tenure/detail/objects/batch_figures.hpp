@@ -79,25 +79,47 @@ inline batch_usage usage_of(batch_record& b) noexcept {
             b.rest.out_bytes.load(std::memory_order_relaxed)};
 }
 
-inline void set_name(batch_record& b, std::string_view name) noexcept {
+/// Writes the name of a batch that has none.
+inline void write_name(batch_record& b, std::string_view name) noexcept {
     std::size_t const n = std::min(name.size(), name_words * 8 - 1);
     for (std::size_t from = 0; from <= n; from += 8) {
         std::uint64_t word = 0;
         std::memcpy(&word, name.data() + from, std::min<std::size_t>(8, n - from));
-        b.rest.name[from / 8].store(word, std::memory_order_relaxed);
+        b.rest.name[from / 8].store(word, std::memory_order_release);
     }
     b.named.store(true, std::memory_order_release);
 }
 
+/// Gives a batch another name, which other threads may be reading.
+inline void rename(batch_record& b, std::string_view name) noexcept {
+    std::scoped_lock const guard(b.lock);
+    std::uint32_t const    n = b.rest.renames.load(std::memory_order_relaxed);
+    b.rest.renames.store(n + 1, std::memory_order_relaxed);
+    write_name(b, name);
+    b.rest.renames.store(n + 2, std::memory_order_release);
+}
+
+/// Reads a name; a mix of two, if another thread renames the batch meanwhile.
+inline void read_name(batch_record const& b, char (&out)[name_words * 8]) noexcept {
+    out[0] = 0;
+    if (!b.named.load(std::memory_order_acquire)) return;
+    for (std::size_t i = 0; i < name_words; ++i) {
+        std::uint64_t const word = b.rest.name[i].load(std::memory_order_acquire);
+        std::memcpy(out + i * 8, &word, 8);
+        constexpr std::uint64_t ones = ~std::uint64_t{0} / 0xff;
+        if ((word - ones) & ~word & ones << 7) return;  // one of its bytes is 0 (Warren, Hacker's Delight, 6-1)
+    }
+}
+
 inline std::string name_of(batch_record const& b) {
-    char out[name_words * 8] = "";
-    if (b.named.load(std::memory_order_acquire))
-        for (std::size_t i = 0; i < name_words; ++i) {
-            std::uint64_t const word = b.rest.name[i].load(std::memory_order_relaxed);
-            std::memcpy(out + i * 8, &word, 8);
-            constexpr std::uint64_t ones = ~std::uint64_t{0} / 0xff;
-            if ((word - ones) & ~word & ones << 7) break;  // one of its bytes is 0 (Warren, Hacker's Delight, 6-1)
-        }
+    constexpr int most_tries = 1000;  // a debugger may have stopped the thread that renames it
+
+    char out[name_words * 8];
+    for (int i = 0; i < most_tries; ++i) {
+        std::uint32_t const renames = b.rest.renames.load(std::memory_order_acquire);
+        read_name(b, out);
+        if (renames % 2 == 0 && b.rest.renames.load(std::memory_order_relaxed) == renames) break;
+    }
     out[sizeof out - 1] = 0;  // another thread may be writing the name of the record's next batch
     return out;
 }

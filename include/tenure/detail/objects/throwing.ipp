@@ -10,6 +10,7 @@
 
 #include <tenure/detail/base/printed.hpp>
 #include <tenure/detail/base/sizes.hpp>
+#include <tenure/detail/batch/limits.hpp>
 #include <tenure/detail/objects/batch_figures.hpp>
 #include <tenure/detail/objects/expiry.hpp>
 #include <tenure/detail/objects/ownership_transfer.hpp>
@@ -23,7 +24,7 @@ namespace tenure::detail {
     std::string       more;
     if (why.code == errc::limit_exceeded)
         more = printed(": %zu bytes in use, %zu more wanted, limit %zu", why.in_use, why.wanted,
-                       why.batch->rest.limits.hard);
+                       hard_limit(*why.batch));
     if (why.code == errc::memory_full) {
         registry_core* const r = why.batch ? why.batch->registry.load(std::memory_order_relaxed) : nullptr;
         if (r && r->pages && r->pages->limited) more = r->pages->largest_holders();

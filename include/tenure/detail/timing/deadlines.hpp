@@ -91,16 +91,16 @@ struct deadline_queue : timing_front {
     std::shared_ptr<deadline_watch> watch;
     std::atomic<std::uint32_t>      telling{0};  ///< threads in the watch's earlier(); grows under the mutex
 
-    /// Arms a deadline, and tells the watch if it is now the earliest. Throws what the watch throws; then the
-    /// deadline is not armed.
+    /// Sets a deadline, and tells the watch if it is now the earliest.
     void arm(deadline_node& n, std::uint64_t due) override {
-        deadline_watch* tell = nullptr;
+        deadline_watch* tell   = nullptr;
+        std::uint64_t   before = 0;
         {
             std::scoped_lock const guard(mutex);
-            n.due = due;
+            before = n.deadline.load(std::memory_order_relaxed);
             used.store(true, std::memory_order_relaxed);
             timing_used_anywhere.store(true, std::memory_order_relaxed);
-            heap.add(n);
+            put(n, due);
             if (heap.top() == &n) tell = watch.get();
             if (tell) telling.fetch_add(1, std::memory_order_relaxed);
         }
@@ -108,11 +108,12 @@ struct deadline_queue : timing_front {
         struct told {
             deadline_queue& q;
             deadline_node*  undo;
+            std::uint64_t   due, before;
             ~told() {
-                if (undo) q.disarm(*undo);
+                if (undo) q.put_back(*undo, due, before);
                 if (q.telling.fetch_sub(1, std::memory_order_acq_rel) == 1) q.telling.notify_all();
             }
-        } over{*this, &n};
+        } over{*this, &n, due, before};
         tell->earlier();
         over.undo = nullptr;
     }
@@ -136,14 +137,28 @@ struct deadline_queue : timing_front {
         telling.store(0, std::memory_order_relaxed);
     }
 
-    /// Disarms a deadline, if it is armed.
     void disarm(deadline_node& n) noexcept override {
         std::scoped_lock const guard(mutex);
-        if (n.armed) heap.remove(n);
+        put(n, 0);
     }
 
     void lock_for_fork() noexcept override { mutex.lock(); }
     void unlock_after_fork() noexcept override { mutex.unlock(); }
+
+private:
+    /// Sets a deadline; 0: none. Called under the mutex.
+    void put(deadline_node& n, std::uint64_t due) noexcept {
+        if (n.armed) heap.remove(n);
+        n.deadline.store(due, std::memory_order_relaxed);
+        n.due = due;
+        if (due) heap.add(n);
+    }
+
+    /// Sets the deadline that there was before `due`, unless another thread has set one since.
+    void put_back(deadline_node& n, std::uint64_t due, std::uint64_t before) noexcept {
+        std::scoped_lock const guard(mutex);
+        if (n.deadline.load(std::memory_order_relaxed) == due) put(n, before);
+    }
 };
 
 }  // namespace tenure::detail

@@ -122,7 +122,9 @@ inline std::chrono::nanoseconds expire_overdue(registry_core& r) noexcept {
         // The batch is over; or this thread is taking or ending a checkpoint of it: then again in 1 ms.
         std::scoped_lock const guard(q.mutex);
         std::uint64_t const    s = b->state.load(std::memory_order_acquire);
-        if (!same_batch(s, id) || !(s & batch_flags::undoing) || b->rest.timer.armed) continue;
+        if (!same_batch(s, id) || !(s & batch_flags::undoing) || b->rest.timer.armed ||
+            !b->rest.timer.deadline.load(std::memory_order_relaxed))
+            continue;
         b->rest.timer.due = q.now() + 1'000'000;
         q.heap.add(b->rest.timer);
     }
