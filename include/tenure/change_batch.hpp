@@ -19,8 +19,8 @@ namespace tenure::detail {
 
 /// A batch to change: a scope's, or that of a registry with an id.
 struct batch_to_change {
-    batch_to_change(lane& of, std::uint64_t id) noexcept : scope(&of), id(id) {}
-    batch_to_change(registry_core& in, batch_id id) noexcept : registry(&in), id(id.value) {}
+    batch_to_change(lane& of, std::uint64_t its_id) noexcept : scope(&of), id(its_id) {}
+    batch_to_change(registry_core& in, batch_id its_id) noexcept : registry(&in), id(its_id.value) {}
 
     lane*          scope    = nullptr;
     registry_core* registry = nullptr;
