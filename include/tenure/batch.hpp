@@ -52,6 +52,12 @@ enum class on_exception : std::uint8_t {
     rollback,  ///< the batch rolls back to its first checkpoint, and then ends: see registry::rollback
 };
 
+/// Whether objects and buffers can be made in a registry's root.
+enum class root_makes : std::uint8_t {
+    allowed,  ///< they live there until they are freed or the registry ends
+    refused,  ///< root_refused: for programs in which everything belongs to a batch
+};
+
 /// Where a batch's memory is while no thread is inside and its guard is not open.
 enum class residency : std::uint8_t {
     memory,           ///< in memory, unless registry::page_out is called

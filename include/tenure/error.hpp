@@ -62,6 +62,7 @@ enum class errc {
     no_feature,          ///< the registry was opened by code that does not include what the call needs
     not_adopted,         ///< release() of an object that was made in a batch, whose memory it is
     not_compactable,     ///< a compact_handle cannot name the object
+    root_refused,        ///< registry_options::root_makes: nothing may be made in the registry's root
 };
 
 namespace detail {
@@ -162,6 +163,9 @@ namespace detail {
     case errc::not_compactable:
         return "not compactable: a compact_handle<T> names what make<T>() made as just that type, within one range "
                "of 32 GiB of addresses; use a handle<T> for it";
+    case errc::root_refused:
+        return "root refused: no batch is open, and nothing may be made in the registry's root "
+               "(registry_options::root_makes); open a batch first, or make it in one that is open";
     case errc::bad_address:
         return "bad address: adopt() takes a pointer to an object in this process, not null or a tagged value";
     }

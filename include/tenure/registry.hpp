@@ -81,6 +81,10 @@ struct registry_options {
     /// more. An end that would pass the limit runs its destructors at once, and so before those that wait.
     std::size_t background_limit = std::size_t{256} << 20;
 
+    /// Whether the root takes what is made where no batch is current, as after a mistake: see
+    /// registry::set_root_makes.
+    tenure::root_makes root_makes = tenure::root_makes::allowed;
+
     /// Called with leak_report(), unless that is empty, by the destructor, and at exit for the global registry.
     /// Should not throw: nobody could catch it, so the report then goes to standard error.
     std::function<void(std::string const&)> on_leak = [](std::string const& report) {
@@ -117,6 +121,12 @@ public:
                        std::source_location where = std::source_location::current());
 
     batch_id root() const noexcept;
+
+    /// Refuses makes in the root, or allows them again: objects, buffers, adopt(), defer() and resource() throw
+    /// root_refused, for a destructor too that runs at the end of a batch directly below the root. What is kept
+    /// there or transferred to it is welcome, and what is there stays. For registry::global(), before other threads
+    /// make something in its root: what these have at hand, up to 64 KiB, they use as before. Any thread.
+    void set_root_makes(root_makes how) noexcept;
 
     /// Returns the batch above; none for the root, and for a batch that is done. Any thread. Throws no_such_batch.
     batch_id parent(batch_id id) const;

@@ -40,6 +40,7 @@ TENURE_DECL registry::registry(registry_options options) : options_(std::move(op
         detail::open_registry(memory, store, std::move(paging), options_.background_limit,
                               static_cast<std::uint64_t>(options_.decay.count()), std::source_location::current());
     if (options_.clock && core_->timing) core_->timing->now = options_.clock;
+    set_root_makes(options_.root_makes);
     if (options_.warm) core_->background->warm(options_.warm);
 }
 
@@ -208,6 +209,8 @@ TENURE_DECL result<batch_id> registry::try_set_current_batch(batch_id id) {
     auto const set    = [&] { return result<batch_id>(set_current_batch(id)); };
     return detail::run_or<error>([&] { return detail::run_or<std::bad_alloc>(set, full); }, failed);
 }
+
+TENURE_DECL void registry::set_root_makes(tenure::root_makes how) noexcept { detail::let_root_make(*core_, how); }
 
 TENURE_DECL batch_id registry::root() const noexcept { return {core_->root->id.load(std::memory_order_relaxed)}; }
 

@@ -315,10 +315,14 @@ struct batch_record : batch_front {
     errc why_closed() const noexcept {
         if (errc const early = cause.load(std::memory_order_acquire); early != errc{}) return early;
         std::uint64_t const s = state.load(std::memory_order_acquire);
-        return (s & (batch_flags::closed | batch_flags::crowded)) == batch_flags::crowded ? errc::batch_in_use
-                                                                                          : errc::batch_ended;
+        if (s & batch_flags::closed) return errc::batch_ended;
+        if (s & batch_flags::refusing) return errc::root_refused;
+        return s & batch_flags::crowded ? errc::batch_in_use : errc::batch_ended;
     }
     bool closed() const noexcept { return state.load(std::memory_order_acquire) & batch_flags::closed; }
+    bool refuses() const noexcept {  ///< whether nothing can be made here
+        return state.load(std::memory_order_acquire) & (batch_flags::closed | batch_flags::refusing);
+    }
 };
 
 static_assert(sizeof(batch_record) <= 512);

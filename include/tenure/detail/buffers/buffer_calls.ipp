@@ -395,7 +395,7 @@ inline any_store store_of_adopted(registry_core& r) {
 
 TENURE_DECL raw_handle adopt_buffer(lane& l, std::unique_ptr<adopted_memory> memory) {
     batch_record& b = *l.batch;
-    if (b.closed()) throw_failure({b.why_closed(), &b}, "adopt a buffer in batch ");
+    if (b.refuses()) throw_failure({b.why_closed(), &b}, "adopt a buffer in batch ");
     auto const insert = [&](any_store& in) { return in.get_if<adopted_store>()->insert(*memory); };
 
     function_ref<result<block>(any_store&)> const take = insert;

@@ -132,7 +132,7 @@ inline raw_handle make_buffer_in(lane& l, std::size_t bytes, std::size_t alignme
                                  function_ref<result<block>(any_store&)> const* take = nullptr) {
     constexpr char const* call = "make a buffer in batch ";
     batch_record&         b    = *l.batch;
-    if (b.closed() || (b.limited && notice_deadline(b))) throw_failure({b.why_closed(), &b}, call);
+    if (b.refuses() || (b.limited && notice_deadline(b))) throw_failure({b.why_closed(), &b}, call);
     limited_hold const held(b, call);
     supply_guard const s(b, named);
     if (!s) throw_failure({errc::memory_full, &b, sizeof(supply)}, call);

@@ -62,7 +62,7 @@ inline raw_handle make_evicted_buffer(lane& l, std::size_t bytes, any_store cons
 TENURE_DECL raw_handle make_derived_buffer(lane& l, std::size_t bytes, std::size_t alignment,
                                            any_store const& named, std::unique_ptr<derivation_maker> maker,
                                            std::span<raw_handle const> inputs) {
-    if (l.batch->closed()) throw_failure({l.batch->why_closed(), l.batch}, "make a derived buffer in batch ");
+    if (l.batch->refuses()) throw_failure({l.batch->why_closed(), l.batch}, "make a derived buffer in batch ");
     registry_core&  r = *l.batch->registry.load(std::memory_order_relaxed);
     derivation_hold how(*new derivation(alignment, std::move(maker)));
     for (raw_handle const h : inputs) add_input(r, *how, h);

@@ -44,7 +44,7 @@ inline void persist_buffer(raw_handle h, std::string_view name) {
 inline raw_handle open_buffer_in(lane& l, std::string_view name, any_store const& named, std::size_t grain,
                                  std::size_t& bytes) {
     batch_record& b = *l.batch;
-    if (b.closed()) throw_failure({b.why_closed(), &b}, "open a buffer in batch ");
+    if (b.refuses()) throw_failure({b.why_closed(), &b}, "open a buffer in batch ");
     supply_guard const s(b, named);
     if (!s) throw_failure({errc::memory_full, &b, sizeof(supply)}, "open a buffer in batch ");
     result<block> const found = s->store.try_find(name);

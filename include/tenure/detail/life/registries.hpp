@@ -47,6 +47,19 @@ inline registry_core* open_registry(any_store memory, any_store buffers, paging_
     return core.release();
 }
 
+/// See registry::set_root_makes. Closes the windows that this thread has there.
+inline void let_root_make(registry_core& r, root_makes how) noexcept {
+    batch_record& root = *r.root;
+    if (how == root_makes::allowed) {
+        root.state.fetch_and(~batch_flags::refusing, std::memory_order_acq_rel);
+        return;
+    }
+    root.state.fetch_or(batch_flags::refusing, std::memory_order_acq_rel);
+    thread_context const& me = this_thread;
+    for (lane* const l : {me.current, me.root_lane})
+        if (l && l->batch == &root && l->thread.load(std::memory_order_relaxed) == &me) close_window(*l);
+}
+
 /// Ends what the root owns, newest first, and what destructors make there meanwhile: for them the root is still
 /// active. Nobody else uses the registry.
 inline void end_objects_of_root(batch_record& root) noexcept {

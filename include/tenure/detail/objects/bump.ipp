@@ -18,7 +18,7 @@ namespace tenure::detail {
     constexpr auto        relaxed = std::memory_order_relaxed;
     thread_context const& me      = this_thread;
     batch_record&         b       = *l.batch;
-    if (b.closed()) return false;  // before anything that its reclaimer may be changing
+    if (b.refuses()) return false;  // before anything that its reclaimer may be changing
     if (l.run_end != 0 || b.limited || needed > unit_bytes / 4 || l.thread.load(relaxed) != &me) return false;
     run_cache* const c = me.cache;
     if (!c || me.cache_uid != b.slabs->uid || under_valgrind) return false;
@@ -49,7 +49,7 @@ namespace tenure::detail {
 /// Makes room for `needed` bytes at the lane's cursor. Errors as make_room().
 TENURE_SLOW inline failure refill(lane& l, std::size_t needed) {
     batch_record& b = *l.batch;
-    if (b.closed()) [[unlikely]]
+    if (b.refuses()) [[unlikely]]
         return {b.why_closed(), &b};  // before anything that its reclaimer may be changing
     if (!may_make_in(l)) [[unlikely]]
         return {errc::wrong_thread, &b};

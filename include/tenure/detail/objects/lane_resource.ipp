@@ -10,7 +10,7 @@ namespace tenure::detail {
 
 TENURE_DECL std::pmr::memory_resource* make_resource(lane& l) {
     batch_record& b = *l.batch;
-    if (b.closed()) throw_failure({b.why_closed(), &b}, "resource() of batch ");
+    if (b.refuses()) throw_failure({b.why_closed(), &b}, "resource() of batch ");
     thread_context& me = this_thread;
     if (!me.resources) begin_resources();
     auto* const made =

@@ -71,7 +71,7 @@ TENURE_COLD inline unit* take_large(batch_record& b, lane& l, std::size_t before
         why = {errc::memory_full, &b, bytes};
         return nullptr;
     }
-    if (b.closed() || (b.limited && notice_deadline(b))) {
+    if (b.refuses() || (b.limited && notice_deadline(b))) {
         why = {b.why_closed(), &b};
         return nullptr;
     }
