@@ -6,7 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <memory>
-#include <optional>
+#include <span>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -47,12 +47,16 @@ TEST_SUITE("root_makes::refused") {
         auto const refuse = [](auto make) {
             check_throws(errc::root_refused, {"'root'", "open a batch first"}, make);
         };
+        std::array<int, 4> mine{};
         for (int i = 0; i < 2; ++i) {
             refuse([] { tenure::make<int>(1); });
             refuse([] { tenure::make<std::string>("with a destructor"); });
             refuse([] { tenure::make<std::array<char, 100'000>>(); });
             refuse([] { tenure::make<int[]>(10u); });
             refuse([] { tenure::make_buffer<int>(10); });
+            refuse([] { tenure::make_derived<int>(10, tenure::any_store{}, [](std::span<int>) {}); });
+            refuse([&] { tenure::adopt_buffer(std::span<int>(mine), [](int*) {}); });
+            refuse([] { tenure::open_buffer<int>("of another process"); });
             refuse([] { tenure::defer([] {}); });
             refuse([] { tenure::adopt(std::make_unique<int>(1)); });
             refuse([] { tenure::current_resource(); });
