@@ -121,22 +121,17 @@ TEST_SUITE("set_name") {
     TEST_CASE_FIXTURE(changes, "is seen whole by other threads") {
         std::string const names[]{std::string(60, 'a'), std::string(40, 'b')};
         batch_scope       b(r, {.name = names[0]});
-        std::atomic<bool> over{false};
         std::atomic<int>  seen{0}, mixed{0};
-        std::thread       reader([&] {
-            while (!over || seen < 100) {
-                std::string const name = b.name();
-                if (name != names[0] && name != names[1]) ++mixed;
-                ++seen;
-            }
-        });
-        std::thread       writer([&] {
-            for (int i = 0; i < 2'000 || seen < 100; ++i) r.set_name(b.id(), names[i % 2]);
-        });
-        for (int i = 0; i < 2'000; ++i) b.set_name(names[(i + 1) % 2]);
-        writer.join();
-        over = true;
-        reader.join();
+        auto const        rename = [&](int i) {
+            for (; seen < 20'000; ++i) r.set_name(b.id(), names[i % 2]);
+        };
+        std::thread one([&] { rename(0); }), other([&] { rename(1); });
+        for (; seen < 20'000; ++seen) {
+            std::string const name = b.name();
+            if (name != names[0] && name != names[1]) ++mixed;
+        }
+        one.join();
+        other.join();
         CHECK(mixed == 0);
     }
 }

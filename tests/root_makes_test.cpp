@@ -76,6 +76,11 @@ TEST_SUITE("root_makes::refused") {
         }
         CHECK(*kept == "kept");
         CHECK(given.owner() == r.root());
+        {
+            batch_scope b(r);
+            auto const  owned = b.detach(b.make<std::string>("detached"));
+            CHECK(*owned == "detached");
+        }
         batch_id const id = r.new_batch();
         {
             auto const in = r.enter(id);
