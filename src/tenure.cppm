@@ -32,6 +32,7 @@ using tenure::on_exception;
 using tenure::reclamation;
 using tenure::release_phase;
 using tenure::residency;
+using tenure::root_makes;
 
 using tenure::batch_function;
 using tenure::batch_owner;

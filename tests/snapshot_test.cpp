@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The tenure authors
 // SPDX-License-Identifier: BSL-1.0
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +21,7 @@
 #include <tenure/tenure.hpp>
 
 #include "accounting.hpp"
+#include "throws.hpp"
 
 namespace {
 
@@ -122,6 +124,73 @@ TEST_SUITE("snapshot") {
         CHECK(order == "0root 1top 2first 3below first 2second ");
         (void)below;
         (void)second;
+    }
+
+    TEST_CASE_FIXTURE(accounting, "of a batch and all below it") {
+        registry    r;
+        batch_scope other{r, {.name = "other"}};
+        batch_scope top{r, {.name = "top"}};
+        auto const  first = r.new_batch({.name = "first"}, top.id());
+        auto const  below = r.new_batch({.name = "below first"}, first);
+        auto const  aside = r.new_batch({.name = "aside"}, other.id());
+        for (tenure::batch_id const id : {first, below, aside}) {
+            auto const in = r.enter(id);
+            tenure::make<int>(1);
+            tenure::make_buffer<int>(100);
+        }
+        auto const shown = [&](tenure::batch_id id) {
+            std::string order;
+            for (batch_info const& b : r.snapshot(id).batches) order += std::to_string(b.depth) + b.name + " ";
+            return order;
+        };
+        CHECK(shown(top.id()) == "0top 1first 2below first ");
+        CHECK(r.snapshot(other.id()).batches.size() == 5);
+        CHECK(r.snapshot(aside).batches.size() == 1);
+        CHECK(shown(below) == "0below first ");
+        CHECK(r.snapshot(r.root()).to_text() == r.snapshot().to_text());
+        CHECK(r.snapshot(top.id()).to_text().find("below first") != std::string::npos);
+        REQUIRE(r.snapshot(top.id()).stores.size() == 1);
+        CHECK(r.snapshot(top.id()).stores[0].buffers == 2);
+        CHECK(r.snapshot(below).batches[0].parent == first);
+
+        auto const sum = r.usage(top.id(), tenure::recursive), one = r.usage(first);
+        CHECK(sum.objects == 4);
+        CHECK(sum.buffers == 2);
+        CHECK(sum.buffer_bytes == 800);
+        CHECK(sum.bytes == 2 * one.bytes);
+        CHECK(sum.retained == 2 * one.retained);
+        CHECK(sum.peak == 2 * one.peak);
+        CHECK(r.usage(below, tenure::recursive) == r.usage(below));
+        CHECK(r.usage(r.root(), tenure::recursive).objects == 6);
+        r.end_batch(first);
+        CHECK(r.usage(first, tenure::recursive) == tenure::batch_usage{});
+        CHECK(r.snapshot(first).batches.empty());
+        CHECK(r.usage(top.id(), tenure::recursive).objects == 0);
+        check_throws(tenure::errc::no_such_batch, {"usage of batch"},
+                     [&] { registry::global().usage(top.id(), tenure::recursive); });
+        check_throws(tenure::errc::no_such_batch, {"snapshot of batch"},
+                     [&] { registry::global().snapshot(top.id()); });
+    }
+
+    TEST_CASE_FIXTURE(accounting, "of a part does not get in the way of who must be alone in it") {
+        registry          r;
+        batch_scope       b{r};
+        std::atomic<bool> over{false};
+        std::thread       watcher([&] {
+            while (!over) {
+                static_cast<void>(r.usage(b.id(), tenure::recursive));
+                static_cast<void>(r.snapshot(b.id()));
+                static_cast<void>(r.status(b.id()));
+            }
+        });
+        int               refused = 0;
+        for (int i = 0; i < 2000; ++i) {
+            b.make<std::string>("of this round");
+            refused += !b.try_clear();
+        }
+        over = true;
+        watcher.join();
+        CHECK(refused == 0);
     }
 
     TEST_CASE_FIXTURE(accounting, "each status") {

@@ -79,6 +79,13 @@ struct batch_usage {
     friend bool operator==(batch_usage const&, batch_usage const&) = default;
 };
 
+/// Asks for more than one: usage(id, recursive) with the batches below that, evict(b, recursive) with what `b` was
+/// made from.
+struct recursive_t {
+    explicit recursive_t() = default;
+};
+inline constexpr recursive_t recursive{};
+
 /// When a batch's end makes a deferred call. The phases of one batch follow one another; in each, calls come newest
 /// first. What batches below it own is gone before the first.
 enum class release_phase : std::uint8_t {

@@ -149,11 +149,6 @@ void evict(buffer<T> const& b) {
     if (why) detail::throw_failure(why, "evict a buffer ");
 }
 
-struct recursive_t {
-    explicit recursive_t() = default;
-};
-inline constexpr recursive_t recursive{};
-
 /// Evicts a buffer and what it was made from, through all derivations: each input that has a derivation itself,
 /// unless another buffer that has its bytes was made from it too. What cannot be evicted stays. Throws as
 /// evict(b).

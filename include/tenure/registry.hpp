@@ -502,6 +502,14 @@ public:
     /// Returns what a batch uses; zeros if it is over. Throws no_such_batch.
     batch_usage usage(batch_id id) const;
 
+    /// As usage(id), of the batch and all batches below it. `peak` is the sum of theirs: at no time was more in use.
+    /// Throws no_such_batch, std::bad_alloc. Cost: that of a snapshot.
+    template <class Feature = detail::inspection>
+    batch_usage usage(batch_id id, recursive_t) const {
+        detail::require_inspection<Feature>();
+        return Feature::usage_of(*core_, id);
+    }
+
     /// Returns once no batch waits for its destructors to run in the background (reclamation::background), and what
     /// registry_options::warm asked for is done. Any thread; within such a destructor, it returns at once.
     void drain() const noexcept;
@@ -519,6 +527,14 @@ public:
     auto snapshot() const {
         detail::require_inspection<Feature>();
         return Feature::snapshot_of(*core_);
+    }
+
+    /// As snapshot(), of a batch and all batches below it: `stores` tells what these have there, the rest is of the
+    /// registry. No batches if it is over. Throws no_such_batch.
+    template <class Feature = detail::inspection>
+    auto snapshot(batch_id id) const {
+        detail::require_inspection<Feature>();
+        return Feature::snapshot_of(*core_, id);
     }
 
     /// Describes what batches without a guard hold, one line a batch; empty if there are none.

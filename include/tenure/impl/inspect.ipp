@@ -17,6 +17,16 @@ TENURE_DECL std::vector<batch_id> inspection::waits_for(registry_core& in, batch
 
 TENURE_DECL registry_usage inspection::usage_of(registry_core& r) noexcept { return detail::usage_of(r); }
 
-TENURE_DECL tenure::snapshot inspection::snapshot_of(registry_core& r) { return census(r); }
+TENURE_DECL batch_usage inspection::usage_of(registry_core& r, batch_id top) {
+    find_known(r, top.value, "usage of batch ");
+    return usage_below(r, top.value);
+}
+
+TENURE_DECL tenure::snapshot inspection::snapshot_of(registry_core& r) { return census(r, nodes_of(r)); }
+
+TENURE_DECL tenure::snapshot inspection::snapshot_of(registry_core& r, batch_id top) {
+    find_known(r, top.value, "snapshot of batch ");
+    return census(r, nodes_below(r, top.value));
+}
 
 }  // namespace tenure::detail

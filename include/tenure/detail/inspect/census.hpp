@@ -60,15 +60,6 @@ private:
     std::uint64_t        timing_ = 0;  ///< 0: not read yet
 };
 
-/// Returns when a batch expires as due_of() does, for a caller that does not hold it. Cost: a step for each batch
-/// above it.
-inline std::uint64_t due_seen(batch_record const& b) noexcept {
-    std::uint64_t due = 0;
-    for (batch_record const* up = &b; up; up = up->parent.load(std::memory_order_acquire))
-        due = earlier(due, up->rest.timer.deadline.load(std::memory_order_relaxed));
-    return due;
-}
-
 /// Returns the status of a batch of the registry in that state, as status_of() does, if the batch is still the same
 /// afterwards.
 inline batch_status status_seen(batch_record const& b, std::uint64_t state, clock_reading& now) noexcept {
@@ -210,6 +201,33 @@ inline std::vector<tree_node> nodes_of(registry_core const& r) {
     return all;
 }
 
+/// As nodes_of(), of a batch and all below it. Holds none of them: calls that must be alone in a batch go on.
+inline std::vector<tree_node> nodes_below(registry_core const& r, std::uint64_t top) {
+    constexpr std::size_t  outside = static_cast<std::size_t>(-1);
+    std::vector<tree_node> all;
+    std::size_t            top_depth = outside;
+    batch_tree(nodes_of(r)).for_each([&](tree_node const& n, std::size_t depth, bool) {
+        if (n.id == top) top_depth = depth;
+        else if (depth <= top_depth) top_depth = outside;
+        if (top_depth != outside) all.push_back(n);
+    });
+    return all;
+}
+
+/// Returns what is used by a batch and all below it.
+inline batch_usage usage_below(registry_core const& r, std::uint64_t top) {
+    batch_usage sum;
+    for (tree_node const& n : nodes_below(r, top)) {
+        batch_usage const more = usage_of(*n.record);
+        if (n.record->id.load(std::memory_order_acquire) != n.id) continue;
+        for (auto const part :
+             {&batch_usage::objects, &batch_usage::bytes, &batch_usage::retained, &batch_usage::peak,
+              &batch_usage::buffers, &batch_usage::buffer_bytes, &batch_usage::paged_out})
+            sum.*part += more.*part;
+    }
+    return sum;
+}
+
 /// Reads the batches in the order of a tree. Returns those read, with the parents that they have now, if that is
 /// not their order any more: some have got another parent, or have outlived theirs. Returns nothing if it is.
 inline std::vector<tree_node> read_batches(registry_core& r, batch_tree tree, stores_seen const& seen,
@@ -260,12 +278,12 @@ inline void add_children(std::vector<batch_info>& batches) {
     for (batch_info& b : batches) sort_ids(b.waits_for);
 }
 
-/// Asks stores for their names with no lock held.
-inline snapshot census(registry_core& r) {
+/// Returns a snapshot with these batches. Asks stores for their names with no lock held.
+inline snapshot census(registry_core& r, std::vector<tree_node> nodes) {
     snapshot    s;
     stores_seen seen;
     s.stores                       = stores_of(r, seen);
-    std::vector<tree_node> changed = read_batches(r, batch_tree(nodes_of(r)), seen, s);
+    std::vector<tree_node> changed = read_batches(r, batch_tree(std::move(nodes)), seen, s);
     if (!changed.empty()) put_in_order(s.batches, std::move(changed));
     auto const ends = [](batch_info const& b) { return b.status == batch_status::ending; };
     if (std::any_of(s.batches.begin(), s.batches.end(), ends)) add_children(s.batches);

@@ -68,7 +68,7 @@ inline batch_status status_of(batch_record& b, std::uint64_t id) noexcept {
         cause = expiry_of_batch(id);
         if (cause == errc{}) return batch_status::done;
     } else if (timing_used_anywhere.load(std::memory_order_relaxed)) {
-        if (!(s & batch_flags::closed) && hold_or_root(b, id) && !is_root(b)) {
+        if (!(s & batch_flags::closed) && due_seen(b) && hold_or_root(b, id) && !is_root(b)) {
             if (is_overdue(b)) cause = errc::expired;
             release_hold_in_place(&b);
         }
