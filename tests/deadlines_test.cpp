@@ -210,11 +210,19 @@ TEST_SUITE("timeout") {
 
     TEST_CASE("one that ends after the clock does never does") {
         registry          r{{.clock = []() noexcept { return ~std::uint64_t{0} - 1000; }}};
-        batch_scope const b(r, {.timeout = std::chrono::nanoseconds(1001)});
+        batch_scope const b(r, {.timeout = std::chrono::nanoseconds(2000)});
         batch_scope const longest(r, {.timeout = std::chrono::nanoseconds::max()});
         r.expire_overdue();
         CHECK(b.status() == batch_status::active);
         CHECK(longest.status() == batch_status::active);
+    }
+
+    TEST_CASE("one that ends when the clock begins is one all the same") {
+        static std::atomic<std::uint64_t> now;
+        registry                          r{{.clock = []() noexcept { return now.load(); }}};
+        batch_scope const                 b(r, {.timeout = std::chrono::nanoseconds(0)});
+        now = 1;
+        CHECK(b.status() == batch_status::expired);
     }
 
     TEST_CASE_FIXTURE(world, "expire_overdue frees what nobody is in, and tells how long it is till the next") {

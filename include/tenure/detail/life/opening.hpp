@@ -29,7 +29,7 @@ TENURE_SLOW inline void set_deadline(batch_record& b, std::chrono::nanoseconds t
     auto const          left = static_cast<std::uint64_t>(timeout.count() > 0 ? timeout.count() : 0);
     std::uint64_t const now  = q->now();
     std::uint64_t const due  = now + left < now ? ~std::uint64_t{0} : now + left;
-    q->arm(b.rest.timer, due);
+    q->arm(b.rest.timer, due ? due : 1);  // 0: none
 }
 
 TENURE_COLD inline void drop_deadline(batch_record& b) noexcept {
