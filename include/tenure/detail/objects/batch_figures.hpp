@@ -10,6 +10,9 @@
 #include <string>
 #include <string_view>
 
+#include <poll.h>
+#include <sched.h>
+
 #include <tenure/batch.hpp>
 #include <tenure/detail/base/printed.hpp>
 #include <tenure/detail/batch/batch_record.hpp>
@@ -112,13 +115,15 @@ inline void read_name(batch_record const& b, char (&out)[name_words * 8]) noexce
 }
 
 inline std::string name_of(batch_record const& b) {
-    constexpr int most_tries = 1000;  // a debugger may have stopped the thread that renames it
+    constexpr int briefly = 100, most = 300;  // a debugger may have stopped the thread that renames it
 
     char out[name_words * 8];
-    for (int i = 0; i < most_tries; ++i) {
+    for (int i = 0; i < most; ++i) {
         std::uint32_t const renames = b.rest.renames.load(std::memory_order_acquire);
         read_name(b, out);
         if (renames % 2 == 0 && b.rest.renames.load(std::memory_order_relaxed) == renames) break;
+        if (i < briefly) ::sched_yield();
+        else ::poll(nullptr, 0, 1);
     }
     out[sizeof out - 1] = 0;  // another thread may be writing the name of the record's next batch
     return out;
