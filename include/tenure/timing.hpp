@@ -4,6 +4,12 @@
 
 #include <tenure/version.hpp>
 
+#include <version>
+
+#ifndef __cpp_lib_jthread
+#error "tenure/timing.hpp needs std::stop_token: compile with -fexperimental-library, with which libc++ 19 has it"
+#endif
+
 #include <chrono>
 #include <cstdint>
 #include <memory>
