@@ -471,7 +471,7 @@ public:
     [[nodiscard]] entered enter(batch_id id);
 
     /// Returns the batch's status; of a batch that is gone, `done`, or `expired` or `cancelled` as long as that is
-    /// remembered. Throws no_such_batch.
+    /// remembered. Throws no_such_batch. Cost: once there was a deadline in the process, a step for each batch above.
     batch_status status(batch_id id) const;
 
     /// Returns the batches that an `ending` batch waits for: those that use what it owns (tenure::pin, borrow),

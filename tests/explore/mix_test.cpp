@@ -9,6 +9,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -97,7 +98,9 @@ class worker {
 public:
     worker(registry& r, board& b, std::uint64_t seed) : registry_(r), board_(b), roll_(seed) {}
 
-    void work(std::uint64_t steps) {
+    /// All that it opens is below `top`.
+    void work(batch_id top, std::uint64_t steps) {
+        auto const in = registry_.enter(top);
         while (steps-- > 0) {
             try {
                 step();
@@ -123,7 +126,7 @@ private:
     void step() {
         auto const h  = some_item();
         auto const id = some_id();
-        switch (roll_.below(33)) {
+        switch (roll_.below(34)) {
         case 0:
         case 1: return open_scope();
         case 2:
@@ -170,6 +173,7 @@ private:
             if (!owners_.empty())
                 owners_.erase(owners_.begin() + static_cast<std::ptrdiff_t>(roll_.below(owners_.size())));
             return;
+        case 27: return change(id);
         default: return make();
         }
     }
@@ -308,11 +312,26 @@ private:
         CHECK(out == contents);
     }
 
-    void look(batch_id id) {
+    /// What it was opened with.
+    void change(batch_id id) {
         switch (roll_.below(4)) {
+        case 0: return registry_.set_name(id, roll_.one_in(2) ? "short" : "one that is longer than a word");
+        case 1: return registry_.set_priority(id, 1);
+        case 2: return registry_.set_limits(id, {.hard = roll_.one_in(3) ? 2'000 : tenure::no_limit});
+        default:
+            return registry_.set_timeout(id, roll_.one_in(4)   ? std::chrono::nanoseconds(0)
+                                             : roll_.one_in(2) ? std::chrono::hours(1)
+                                                               : tenure::no_timeout);
+        }
+    }
+
+    void look(batch_id id) {
+        switch (roll_.below(6)) {
         case 0: static_cast<void>(registry_.snapshot()); break;
         case 1: static_cast<void>(registry_.usage(id)); break;
         case 2: static_cast<void>(registry_.status(id)); break;
+        case 3: static_cast<void>(registry_.snapshot(id)); break;
+        case 4: static_cast<void>(registry_.expire_overdue()); break;
         default:
             if (roll_.one_in(4)) static_cast<void>(registry_.try_warm(std::size_t{3} << 20));
             else registry_.trim();
@@ -328,6 +347,15 @@ private:
     std::vector<owner> owners_;
 };
 
+/// How many objects of 8 bytes a batch has room for, with a limit of 80.
+int room_in(registry& r, batch_id id) {
+    r.set_limits(id, {.hard = 80});
+    auto const in = r.enter(id);
+    int        n  = 0;
+    while (tenure::try_make<std::uint64_t>()) ++n;
+    return n;
+}
+
 }  // namespace
 
 TEST_CASE("threads that do everything to each other's batches and objects") {
@@ -340,22 +368,25 @@ TEST_CASE("threads that do everything to each other's batches and objects") {
         bool const                full = roll.one_in(4);
         registry                  r({.memory_limit = {.high = full ? 4 * unit : tenure::no_limit}});
         board                     shown;
+        tenure::batch_owner const top(r, {.name = "top", .limits = {.hard = tenure::no_limit - 1}});
         std::vector<std::jthread> threads;
         std::size_t const         n = 2 + roll.below(4);
         for (std::size_t i = 0; i < n; ++i)
-            threads.emplace_back([&, each = roll()] { worker(r, shown, each).work(steps / n); });
+            threads.emplace_back([&, each = roll()] { worker(r, shown, each).work(top, steps / n); });
         threads.clear();
         for (auto& guard : shown.guards) guard.reset();
         for (tenure::batch_info const& b : r.snapshot().batches)
-            if (b.id != r.root()) try {
+            if (b.id != r.root() && b.id != top.id()) try {
                     r.destroy_batch(b.id);
                 } catch (tenure::error const& e) {
                     CHECK(e.code() == errc::not_owner);  // what several share, which ends with the last of them
                 }
         r.drain();
         for (tenure::batch_info const& b : r.snapshot().batches)
-            CHECK_MESSAGE((b.id == r.root() || b.shared_by), tenure::detail::describe(b));  // by the root
+            CHECK_MESSAGE((b.id == r.root() || b.id == top.id() || b.shared_by), tenure::detail::describe(b));
         CHECK(books_error(r.snapshot()) == "");
+        r.clear(top.id());
+        CHECK(room_in(r, top.id()) == 10);  // whatever was charged came back
     }
     CHECK(living == 0);
     CHECK(kinds::stores[2].usage().blocks == 0);

@@ -17,11 +17,16 @@ namespace tenure::detail {
 /// The earlier of two deadlines, of which 0 never comes.
 constexpr std::uint64_t earlier(std::uint64_t a, std::uint64_t b) noexcept { return a - 1 < b - 1 ? a : b; }
 
+/// Returns the batch's own deadline, 0: none.
+inline std::uint64_t due_set(batch_record const& b) noexcept {
+    return b.rest.timer.deadline.load(std::memory_order_relaxed);
+}
+
 /// Returns when the batch expires, or one above it; 0: never. Cost: a step for each batch with limits above it.
 inline std::uint64_t due_of(batch_record const& b) noexcept {
     std::uint64_t due = 0;
-    for (batch_record const* up = b.limited; up; up = limited_above(up))
-        due = earlier(due, up->rest.timer.deadline.load(std::memory_order_relaxed));
+    if (!timing_used_anywhere.load(std::memory_order_relaxed)) return due;
+    for (batch_record const* up = b.limited; up; up = limited_above(up)) due = earlier(due, due_set(*up));
     return due;
 }
 
@@ -30,7 +35,7 @@ inline std::uint64_t due_of(batch_record const& b) noexcept {
 inline std::uint64_t due_seen(batch_record const& b) noexcept {
     std::uint64_t due = 0;
     for (batch_record const* up = &b; up; up = up->parent.load(std::memory_order_acquire))
-        due = earlier(due, up->rest.timer.deadline.load(std::memory_order_relaxed));
+        due = earlier(due, due_set(*up));
     return due;
 }
 

@@ -62,10 +62,10 @@ private:
 
 /// Returns the status of a batch of the registry in that state, as status_of() does, if the batch is still the same
 /// afterwards.
-inline batch_status status_seen(batch_record const& b, std::uint64_t state, clock_reading& now) noexcept {
+inline batch_status status_seen(batch_record const& b, std::uint64_t state, std::uint64_t due,
+                                clock_reading& now) noexcept {
     errc cause = state & batch_flags::over ? b.cause.load(std::memory_order_acquire) : errc{};
-    if (!(state & batch_flags::closed) && timing_used_anywhere.load(std::memory_order_relaxed))
-        if (std::uint64_t const due = due_seen(b); due && now.timing() >= due) cause = errc::expired;
+    if (due && !(state & batch_flags::closed) && now.timing() >= due) cause = errc::expired;
     if (cause == errc::expired) return batch_status::expired;
     return cause == errc::cancelled ? batch_status::cancelled : status_of(state);
 }
@@ -78,9 +78,9 @@ inline std::uint64_t state_in(batch_record const& b, std::uint64_t id, registry_
     return ours ? state : batch_flags::done;
 }
 
-/// Reads one batch as it is now. Returns false if it was over before it was read.
-inline bool look_at(batch_record& b, std::uint64_t id, registry_core const& r, clock_reading& now,
-                    batch_info& out) {
+/// Reads one batch, which expires when `due` says, as it is now. Returns false if it was over before it was read.
+inline bool look_at(batch_record& b, std::uint64_t id, registry_core const& r, std::uint64_t due,
+                    clock_reading& now, batch_info& out) {
     if (b.id.load(std::memory_order_acquire) != id) return false;
     std::uint64_t const state = state_in(b, id, r);
     if (state & batch_flags::done) return false;
@@ -89,7 +89,7 @@ inline bool look_at(batch_record& b, std::uint64_t id, registry_core const& r, c
     out.id                     = {id};
     out.parent                 = {parent_of(b)};
     out.name                   = name_of(b);
-    out.status                 = status_seen(b, state, now);
+    out.status                 = status_seen(b, state, due, now);
     out.guarded                = b.guard.load(std::memory_order_acquire) != nullptr;
     out.in_background          = b.reclaim_pending.load(std::memory_order_acquire);
     out.age                    = std::chrono::nanoseconds(now.coarse - std::min(opened, now.coarse));
@@ -232,13 +232,16 @@ inline batch_usage usage_below(registry_core const& r, std::uint64_t top) {
 /// not their order any more: some have got another parent, or have outlived theirs. Returns nothing if it is.
 inline std::vector<tree_node> read_batches(registry_core& r, batch_tree tree, stores_seen const& seen,
                                            snapshot& out) {
-    clock_reading now(r);
-    bool          same = true;
+    clock_reading              now(r);
+    std::vector<std::uint64_t> dues;  // of the batch at hand and those above it, by depth
+    bool                       same = true;
     out.batches.reserve(tree.size());
     tree.for_each([&](tree_node& n, std::size_t depth, bool has_children) {
         n.place          = out.batches.size();
         batch_info& info = out.batches.emplace_back();
-        if (!look_at(*n.record, n.id, r, now, info)) {
+        dues.resize(depth);
+        dues.push_back(depth ? earlier(dues.back(), due_set(*n.record)) : due_seen(*n.record));
+        if (!look_at(*n.record, n.id, r, dues.back(), now, info)) {
             out.batches.pop_back();
             n.record = nullptr;
             same     = same && !has_children;
