@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include <tenure/detail/batch/limits.hpp>
 #include <tenure/detail/batch/window.hpp>
 #include <tenure/detail/life/calls.hpp>
 #include <tenure/detail/life/closing.hpp>
@@ -30,6 +31,7 @@ inline failure limit_by_itself(batch_record& b, std::uint64_t id) noexcept {
         b.own_charge.store(use.bytes + use.buffer_bytes, std::memory_order_relaxed);
     }
     be_limited(b, b.own_charge.load(std::memory_order_relaxed));
+    put_limits(b, no_limit, no_limit, {});
     return {};
 }
 

@@ -38,13 +38,12 @@ TENURE_COLD inline void drop_deadline(batch_record& b) noexcept {
         b.registry.load(std::memory_order_relaxed)->timing->disarm(b.rest.timer);
 }
 
-/// Makes a batch, of which nobody else knows or which is claimed, one that is limited by itself, as yet without
-/// limits. `used`: the bytes it has in use.
+/// Makes a batch, of which nobody else knows or which is claimed, one that is limited by itself. Its limits are yet
+/// to be set. `used`: the bytes it has in use.
 inline void be_limited(batch_record& b, std::uint64_t used) noexcept {
     b.limited = &b;
     b.unusual |= unusual_flags::own | unusual_flags::inherited;
     b.rest.charged.store(used, std::memory_order_relaxed);
-    put_limits(b, no_limit, no_limit, {});
 }
 
 /// Sets the limits of a batch that is limited by itself. Throws std::bad_alloc, and what copying on_soft throws.
