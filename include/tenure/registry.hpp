@@ -471,7 +471,8 @@ public:
     [[nodiscard]] entered enter(batch_id id);
 
     /// Returns the batch's status; of a batch that is gone, `done`, or `expired` or `cancelled` as long as that is
-    /// remembered. Throws no_such_batch. Cost: once there was a deadline in the process, a step for each batch above.
+    /// remembered. Throws no_such_batch. Cost: once there was a deadline in the process, a step for each batch
+    /// above.
     batch_status status(batch_id id) const;
 
     /// Returns the batches that an `ending` batch waits for: those that use what it owns (tenure::pin, borrow),
@@ -502,8 +503,8 @@ public:
     /// Returns what a batch uses; zeros if it is over. Throws no_such_batch.
     batch_usage usage(batch_id id) const;
 
-    /// As usage(id), of the batch and all batches below it. `peak` is the sum of theirs: at no time was more in use.
-    /// Throws no_such_batch, std::bad_alloc. Cost: that of a snapshot.
+    /// As usage(id), of the batch and all batches below it. `peak` is the sum of theirs: at no time was more in
+    /// use. Throws no_such_batch, std::bad_alloc. Cost: that of a snapshot.
     template <class Feature = detail::inspection>
     batch_usage usage(batch_id id, recursive_t) const {
         detail::require_inspection<Feature>();
