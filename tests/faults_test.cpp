@@ -498,6 +498,19 @@ private:
             if (!h) HOLDS(h.error() == errc::memory_full && failing::now.failed);
         }
         HOLDS(b.usage().bytes <= 100'000);
+        auto const full = [&](batch_scope& in) {
+            std::size_t const used = in.usage().bytes;
+            bool const        given =
+                attempt([&] { in.set_limits({.hard = used, .on_soft = [&](batch_id, std::size_t) { ++calls; }}); });
+            auto const more = in.try_make<item>();
+            if (given) HOLDS(more.error() == errc::limit_exceeded);
+            HOLDS(more || failing::now.failed || given);
+        };
+        full(b);
+        b.end();
+        batch_scope without{r};
+        attempt([&] { without.make<item>(); });
+        full(without);
     }
 
     /// Which are whole and where they were, whatever fails.

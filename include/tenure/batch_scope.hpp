@@ -501,7 +501,7 @@ public:
     ///
     /// A batch that was opened with limits or a timeout can be changed at any time. Any other must be alone: throws
     /// batch_in_use if a batch is open below it, another thread is inside or has a lane, or something of it is
-    /// pinned or borrowed. Throws batch_ended, std::bad_alloc, and what copying `on_soft` throws, with nothing
+    /// pinned or borrowed. Throws batch_ended, memory_full, and what copying `on_soft` throws, with nothing
     /// changed.
     template <class Feature = detail::change_batch_calls>
     void set_limits(batch_limits const& limits) {

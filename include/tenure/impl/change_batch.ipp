@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <string_view>
+#include <utility>
 
 #include <tenure/change_batch.hpp>
 #include <tenure/detail/batch/deadlines.hpp>
@@ -12,6 +14,7 @@
 #include <tenure/detail/life/changing.hpp>
 #include <tenure/impl/batch_scope.ipp>
 #include <tenure/impl/registry.ipp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 
@@ -58,7 +61,11 @@ TENURE_DECL failure change_batch_calls::set_priority(batch_to_change const& whic
 }
 
 TENURE_DECL failure change_batch_calls::set_limits(batch_to_change const& which, batch_limits const& limits) {
-    return with_limited(which, [&](batch_record& b) { detail::set_limits(b, limits); });
+    std::shared_ptr<limits_now::told const> on_soft;
+    if (!memory_lasts([&] { on_soft = shared_on_soft(limits); }))
+        return {.code = errc::memory_full, .wanted = sizeof limits, .id = which.id};
+    return with_limited(which,
+                        [&](batch_record& b) { put_limits(b, limits.soft, limits.hard, std::move(on_soft)); });
 }
 
 TENURE_DECL failure change_batch_calls::set_timeout(batch_to_change const&   which,

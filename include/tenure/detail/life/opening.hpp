@@ -46,11 +46,9 @@ inline void be_limited(batch_record& b, std::uint64_t used) noexcept {
     b.rest.charged.store(used, std::memory_order_relaxed);
 }
 
-/// Sets the limits of a batch that is limited by itself. Throws std::bad_alloc, and what copying on_soft throws.
-TENURE_SLOW inline void set_limits(batch_record& b, batch_limits const& limits) {
-    std::shared_ptr<limits_now::told const> on_soft;
-    if (limits.on_soft) on_soft = std::make_shared<limits_now::told const>(limits.on_soft);
-    put_limits(b, limits.soft, limits.hard, std::move(on_soft));
+/// Returns a copy of on_soft, or null if there is none. Throws std::bad_alloc, and what copying throws.
+TENURE_SLOW inline std::shared_ptr<limits_now::told const> shared_on_soft(batch_limits const& limits) {
+    return limits.on_soft ? std::make_shared<limits_now::told const>(limits.on_soft) : nullptr;
 }
 
 TENURE_SLOW inline void set_options(batch_record& b, batch_options const& o) {
@@ -76,7 +74,7 @@ TENURE_SLOW inline void set_options(batch_record& b, batch_options const& o) {
     }
     if (o.limits.soft == no_limit && o.limits.hard == no_limit && o.timeout == no_timeout) return;
     be_limited(b, 0);
-    set_limits(b, o.limits);
+    put_limits(b, o.limits.soft, o.limits.hard, shared_on_soft(o.limits));
     if (o.timeout != no_timeout) set_deadline(b, o.timeout);
 }
 
@@ -138,7 +136,7 @@ TENURE_COLD inline void give_unopened(batch_record& b) noexcept {
 }
 
 /// Takes a record and sets it as the options say. Throws std::bad_alloc, and as set_deadline() and
-/// set_limits().
+/// shared_on_soft().
 inline batch_record* prepare_record(registry_core& r, batch_record const* parent, batch_options const* options) {
     batch_record* const b = take_record();
     struct guard {
