@@ -329,8 +329,7 @@ public:
     /// nothing, but for one thing: if memory is too full even to undo what another error had begun, what could not
     /// come back stays in a batch below, until this one ends.
     ///
-    /// Cost: twice that of keep_all(), and a keep() of each object that stays, without what makes that fast: some
-    /// 250 ns.
+    /// Cost: twice that of keep_all(), and some 100 ns for each object that stays.
     template <detail::reaches_handles R, class Feature = detail::whole_batch_calls>
     void keep_all_but(R&& staying) {
         detail::require_whole_batch<Feature>();
@@ -450,7 +449,7 @@ public:
     /// keep_all_but(). All or nothing, with the same exception. Destructors run in a batch below this one, so what
     /// they make lands here. usage() and the report count what stays as received. Throws memory_full, too.
     ///
-    /// Cost: that of keep_all() and of an end, and some 250 ns for each object that stays.
+    /// Cost: that of keep_all() and of an end, and some 100 ns for each object that stays.
     template <detail::reaches_handles R, class Feature = detail::whole_batch_calls>
     void clear_but(R&& staying) {
         detail::require_whole_batch<Feature>();

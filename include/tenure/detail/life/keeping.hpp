@@ -23,8 +23,9 @@ namespace tenure::detail {
 
 /// Returns whether the objects of a batch may go in the usual way, as far as the batch itself says. To be asked
 /// before anything that its reclaimer may be changing.
-[[gnu::always_inline]] inline bool keeps_as_usual(batch_record const& from) noexcept {
-    return !(from.state.load(std::memory_order_acquire) & (batch_flags::closed | batch_flags::checkpointed));
+[[gnu::always_inline]] inline bool keeps_as_usual(batch_record const& from,
+                                                  std::uint64_t       unless = batch_flags::closed) noexcept {
+    return !(from.state.load(std::memory_order_acquire) & (unless | batch_flags::checkpointed));
 }
 
 /// Writes down that objects of `bytes` in all were kept; `own`: through the batch's own lane.
@@ -88,10 +89,12 @@ enum class keep_step { ask, commit };
 
 /// Looks at objects from the front of a list, as long as they are in one unit, and each is the usual case: a small
 /// object without a destructor in the batch's own memory, in a unit where nothing was freed and only the parent has
-/// a share, with no limits and no uses by other batches. Returns the run of such objects. After `ask` the parent
-/// has its share; `commit` keeps them, but does not log them. The caller is in a read_section.
+/// a share, with no limits and no uses by other batches. `unless`: the states in which neither batch may be; `over`
+/// for a thread that has claimed both. Returns the run of such objects. After `ask` the parent has its share;
+/// `commit` keeps them, but does not log them. The caller is in a read_section.
 template <keep_step step>
-TENURE_SLOW kept_run keep_run(lane& way, raw_handle const* list, raw_handle const* end) noexcept {
+TENURE_SLOW kept_run keep_run(lane& way, raw_handle const* list, raw_handle const* end,
+                              std::uint64_t unless) noexcept {
     constexpr auto        relaxed = std::memory_order_relaxed;
     constexpr std::size_t most    = 256;  // under a spin lock
     constexpr bool        commits = step == keep_step::commit;
@@ -100,15 +103,15 @@ TENURE_SLOW kept_run keep_run(lane& way, raw_handle const* list, raw_handle cons
     batch_record& from = *way.batch;
     kept_run      run;
     raw_handle    h = *list;
-    if (!keeps_as_usual(from) || h.word & cell_flag || is_unusual(h.word)) return run;
+    if (!keeps_as_usual(from, unless) || h.word & cell_flag || is_unusual(h.word)) return run;
     batch_record* const  to    = from.parent.load(relaxed);
     std::uintptr_t const start = extent_begin(to_address(h.pointer), h.word);
     region* const        r     = find_region(start);
-    if (from.limited || !to || to->closed() || !r) return run;
+    if (from.limited || !to || to->state.load(std::memory_order_acquire) & unless || !r) return run;
     place const p = place_in(*r, start);
     {
         std::scoped_lock const guard(p.u->lock);
-        if (from.state.load(std::memory_order_acquire) & (batch_flags::closed | batch_flags::used)) return run;
+        if (from.state.load(std::memory_order_acquire) & (unless | batch_flags::used)) return run;
         word_t const word = p.word().load(relaxed);
         if ((word ^ h.word) >> generation_shift || p.head()->home.load(relaxed) != &from) return run;
         share* s = p.rest().shares.load(relaxed);
@@ -179,13 +182,14 @@ inline bool is_guest_below(batch_record const& from, batch_record const& to) noe
 
 /// Keeps one object in the usual case that keep_run() knows. False: another case, and nothing was done.
 TENURE_SLOW inline bool keep_one(lane& way, raw_handle h) noexcept {
-    read_section const  here;
-    batch_record const& from = *way.batch;
-    batch_record const* to   = from.parent.load(std::memory_order_relaxed);
+    constexpr std::uint64_t usual = batch_flags::closed;
+    read_section const      here;
+    batch_record const&     from = *way.batch;
+    batch_record const*     to   = from.parent.load(std::memory_order_relaxed);
     if (!keeps_as_usual(from) || !to || is_guest_below(from, *to)) return false;
     if (kept_log const* const log = way.kept_out.load(std::memory_order_relaxed); !log || log->is_full())
-        if (!keep_run<keep_step::ask>(way, &h, &h + 1).objects || !reserve_log(way, 1)) return false;
-    if (!keep_run<keep_step::commit>(way, &h, &h + 1).objects) return false;
+        if (!keep_run<keep_step::ask>(way, &h, &h + 1, usual).objects || !reserve_log(way, 1)) return false;
+    if (!keep_run<keep_step::commit>(way, &h, &h + 1, usual).objects) return false;
     way.kept_out.load(std::memory_order_relaxed)->add(h);
     return true;
 }
@@ -195,8 +199,10 @@ TENURE_SLOW inline bool keep_one(lane& way, raw_handle h) noexcept {
 /// names and that were not its own: they are not prepared, and stay.
 class keeping final : public handle_sink {
 public:
-    keeping(lane& way, batch_record& to) noexcept
+    /// `unless`: as of keep_run().
+    keeping(lane& way, batch_record& to, std::uint64_t unless = batch_flags::closed) noexcept
         : handle_sink(few_, few_ + most_few),
+          unless_(unless),
           way_(way),
           from_(*way.batch),
           to_(to),
@@ -240,7 +246,7 @@ private:
     bool prepare_new() noexcept {
         raw_handle* out = new_;
         for (raw_handle* at = new_; at != next_;) {
-            if (std::size_t const n = keep_run<keep_step::ask>(way_, at, next_).objects) {
+            if (std::size_t const n = keep_run<keep_step::ask>(way_, at, next_, unless_).objects) {
                 if (out != at) std::copy_n(at, n, out);
                 out += n;
                 at += n;
@@ -302,7 +308,7 @@ private:
     std::size_t move(raw_handle const* at, raw_handle const* end, raw_handle* out) noexcept {
         raw_handle* const first = out;
         while (at != end) {
-            if (std::size_t const n = keep_run<keep_step::commit>(way_, at, end).objects) {
+            if (std::size_t const n = keep_run<keep_step::commit>(way_, at, end, unless_).objects) {
                 if (out != at) std::copy_n(at, n, out);
                 out += n;
                 at += n;
@@ -314,6 +320,7 @@ private:
         return static_cast<std::size_t>(out - first);
     }
 
+    std::uint64_t const    unless_;
     lane&                  way_;  ///< this thread's, of `from_`
     batch_record&          from_;
     batch_record&          to_;

@@ -128,7 +128,7 @@ inline failure all_but(batch_record& b, std::uint64_t id, all_handles staying, b
     if (!why) {
         giving_back undo(below, b, claim_below);
         {
-            keeping list(rest.primary, b);
+            keeping list(rest.primary, b, batch_flags::over);
             staying(list);
             why = list.commit();
         }
