@@ -252,6 +252,23 @@ TEST_SUITE("set_limits") {
         CHECK(!tenure::try_make<std::array<char, 60'000>>());
     }
 
+    TEST_CASE_FIXTURE(changes, "the first after a checkpoint: what a rollback frees comes back") {
+        batch_scope b(r);
+        b.make<eight>();
+        b.checkpoint();
+        for (int i = 0; i < 20'000; ++i) b.make<eight>();
+        b.make<std::array<char, 100'000>>();
+        b.make_buffer<char>(1000);
+        b.set_limits({});
+        b.make<eight>();
+        b.rollback();
+        b.set_limits({.hard = 88});
+        CHECK(b.usage().bytes == 8);
+        CHECK(fill(b) == 10);
+        b.clear();
+        CHECK(fill(b) == 11);
+    }
+
     TEST_CASE_FIXTURE(changes, "of a batch without a guard, by id") {
         batch_owner b(r);
         {
