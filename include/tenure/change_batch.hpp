@@ -10,7 +10,6 @@
 
 #include <tenure/batch_scope.hpp>
 #include <tenure/registry.hpp>
-#include <tenure/timing.hpp>
 
 // Opt-in: set_name(), set_priority(), set_limits() and set_timeout() of batch_scope and registry, which change what a
 // batch was opened with. <tenure/tenure.hpp> has it.

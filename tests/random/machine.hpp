@@ -100,6 +100,8 @@ private:
     void discard(command const& c);
     void clear(command const& c);
     void give_all(command const& c);
+    void all_but(command const& c);
+    void change(command const& c);
     void detach(command const& c);
     void visit(command const& c);
     void leave();

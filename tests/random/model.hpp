@@ -50,6 +50,7 @@ struct batch {
     bool                 detached  = false;
     bool                 has_lanes = false;  ///< or had some
     bool                 limited   = false;  ///< it or one above it has limits
+    bool                 limits    = false;  ///< it has
     std::size_t          store     = 0;      ///< of its buffers, unless they name one
     std::uint32_t        inside    = 0;      ///< lanes, guards of enter(), and threads that have it current
     std::vector<batch*>  children{};         ///< not done; oldest first
@@ -152,6 +153,38 @@ public:
         for (object* o : all) give(*o, to);
     }
 
+    /// All but `staying`, which is the batch's and comes back to it, in this order.
+    std::vector<object*> all_but(batch& b, std::vector<object*> const& staying) {
+        std::vector<object*> rest;
+        for (object* o : b.objects)
+            if (std::ranges::find(staying, o) == staying.end()) rest.push_back(o);
+        for (object* o : staying) {
+            leave(*o);
+            arrive(*o, b);
+            if (o->list != 0 || b.has_lanes) o->list = ~o->arrival;
+        }
+        std::ranges::sort(rest, std::less{}, &object::arrival);
+        return rest;
+    }
+
+    void keep_all_but(batch& b, std::vector<object*> const& staying) {
+        for (object* o : all_but(b, staying)) give(*o, *b.parent);
+    }
+
+    /// The rest ends in a batch that nobody knows.
+    void clear_but(batch& b, std::vector<object*> const& staying, fate& f) {
+        auto rest = all_but(b, staying);
+        std::ranges::reverse(rest);
+        for (object* o : rest) {
+            leave(*o);
+            o->owner = nullptr;
+        }
+        f.push_back({nullptr, false, std::move(rest)});
+        b.kept_out.clear();
+        b.made = b.given = b.freed = 0;
+        b.received                 = staying.size();
+    }
+
     void release_hold(batch& b, fate& f) {
         --b.inside;
         settle(b, f);
@@ -171,6 +204,9 @@ public:
         if (!from.is_active()) return errc::batch_ended;
         if (!from.parent) return errc::not_owner;
         if (!from.parent->is_active()) return errc::batch_ended;
+        return named_outcome(from, list);
+    }
+    static errc named_outcome(batch const& from, std::vector<object*> const& list) {
         for (object const* o : list) {
             if (!o->owner) return errc::stale_handle;
             if (o->owner != &from && !is_or_above(o->owner, from.parent)) return errc::not_owner;

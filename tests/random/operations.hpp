@@ -72,6 +72,8 @@ inline void machine::step(command const& c) {
     case op::disown:
         if (!owners_.empty()) disown(some(owners_));
         break;
+    case op::all_but: all_but(c); break;
+    case op::change: change(c); break;
     case op::count: break;
     }
     if (std::string const said = page_something(registry_, world_, c); !said.empty()) throw mismatch(said);
@@ -110,6 +112,7 @@ inline void machine::open(command const& c, model::batch& parent, open_scope* be
     b.name          = name;
     b.guarded       = true;
     b.manual        = options.cleanup == tenure::cleanup::manual;
+    b.limits        = hard != 0;
     b.limited       = b.limited || hard;
     if (store) b.store = store;
     say("opened", &b, "below", &parent, b.manual ? "manual" : "", hard ? "limited" : "");
@@ -571,6 +574,64 @@ inline void machine::give_all(command const& c) {
     auto const got = outcome([&] { kept ? s->guard->keep_all() : registry_.transfer_all(from.id, to.id); });
     if (got == errc::not_self_contained && is_lent(&to)) return;
     if (agree(got, why, to.limited) && &from != &to) world_.give_all(from, to);
+}
+
+/// By a guard: all but some objects goes to the parent, or ends.
+inline void machine::all_but(command const& c) {
+    using base          = tenure::handle<specimens::specimen>;
+    open_scope* const s = some_scope(c.a);
+    if (!s || is_lent(s->batch)) return;  // as in clear()
+    model::batch&               from = *s->batch;
+    bool const                  kept = c.b % 2;
+    std::vector<model::object*> list, staying;
+    std::vector<base>           handles;
+    for (std::uint32_t i = 0; i < c.c % 30; ++i) {
+        std::uint32_t const  x = static_cast<std::uint32_t>(dice::mix(c.b + i));
+        model::object* const o = some_object(c.c % 3 ? x | 9 : x, &from, true);
+        if (!o || !std::holds_alternative<base>(o->handle)) continue;
+        list.push_back(o);
+        handles.push_back(std::get<base>(o->handle));
+        if (o->owner == &from && std::ranges::find(staying, o) == staying.end()) staying.push_back(o);
+    }
+    if (kept && from.parent == &world_.root() && std::ranges::any_of(from.objects, &model::object::called))
+        return;  // as in give_all()
+    errc why = s->release_hold ? errc::batch_ended
+               : kept          ? world_.give_all_outcome(from, *from.parent)
+                               : world_.clear_outcome(from);
+    if (why == errc{}) why = model::world::named_outcome(from, list);
+    say(kept ? "keep all but" : "clear but", staying.size(), "of", &from);
+    if (kept) {
+        auto const got = outcome([&] { s->guard->keep_all_but(handles); });
+        if (got == errc::not_self_contained && is_lent(from.parent)) return;
+        if (agree(got, why, from.parent->limited)) world_.keep_all_but(from, staying);
+    } else {
+        model::fate f;
+        if (why == errc{}) world_.clear_but(from, staying, f);
+        agree(mark_dead(std::move(f), [&] { s->guard->clear_but(handles); }), why);
+    }
+}
+
+/// The name or the limits of a batch.
+inline void machine::change(command const& c) {
+    model::batch& b = *some_batch(c.a);
+    if (c.b % 2) {
+        if (&b == &world_.root()) return;  // the next program may have the same
+        std::string const name = "name " + std::to_string(c.c % 1000) + (c.c % 3 ? "" : " of many words");
+        say("rename", &b);
+        if (agree(outcome([&] { registry_.set_name(b.id, name); }), b.is_active() ? errc{} : errc::batch_ended))
+            b.name = name;
+        return;
+    }
+    if (is_lent(&b)) return;  // as in clear()
+    errc const        why  = &b == &world_.root()        ? errc::not_owner
+                             : b.is_active() && b.limits ? errc{}
+                                                         : world_.clear_outcome(b);
+    std::size_t const hard = c.c % 4 ? std::size_t{1} << (16 + c.c / 4 % 8) : tenure::no_limit;
+    say("limit", &b, "to", hard);
+    if (!agree(outcome([&] { registry_.set_limits(b.id, {.hard = hard}); }), why)) return;
+    b.limits = b.limited = true;
+    for (open_scope& s : scopes_)
+        if (s.batch == &b) s.hard = hard == tenure::no_limit ? 0 : hard;
 }
 
 inline void machine::end_id(command const& c, bool destroy) {

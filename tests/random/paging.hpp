@@ -26,8 +26,13 @@ inline std::string page_something(tenure::registry& r, model::world const& world
     try {
         if (luck & 4) r.page_out(id);
         else r.page_in(id);
-        if (luck & 4 && r.usage(id).paged_out > r.usage(id).retained) return "more is out than there is";
-        if (!(luck & 4) && r.usage(id).paged_out) return "some of it is still out";
+        tenure::batch_usage const now   = r.usage(id);
+        auto const                wrong = [&](char const* what) {
+            return std::string(what) + " of #" + std::to_string(id.value) + ": " + std::to_string(now.paged_out) +
+                   " of " + std::to_string(now.retained);
+        };
+        if (luck & 4 && now.paged_out > now.retained) return wrong("more is out than there is");
+        if (!(luck & 4) && now.paged_out) return wrong("some is still out");
     } catch (tenure::error const& e) {
         using tenure::errc;
         for (errc const fine : {errc::batch_in_use, errc::batch_ended})

@@ -53,15 +53,18 @@ enum class op : std::uint8_t {
     take_back,
     own,
     disown,
+    all_but,
+    change,
     count,
 };
 
 inline constexpr std::array<char const*, static_cast<std::size_t>(op::count)> op_names{
-    "open",      "open_below", "open_bare",    "make",       "make_many",  "make_failing",  "adopt",  "defer",
-    "grow",      "keep",       "keep_several", "keep_range", "transfer",   "transfer_many", "free",   "free_range",
-    "free_half", "close",      "end",          "end_id",     "destroy_id", "discard",       "detach", "visit",
-    "leave",     "enter",      "exit",         "lane",       "lane_close", "fill",          "move",   "tire",
-    "trim",      "look",       "clear",        "give_all",   "take_back",  "own",           "disown"};
+    "open",       "open_below", "open_bare", "make",         "make_many",  "make_failing", "adopt",
+    "defer",      "grow",       "keep",      "keep_several", "keep_range", "transfer",     "transfer_many",
+    "free",       "free_range", "free_half", "close",        "end",        "end_id",       "destroy_id",
+    "discard",    "detach",     "visit",     "leave",        "enter",      "exit",         "lane",
+    "lane_close", "fill",       "move",      "tire",         "trim",       "look",         "clear",
+    "give_all",   "take_back",  "own",       "disown",       "all_but",    "change"};
 
 struct command {
     op            what;
@@ -72,9 +75,9 @@ using program = std::vector<command>;
 /// Each program does a few things often, some seldom and some never: mixed evenly, all programs would be alike, and
 /// no batch would ever get old (swarm testing: Groce et al., ISSTA 2012).
 inline program random_program(dice& d, std::size_t length) {
-    static constexpr std::array<unsigned, op_names.size()> usual{12, 6,  4, 60, 12, 3, 3, 3, 4, 16, 4, 6, 10,
-                                                                 2,  16, 5, 3,  14, 4, 3, 2, 2, 4,  3, 4, 2,
-                                                                 3,  3,  3, 1,  6,  1, 1, 4, 4, 4,  5, 4, 3};
+    static constexpr std::array<unsigned, op_names.size()> usual{12, 6, 4, 60, 12, 3, 3, 3, 4, 16, 4, 6, 10, 2,
+                                                                 16, 5, 3, 14, 4,  3, 2, 2, 4, 3,  4, 2, 3,  3,
+                                                                 3,  1, 6, 1,  1,  4, 4, 4, 5, 4,  3, 5, 4};
     std::array<unsigned, op_names.size()>                  weights{};
     unsigned                                               sum = 0;
     for (std::size_t i = 0; i < weights.size(); ++i) {
