@@ -552,6 +552,22 @@ TEST_SUITE("keep_all") {
         CHECK(r.snapshot().batches.size() == 1);
     }
 
+    TEST_CASE("memory in which nothing was made does not go out with a batch that has given all") {
+        registry               r;
+        batch_scope            full(r, {.limits = {.hard = 0}});
+        tenure::batch_id const id = r.new_batch({.residency = tenure::residency::paged_when_left}, full.id());
+        {
+            auto const in = r.enter(id);
+            CHECK(!tenure::try_make<int>(1));
+        }
+        CHECK(r.usage(id).retained > 0);
+        r.transfer_all(id, full.id());
+        r.page_out(id);
+        CHECK(r.usage(id).retained == 0);
+        CHECK(r.usage(id).paged_out == 0);
+        r.end_batch(id);
+    }
+
     TEST_CASE_FIXTURE(own_registry, "a share of what is the receiver's own memory falls to that") {
         // The parent fills a unit in which the child owns something: an object of a batch that has ended.
         for (std::size_t const more : {0u, 100'000u}) {

@@ -194,6 +194,8 @@ private:
             }
         } else {
             for_used_units(l, [&](place p) { take_over(p, find_share(p, &to_), from_); });
+            for (unit* u = l.runs; u; u = u->next)  // one in which nothing was made is not to go out with the batch
+                if (!u->guarded.load(std::memory_order_relaxed)) u->home.store(nullptr, std::memory_order_release);
             release_runs(*from_.slabs, l);
         }
         moving_guard const moving(l);
