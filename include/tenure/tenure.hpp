@@ -11,8 +11,8 @@
 #include <tenure/batch_owner.hpp>
 #include <tenure/batch_scope.hpp>
 #include <tenure/bind_batch.hpp>
-#include <tenure/checkpoints.hpp>
 #include <tenure/change_batch.hpp>
+#include <tenure/checkpoints.hpp>
 #include <tenure/compact_handle.hpp>
 #include <tenure/derived.hpp>
 #include <tenure/error.hpp>
