@@ -11,8 +11,8 @@
 #include <tenure/batch_scope.hpp>
 #include <tenure/registry.hpp>
 
-// Opt-in: set_name(), set_priority(), set_limits() and set_timeout() of batch_scope and registry, which change what a
-// batch was opened with. <tenure/tenure.hpp> has it.
+// Opt-in: set_name(), set_priority(), set_limits() and set_timeout() of batch_scope and registry, which change what
+// a batch was opened with. <tenure/tenure.hpp> has it.
 
 namespace tenure::detail {
 
