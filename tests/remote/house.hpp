@@ -45,6 +45,16 @@ public:
         return true;
     }
 
+    /// Whether the server forgets all clients by then; it may still know one that had nothing.
+    bool has_no_clients_within(std::chrono::milliseconds patience) const {
+        auto const end = std::chrono::steady_clock::now() + patience;
+        while (!server.status().clients.empty()) {
+            if (std::chrono::steady_clock::now() > end) return false;
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        return true;
+    }
+
     std::shared_ptr<Store> const store;
 
 private:
