@@ -25,6 +25,7 @@
 
 #include "accounting.hpp"
 #include "throws.hpp"
+#include "virtual_clock.hpp"
 
 namespace {
 
@@ -39,16 +40,6 @@ using tenure::handle;
 using tenure::no_limit;
 using tenure::no_timeout;
 using tenure::registry;
-
-std::atomic<std::uint64_t> virtual_now{1'000'000'000};
-std::uint64_t              read_clock() noexcept { return virtual_now; }
-void pass(std::chrono::nanoseconds time) { virtual_now += static_cast<std::uint64_t>(time.count()); }
-
-tenure::registry_options on_virtual_time() {
-    tenure::registry_options o;
-    o.clock = &read_clock;
-    return o;
-}
 
 /// A registry on virtual time, and nothing left in it.
 struct changes {
