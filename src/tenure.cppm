@@ -31,6 +31,7 @@ using tenure::no_timeout;
 using tenure::on_exception;
 using tenure::reclamation;
 using tenure::release_phase;
+using tenure::reservation;
 using tenure::residency;
 using tenure::root_makes;
 

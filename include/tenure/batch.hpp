@@ -14,6 +14,7 @@
 #include <string_view>
 #include <system_error>
 
+#include <tenure/reservation.hpp>
 #include <tenure/store/any_store.hpp>
 
 namespace tenure {
@@ -154,6 +155,10 @@ struct batch_options {
     std::chrono::nanoseconds timeout = no_timeout;
 
     batch_limits limits{};
+
+    /// Room in a memory_budget (budget.hpp), to which the batch and those below it are charged. A make that would
+    /// pass it extends it if there is more, or waits; it never passes `limits.hard`.
+    tenure::reservation reservation{};
 
     /// For the batch's buffers and, if it is addressable, for its objects. Empty: the store of the batch above. A
     /// store that batches name costs more than the registry's own: a lock a run, no stocks. It is shared until the

@@ -43,7 +43,7 @@ enum class errc {
     not_pageable,        ///< the batch's memory is not this process's own, or it is the root
     device_unavailable,  ///< a device, its driver or its server cannot be reached
     disconnected,        ///< the connection to a server is gone, and with it what was held there
-    timed_out,           ///< a server did not answer in time
+    timed_out,           ///< a server did not answer in time, or a budget had no room in time
     protocol_error,      ///< a peer sent something that makes no sense
     access_denied,       ///< a server does not let this client do that
     no_such_name,        ///< nothing is shared under that name
@@ -63,6 +63,7 @@ enum class errc {
     not_adopted,         ///< release() of an object that was made in a batch, whose memory it is
     not_compactable,     ///< a compact_handle cannot name the object
     root_refused,        ///< registry_options::root_makes: nothing may be made in the registry's root
+    would_deadlock,      ///< all who have room in a budget wait for more
 };
 
 namespace detail {
@@ -82,7 +83,8 @@ namespace detail {
         return "not the owner: another batch owns the object; call this on its owner(), or use "
                "registry::transfer_ownership";
     case errc::limit_exceeded:
-        return "limit exceeded: free something, end a child batch, or raise batch_options::limits.hard";
+        return "limit exceeded: free something, end a child batch, or raise the limit "
+               "(batch_options::limits.hard, a budget's capacity)";
     case errc::memory_full:
         return "memory full: the system refused more memory; end batches, call registry::trim(), or raise the "
                "process's limit (ulimit -v, cgroup, vm.max_map_count)";
@@ -121,7 +123,9 @@ namespace detail {
     case errc::disconnected:
         return "disconnected: the server is gone, or was out of reach for longer than its lease; what it held "
                "is freed; connect again and make it anew";
-    case errc::timed_out: return "timed out: the server did not answer; see that it runs, or raise the timeout";
+    case errc::timed_out:
+        return "timed out: a server did not answer, or a budget had no room; see that the server runs, ask the "
+               "budget for less, or raise the timeout";
     case errc::protocol_error:
         return "protocol error: the peer does not speak tenure's protocol, or not this version of it";
     case errc::access_denied:
@@ -163,6 +167,9 @@ namespace detail {
     case errc::not_compactable:
         return "not compactable: a compact_handle<T> names what make<T>() made as just that type, within one range "
                "of 32 GiB of addresses; use a handle<T> for it";
+    case errc::would_deadlock:
+        return "would deadlock: all who have room in the budget wait for more; end this batch and try again, or "
+               "reserve what it needs when it begins";
     case errc::root_refused:
         return "root refused: no batch is open, and nothing may be made in the registry's root "
                "(registry_options::root_makes); open a batch first, or make it in one that is open";

@@ -27,6 +27,13 @@ struct batch_limits;
 struct batch_options;
 struct batch_report;
 
+class reservation;
+class memory_budget;
+struct budget_options;
+struct budget_figures;
+struct reservation_request;
+struct memory_use;
+
 template <class T>
 class handle;
 template <class T>

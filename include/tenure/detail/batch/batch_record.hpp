@@ -136,12 +136,15 @@ struct kept_log {
 
 inline constexpr std::size_t name_words = 8;
 
-/// What batch_limits says, while it may be changed.
+/// What batch_limits says, while it may be changed, and what is lent to the batch.
 struct limits_now {
     using told = std::function<void(batch_id, std::size_t)>;
 
     std::atomic<std::size_t>    soft{no_limit}, hard{no_limit};
+    std::atomic<std::size_t>    lent{no_limit};
+    std::atomic<std::uint64_t>  peak{0};  ///< of what was charged
     std::shared_ptr<told const> on_soft;  ///< guarded by the batch's lock
+    std::shared_ptr<lender>     from;     ///< of `lent`, or null; guarded by the batch's lock
 };
 
 inline constexpr int no_unwinding = std::numeric_limits<int>::max();

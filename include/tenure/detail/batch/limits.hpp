@@ -24,7 +24,8 @@ inline std::uint64_t soft_limit(batch_record const& b) noexcept {
     return b.rest.limits.soft.load(std::memory_order_relaxed);
 }
 inline std::uint64_t hard_limit(batch_record const& b) noexcept {
-    return b.rest.limits.hard.load(std::memory_order_relaxed);
+    limits_now const& l = b.rest.limits;
+    return std::min(l.hard.load(std::memory_order_relaxed), l.lent.load(std::memory_order_relaxed));
 }
 
 /// Returns what to call when the use passes the soft limit, or null. It stays while the caller calls it.
@@ -43,10 +44,24 @@ inline void put_limits(batch_record& b, std::size_t soft, std::size_t hard,
     b.rest.above_soft.store(false, std::memory_order_relaxed);
 }
 
+/// Takes a charge back, of which `bytes` were never in use.
+inline void uncharge(batch_record& b, std::uint64_t bytes) noexcept {
+    std::uint64_t const now = b.rest.charged.fetch_sub(bytes, std::memory_order_relaxed) - bytes;
+    if (now <= soft_limit(b)) b.rest.above_soft.store(false, std::memory_order_relaxed);
+}
+
+/// Notes what was charged at its highest, which is always right before some of it is refunded.
+inline void note_charged(batch_record& b) noexcept {
+    std::atomic<std::uint64_t>& peak = b.rest.limits.peak;
+    std::uint64_t const         now  = b.rest.charged.load(std::memory_order_relaxed);
+    std::uint64_t               was  = peak.load(std::memory_order_relaxed);
+    while (was < now && !peak.compare_exchange_weak(was, now, std::memory_order_relaxed)) {}
+}
+
 inline void refund(batch_record* from, batch_record const* stop, std::uint64_t bytes) noexcept {
     for (batch_record* b = from; b != stop; b = limited_above(b)) {
-        std::uint64_t const now = b->rest.charged.fetch_sub(bytes, std::memory_order_relaxed) - bytes;
-        if (now <= soft_limit(*b)) b->rest.above_soft.store(false, std::memory_order_relaxed);
+        note_charged(*b);
+        uncharge(*b, bytes);
     }
 }
 
@@ -64,7 +79,7 @@ inline failure charge(batch_record* from, batch_record const* stop, std::uint64_
         std::uint64_t const before   = b->rest.charged.fetch_add(hopeless ? 0 : bytes, std::memory_order_relaxed);
         if (hopeless || before + bytes > hard) {
             if (!hopeless) b->rest.charged.fetch_sub(bytes, std::memory_order_relaxed);
-            refund(from, b, bytes);
+            for (batch_record* below = from; below != b; below = limited_above(below)) uncharge(*below, bytes);
             return {errc::limit_exceeded, b, bytes, before};
         }
     }

@@ -14,11 +14,13 @@
 #include <tenure/detail/base/barrier.hpp>
 #include <tenure/detail/batch/children.hpp>
 #include <tenure/detail/batch/limits.hpp>
+#include <tenure/detail/batch/loans.hpp>
 #include <tenure/detail/batch/records.hpp>
 #include <tenure/detail/life/current_batch.hpp>
 #include <tenure/detail/objects/batch_figures.hpp>
 #include <tenure/detail/objects/supplies.hpp>
 #include <tenure/detail/objects/throwing.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 
@@ -44,11 +46,19 @@ inline void be_limited(batch_record& b, std::uint64_t used) noexcept {
     b.limited = &b;
     b.unusual |= unusual_flags::own | unusual_flags::inherited;
     b.rest.charged.store(used, std::memory_order_relaxed);
+    b.rest.limits.peak.store(used, std::memory_order_relaxed);
 }
 
 /// Returns a copy of on_soft, or null if there is none. Throws std::bad_alloc, and what copying throws.
 TENURE_SLOW inline std::shared_ptr<limits_now::told const> shared_on_soft(batch_limits const& limits) {
     return limits.on_soft ? std::make_shared<limits_now::told const>(limits.on_soft) : nullptr;
+}
+
+/// Charges a batch to a reservation. Throws batch_in_use if that has a batch, or had one.
+TENURE_COLD inline void claim_loan(batch_record& b, std::shared_ptr<lender> const& from) {
+    if (!from->claim())
+        raise(error(errc::batch_in_use, "open a batch with a reservation with which another was opened"));
+    lend(b, from);
 }
 
 TENURE_SLOW inline void set_options(batch_record& b, batch_options const& o) {
@@ -72,9 +82,10 @@ TENURE_SLOW inline void set_options(batch_record& b, batch_options const& o) {
         b.unwound = std::uncaught_exceptions();
         b.touch();
     }
-    if (o.limits.soft == no_limit && o.limits.hard == no_limit && o.timeout == no_timeout) return;
+    if (o.limits.soft == no_limit && o.limits.hard == no_limit && o.timeout == no_timeout && !o.reservation) return;
     be_limited(b, 0);
     put_limits(b, o.limits.soft, o.limits.hard, shared_on_soft(o.limits));
+    if (o.reservation) claim_loan(b, reservation_access::lender_of(o.reservation));
     if (o.timeout != no_timeout) set_deadline(b, o.timeout);
 }
 
@@ -131,6 +142,7 @@ TENURE_SLOW inline void reset_unusual(batch_record& b) noexcept {
 TENURE_COLD inline void give_unopened(batch_record& b) noexcept {
     b.unwound = no_unwinding;
     drop_deadline(b);
+    if (auto const from = take_loan(b)) from->disclaim();
     if (b.unusual) reset_unusual(b);
     give_record(&b);
 }

@@ -11,6 +11,7 @@
 
 #include <tenure/detail/batch/checkpoint.hpp>
 #include <tenure/detail/batch/deadlines.hpp>
+#include <tenure/detail/batch/loans.hpp>
 #include <tenure/detail/batch/paging.hpp>
 #include <tenure/detail/batch/records.hpp>
 #include <tenure/detail/batch/sharing_front.hpp>
@@ -361,6 +362,7 @@ inline void release_memory(batch_record& b) noexcept {
     if (b.paging.load(std::memory_order_acquire) != paging_state::in) pages_of(b)->settle(b);
     if (b.limited) refund(b.limited, nullptr, b.own_charge.exchange(0, std::memory_order_relaxed));
     leave_supplies(b);
+    end_loan(b);
     if (b.uses_others.load(std::memory_order_relaxed))
         b.registry.load(std::memory_order_relaxed)->uses->release_pins(b);
     if (calls) b.busy_thread.store(nullptr, std::memory_order_relaxed);

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include <tenure/detail/batch/deadlines.hpp>
+#include <tenure/detail/batch/loans.hpp>
 #include <tenure/detail/objects/bump.hpp>
 #include <tenure/detail/objects/slab.hpp>
 
@@ -73,8 +74,7 @@ TENURE_SLOW inline failure refill(lane& l, std::size_t needed) {
             settle_windows();
             size = std::min(size, charge_ahead(b.limited, needed, offered));
         }
-        failure const why = charge(b.limited, nullptr, size);
-        if (why) return why;
+        if (failure const why = charge_or_borrow(b, [&] { return charge(b.limited, nullptr, size); })) return why;
         b.own_charge.fetch_add(size, std::memory_order_relaxed);
     }
     open_window(l, b, at + size);

@@ -8,6 +8,7 @@
 
 #include <tenure/detail/base/sizes.hpp>
 #include <tenure/detail/batch/deadlines.hpp>
+#include <tenure/detail/batch/loans.hpp>
 #include <tenure/detail/batch/paging.hpp>
 #include <tenure/detail/batch/release.hpp>
 #include <tenure/detail/batch/window.hpp>
@@ -35,7 +36,8 @@ public:
     charge_guard& operator=(charge_guard const&) = delete;
 
     failure add(std::size_t bytes) {
-        if (failure const why = charge_exactly(batch_, nullptr, bytes)) return why;
+        failure const why = charge_or_borrow(batch_, [&] { return charge_exactly(batch_, nullptr, bytes); });
+        if (why) return why;
         bytes_ = bytes;
         batch_.own_charge.fetch_add(bytes, std::memory_order_relaxed);
         tell_soft_limits(batch_.limited);

@@ -11,6 +11,7 @@
 #include <tenure/detail/base/printed.hpp>
 #include <tenure/detail/base/sizes.hpp>
 #include <tenure/detail/batch/limits.hpp>
+#include <tenure/detail/batch/loans.hpp>
 #include <tenure/detail/objects/batch_figures.hpp>
 #include <tenure/detail/objects/expiry.hpp>
 #include <tenure/detail/objects/ownership_transfer.hpp>
@@ -22,9 +23,11 @@ namespace tenure::detail {
 [[noreturn, gnu::cold]] TENURE_DECL void throw_failure(failure const& why, char const* what) {
     std::string const batch = why.batch ? label_of(*why.batch) : why.id ? label_of(why.id) : std::string();
     std::string       more;
-    if (why.code == errc::limit_exceeded)
+    if (why.code == errc::limit_exceeded || why.code == errc::timed_out || why.code == errc::would_deadlock)
         more = printed(": %zu bytes in use, %zu more wanted, limit %zu", why.in_use, why.wanted,
                        hard_limit(*why.batch));
+    if (batch_record* const b = why.wanted && why.batch ? record_of(why.batch->id.load()) : nullptr)
+        if (auto const from = lender_of(*b)) more += from->holders();
     if (why.code == errc::memory_full) {
         registry_core* const r = why.batch ? why.batch->registry.load(std::memory_order_relaxed) : nullptr;
         if (r && r->pages && r->pages->limited) more = r->pages->largest_holders();

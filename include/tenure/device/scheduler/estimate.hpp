@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <limits>
+#include <map>
+#include <string>
 
 namespace tenure {
 
@@ -63,6 +66,13 @@ private:
     double      squares_ = 0;  ///< sum of the squared distances from the mean
     double      most_    = 0;
 };
+
+/// The knowledge of one kind of job.
+struct job_kind {
+    need_estimate seen{};
+    std::size_t   declared = 0;  ///< by the last job that declared something
+};
+using job_kinds = std::map<std::string, job_kind, std::less<>>;
 
 }  // namespace detail
 }  // namespace tenure

@@ -6,9 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <list>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,13 +19,6 @@
 #include <tenure/device/scheduler/memory_source.hpp>
 
 namespace tenure::detail {
-
-/// The knowledge of one kind of job.
-struct job_kind {
-    need_estimate seen{};
-    std::size_t   declared = 0;  ///< by the last job that declared something
-};
-using job_kinds = std::map<std::string, job_kind, std::less<>>;
 
 /// A job on the device where it was placed.
 struct placed_job {

@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/associated_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/cancellation_type.hpp>
+#include <boost/asio/compose.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <tenure/budget.hpp>
+#include <tenure/error.hpp>
+
+namespace tenure::detail {
+
+/// An operation that waits for room, and what it waits on.
+struct async_wait final : budget_core::waiting {
+    async_wait(std::shared_ptr<budget_core> of, reservation_request const& r)
+        : core(std::move(of)), kind(r.kind), request(r), room(std::make_shared<lent_room>(core)) {
+        request.kind = kind;
+    }
+    ~async_wait() { core->give_up(*this); }  // its executor goes
+    async_wait(async_wait const&)            = delete;
+    async_wait& operator=(async_wait const&) = delete;
+
+    void decided() noexcept override { timer->cancel(); }
+
+    std::shared_ptr<budget_core>             core;
+    std::string                              kind;
+    reservation_request                      request;
+    std::shared_ptr<lent_room>               room;
+    budget_core::time                        until = budget_core::deadline(request.timeout);
+    std::optional<boost::asio::steady_timer> timer{};  ///< guarded by the budget's lock once it waits
+    std::optional<errc>                      code{};
+    std::exception_ptr                       thrown{};
+};
+
+struct reserve_operation {
+    std::shared_ptr<async_wait> w;
+
+    template <class Self>
+    void operator()(Self& self, boost::system::error_code const& = {}) {
+        auto const it = w;  // `self` is moved from below
+        if (!it->timer) {
+            self.reset_cancellation_state(boost::asio::enable_total_cancellation());
+            it->timer.emplace(boost::asio::any_io_executor(self.get_executor()));
+            it->thrown = thrown_by([&] { it->code = it->core->begin(*it->room, it->request, it.get()); });
+            if (it->thrown || it->code) return boost::asio::post(it->timer->get_executor(), std::move(self));
+        } else if (it->thrown || it->code) {
+            return complete(self, *it);
+        }
+        auto       lock = it->core->lock();
+        bool const over = self.cancelled() != boost::asio::cancellation_type::none;
+        it->code        = it->core->next(*it, it->until, over, lock, [&](budget_core::time t) {
+            it->timer->expires_at(t);
+            it->timer->async_wait(std::move(self));
+        });
+        lock.unlock();
+        if (it->code) complete(self, *it);
+    }
+
+private:
+    template <class Self>
+    static void complete(Self& self, async_wait& it) {
+        if (!it.thrown && *it.code != errc{})
+            it.thrown =
+                std::make_exception_ptr(error(*it.code, it.core->asked(*it.room, it.request) + it.core->holders()));
+        auto room = std::move(it.room);
+        self.complete(it.thrown, it.thrown ? reservation() : reservation_access::make(std::move(room)));
+    }
+};
+
+struct asio_reservations {
+    template <class Token>
+    static auto begin(std::shared_ptr<budget_core> const& core, reservation_request const& request, Token&& token) {
+        return boost::asio::async_compose<Token, void(std::exception_ptr, reservation)>(
+            reserve_operation{std::make_shared<async_wait>(core, request)}, token);
+    }
+};
+
+}  // namespace tenure::detail

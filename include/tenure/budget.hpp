@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <tenure/version.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string_view>
+#include <utility>
+
+#include <tenure/batch_scope.hpp>
+#include <tenure/budget/budget_core.hpp>
+#include <tenure/error.hpp>
+#include <tenure/raise.hpp>
+#include <tenure/registry.hpp>
+#include <tenure/reservation.hpp>
+#include <tenure/result.hpp>
+
+namespace tenure {
+
+namespace detail {
+
+struct asio_reservations;
+
+template <class Feature>
+constexpr void require_asio_reservations() {
+    static_assert(
+        requires { sizeof(Feature); }, "async_reserve() needs #include <tenure/asio/budget.hpp>, and Boost");
+}
+
+}  // namespace detail
+
+/// Memory, and cores, that jobs wait for instead of running out of it.
+///
+///     tenure::memory_budget budget{{.capacity = std::size_t{20} << 30}};
+///     tenure::batch_scope job{{.name = "query 17", .reservation = budget.reserve({.kind = "query", .bytes = 300 <<
+///     20})}};
+///
+/// A job starts when max(baseline + reserved, in use) + what it needs is within the capacity. `in use` is what the
+/// system says that the process uses, `baseline` what that was when nothing was reserved. What a job needs is what
+/// it declares at first, and then what jobs of its kind turned out to use at their highest, with all batches below
+/// (estimate_options). See detail/admission for who comes first.
+///
+/// A job that grows past its room gets more if there is some, at the make that needs it, or waits there up to its
+/// request's timeout. Where all jobs that have room wait for more, the youngest is refused with would_deadlock.
+///
+/// Thread-safe. Reservations may outlive it. Cost of reserving and releasing without waiting: see
+/// docs/performance.md; every `sample_age` one of these calls asks the system, for some 30 us.
+class memory_budget {
+public:
+    /// Throws std::bad_alloc.
+    explicit memory_budget(budget_options options = {})
+        : core_(std::make_shared<detail::budget_core>(with_relief(std::move(options)))) {}
+
+    memory_budget(memory_budget const&)            = delete;
+    memory_budget& operator=(memory_budget const&) = delete;
+
+    /// Waits until the job can start, for `timeout` at most, and reserves what it needs. Throws limit_exceeded at
+    /// once if it needs more than there is in all, with by how much; timed_out, with who has what; would_deadlock
+    /// if the calling thread's batch, or one above it, has room in this budget, and all who have room wait;
+    /// std::bad_alloc.
+    reservation reserve(reservation_request const& request) { return or_throw(request, std::stop_token()); }
+
+    /// As above. Throws cancelled once stop is requested.
+    reservation reserve(reservation_request const& request, std::stop_token const& stop) {
+        return or_throw(request, stop);
+    }
+
+    /// Reserves what a job needs if it can start now. Errors: timed_out if it would have to wait; limit_exceeded if
+    /// it needs more than there is in all. Throws std::bad_alloc.
+    result<reservation> try_reserve(reservation_request const& request) {
+        auto                      room = std::make_shared<detail::lent_room>(core_);
+        std::optional<errc> const code = core_->begin(*room, request, nullptr);
+        if (*code != errc{}) return make_error_code(*code);
+        return detail::reservation_access::make(std::move(room));
+    }
+
+    /// Reserves as reserve() does, without a thread that waits. Completes with (std::exception_ptr, reservation),
+    /// on the token's executor: so `co_await budget.async_reserve(request, boost::asio::use_awaitable)` throws what
+    /// reserve() does. Cancelling the operation throws cancelled. Needs <tenure/asio/budget.hpp>.
+    template <class Token, class Feature = detail::asio_reservations>
+    auto async_reserve(reservation_request const& request, Token&& token) {
+        detail::require_asio_reservations<Feature>();
+        return Feature::begin(core_, request, std::forward<Token>(token));
+    }
+
+    /// Changes what there is. If that is less than what is reserved, nobody starts until it is not.
+    void set_capacity(std::size_t bytes, std::size_t cores = any_number_of_cores) {
+        core_->set_capacity({bytes, cores});
+    }
+
+    /// Records the most bytes that a job of that kind used, as measured elsewhere or in an earlier run. Throws
+    /// std::bad_alloc.
+    void observe(std::string_view kind, std::size_t bytes) { core_->observe(kind, bytes); }
+
+    /// Returns the bytes that a job of that kind which declares `bytes` is taken to need.
+    std::size_t estimate(std::string_view kind, std::size_t bytes = 0) const {
+        return core_->estimate(kind, bytes);
+    }
+
+    /// Returns what there is and who has it. Throws std::bad_alloc. Cost: a step for each reservation.
+    budget_figures figures() const { return core_->figures(); }
+
+private:
+    static budget_options with_relief(budget_options options) {
+        if (!options.relieve) options.relieve = [] { registry::global().trim(); };
+        return options;
+    }
+
+    reservation or_throw(reservation_request const& request, std::stop_token const& stop) {
+        auto                room = std::make_shared<detail::lent_room>(core_);
+        detail::sleeper     w;
+        std::optional<errc> code = core_->begin(*room, request, &w);
+        if (!code) {
+            std::stop_callback const wake(stop, [&] { core_->wake(w); });
+            code = core_->sleep(w, detail::budget_core::deadline(request.timeout),
+                                [&] { return stop.stop_requested(); });
+        }
+        if (*code != errc{}) raise(error(*code, core_->asked(*room, request) + core_->holders()));
+        return detail::reservation_access::make(std::move(room));
+    }
+
+    std::shared_ptr<detail::budget_core> core_;
+};
+
+}  // namespace tenure

@@ -1,0 +1,244 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include <tenure/error.hpp>
+
+namespace tenure::detail {
+
+/// What a budget has, and what is asked of it.
+struct resources {
+    std::size_t bytes = 0;
+    std::size_t cores = 0;
+};
+
+/// The rules by which a budget admits, and nothing else: no lock, no clock, no memory.
+///
+/// A job starts when max(baseline + reserved, in use) + need <= capacity, and its cores are free. Those who wait
+/// are served in this order: who has room and needs more, because only they can free what they have; then those who
+/// have waited for `aging` or longer, by arrival; then by priority and arrival. Whoever fits is served, and so may
+/// pass others; but nobody who has no room yet passes one who has waited for `aging`. So each is served, if those
+/// before it end: room that is freed is kept together for the one who has waited longest.
+///
+/// Those who have room and wait for more can wait for each other. When all who have room wait, and none of them
+/// fits, nobody will free anything: then the one who came last to its room is refused with would_deadlock. Whoever
+/// has room and waits in a way of which this knows nothing is taken to go on.
+///
+/// Cost: a grant is a few additions; when room is freed, a step for each that waits and does not fit.
+class admission {
+public:
+    using time = std::chrono::steady_clock::time_point;
+
+    /// Somebody who has room.
+    struct holder {
+        resources     has;
+        std::uint64_t serial = 0;  ///< later ones have greater ones
+        std::uint32_t waits  = 0;  ///< waiters that have this
+    };
+
+    /// Somebody who waits. It stays where it is until it was answered or has left.
+    struct waiter {
+        resources            wants;
+        int                  priority = 0;
+        holder*              into     = nullptr;  ///< who gets it
+        std::vector<holder*> has{};               ///< whose room it has meanwhile, each once
+        time                 since{};
+        std::uint64_t        serial = 0;
+        std::optional<errc>  answer{};  ///< errc{}: granted
+    };
+
+    admission(resources capacity, std::chrono::nanoseconds aging) noexcept : capacity_(capacity), aging_(aging) {}
+
+    resources   capacity() const noexcept { return capacity_; }
+    resources   reserved() const noexcept { return reserved_; }
+    std::size_t in_use() const noexcept { return in_use_; }
+    std::size_t baseline() const noexcept { return baseline_; }
+    std::size_t waiting() const noexcept { return waiting_.size(); }
+
+    void set_capacity(resources c) noexcept { capacity_ = c; }
+
+    /// Notes what the process uses. While nothing is reserved, that is what it uses besides jobs, which is never
+    /// more.
+    void note_use(std::size_t bytes) noexcept {
+        in_use_ = bytes;
+        if (holders_ == 0 || bytes < baseline_) baseline_ = bytes;
+    }
+
+    /// Whether it could be granted if all others ended.
+    bool is_possible(resources wants) const noexcept {
+        return wants.bytes <= capacity_.bytes && wants.cores <= capacity_.cores;
+    }
+
+    /// Whether it can be granted now. What needs no memory does not wait for memory, and so for cores.
+    bool fits(resources wants) const noexcept {
+        return (wants.bytes == 0 || wants.bytes <= free_bytes()) &&
+               (wants.cores == 0 || wants.cores <= capacity_.cores - std::min(capacity_.cores, reserved_.cores));
+    }
+
+    /// Whether more bytes would be free if the process used less, and not just if jobs ended.
+    bool is_short_of_memory() const noexcept { return in_use_ > sum(baseline_, reserved_.bytes); }
+
+    /// Grants it to one who has nothing yet, if it fits and nobody who has waited long enough would be passed.
+    bool try_grant(holder& to, resources wants, time now) noexcept {
+        if (!fits(wants) || (!arrivals_.empty() && is_aged(**arrivals_.begin(), now))) return false;
+        begin(to);
+        grant(to, wants);
+        return true;
+    }
+
+    /// Grants more to one who has room, if it fits.
+    bool try_extend(holder& to, resources wants) noexcept {
+        if (!fits(wants)) return false;
+        grant(to, wants);
+        return true;
+    }
+
+    /// Begins to wait. Throws std::bad_alloc, with nothing done.
+    void wait(waiter& w, time now) {
+        w.since  = now;
+        w.serial = ++last_serial_;
+        struct guard {
+            std::set<waiter*, by_order>* to;
+            waiter*                      w;
+            ~guard() {
+                if (to) to->erase(w);
+            }
+        } undo{&waiting_, &w};
+        waiting_.insert(&w);
+        if (w.has.empty()) arrivals_.insert(&w);
+        undo.to = nullptr;
+        for (holder* const h : w.has)
+            if (h->waits++ == 0) --running_;
+    }
+
+    /// Leaves without an answer.
+    void leave(waiter& w) noexcept {
+        waiting_.erase(&w);
+        arrivals_.erase(&w);
+        for (holder* const h : w.has)
+            if (--h->waits == 0 && h->serial) ++running_;
+    }
+
+    /// Has all leave that wait: in a forked child, where their threads are not.
+    void forget_waiting() noexcept {
+        while (!waiting_.empty()) leave(**waiting_.begin());
+    }
+
+    /// Gives back what a holder has.
+    void release(holder& h) noexcept {
+        reserved_.bytes -= h.has.bytes;
+        reserved_.cores -= h.has.cores;
+        h.has    = {};
+        h.serial = 0;
+        --holders_;
+        if (h.waits == 0) --running_;
+    }
+
+    /// Answers all that can be answered, and calls tell(waiter) for each, which has left then. `final`: the process
+    /// will not use less memory than it does without somebody ending.
+    template <class F>
+    void answer(time now, bool final, F tell) noexcept {
+        auto const grant_to = [&](waiter& w) {
+            leave(w);
+            if (w.into->serial == 0) begin(*w.into);
+            grant(*w.into, w.wants);
+            w.answer = errc{};
+            tell(w);
+        };
+        auto i = waiting_.begin();
+        while (i != waiting_.end() && !(*i)->has.empty()) {
+            waiter& w = **i++;
+            if (fits(w.wants)) grant_to(w);
+        }
+        while (!arrivals_.empty() && is_aged(**arrivals_.begin(), now)) {
+            waiter& w = **arrivals_.begin();
+            if (!fits(w.wants)) return refuse_one(final, tell);
+            grant_to(w);
+        }
+        for (i = waiting_.begin(); i != waiting_.end();) {
+            waiter& w = **i++;
+            if (w.has.empty() && fits(w.wants)) grant_to(w);
+        }
+        refuse_one(final, tell);
+    }
+
+    /// Returns when the one who has waited longest and has no room will have waited long enough; if none, never.
+    time next_aging() const noexcept {
+        return arrivals_.empty() ? time::max() : (*arrivals_.begin())->since + aging_;
+    }
+
+private:
+    struct by_order {
+        bool operator()(waiter const* a, waiter const* b) const noexcept {
+            return std::tuple(a->has.empty(), -std::int64_t{a->priority}, a->serial) <
+                   std::tuple(b->has.empty(), -std::int64_t{b->priority}, b->serial);
+        }
+    };
+    struct by_arrival {
+        bool operator()(waiter const* a, waiter const* b) const noexcept { return a->serial < b->serial; }
+    };
+
+    static std::size_t sum(std::size_t a, std::size_t b) noexcept { return a + std::min(b, ~a); }
+
+    std::size_t free_bytes() const noexcept {
+        std::size_t const taken = std::max(sum(baseline_, reserved_.bytes), in_use_);
+        return capacity_.bytes - std::min(capacity_.bytes, taken);
+    }
+
+    bool is_aged(waiter const& w, time now) const noexcept { return now - w.since >= aging_; }
+
+    void begin(holder& h) noexcept {
+        h.serial = ++last_serial_;
+        ++holders_;
+        ++running_;
+    }
+    void grant(holder& h, resources wants) noexcept {
+        h.has.bytes += wants.bytes;
+        h.has.cores += wants.cores;
+        reserved_.bytes += wants.bytes;
+        reserved_.cores += wants.cores;
+    }
+
+    /// Refuses the one whose room is the newest, if all who have room wait.
+    template <class F>
+    void refuse_one(bool final, F& tell) noexcept {
+        if (running_ > 0 || !final) return;
+        auto const newest = [](waiter const& w) {
+            std::uint64_t serial = 0;
+            for (holder const* const h : w.has) serial = std::max(serial, h->serial);
+            return serial;
+        };
+        waiter* last = nullptr;
+        for (waiter* const w : waiting_) {
+            if (w->has.empty()) break;
+            if (!last || newest(*w) > newest(*last)) last = w;
+        }
+        if (!last) return;
+        leave(*last);
+        last->answer = errc::would_deadlock;
+        tell(*last);
+    }
+
+    resources                     capacity_;
+    std::chrono::nanoseconds      aging_;
+    resources                     reserved_{};
+    std::size_t                   in_use_      = 0;
+    std::size_t                   baseline_    = 0;
+    std::uint64_t                 holders_     = 0;
+    std::uint64_t                 running_     = 0;  ///< holders that wait for nothing
+    std::uint64_t                 last_serial_ = 0;
+    std::set<waiter*, by_order>   waiting_;
+    std::set<waiter*, by_arrival> arrivals_;  ///< of those that have no room
+};
+
+}  // namespace tenure::detail

@@ -1,0 +1,374 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <tenure/batch.hpp>
+#include <tenure/budget/admission.hpp>
+#include <tenure/budget/options.hpp>
+#include <tenure/budget/process_memory.hpp>
+#include <tenure/detail/base/fork_list.hpp>
+#include <tenure/detail/base/os.hpp>
+#include <tenure/detail/base/printed.hpp>
+#include <tenure/detail/batch/loans.hpp>
+#include <tenure/detail/batch/thread_context.hpp>
+#include <tenure/device/scheduler/estimate.hpp>
+#include <tenure/error.hpp>
+#include <tenure/raise.hpp>
+#include <tenure/reservation.hpp>
+#include <tenure/snapshot.hpp>
+
+namespace tenure {
+
+namespace detail {
+
+class budget_core;
+
+/// Room of one job in a budget.
+class lent_room final : public lender, public admission::holder {
+public:
+    explicit lent_room(std::shared_ptr<budget_core> of) noexcept : core_(std::move(of)) {}
+    inline ~lent_room() override;
+
+    std::size_t        bytes() const noexcept override { return bytes_.load(std::memory_order_relaxed); }
+    inline errc        extend(std::size_t in_use, std::size_t wanted, function_ref<bool()> over) noexcept override;
+    inline std::string holders() const override;
+    void const*        budget() const noexcept override { return core_.get(); }
+    inline void        ended(std::size_t peak) noexcept override;
+
+private:
+    friend budget_core;
+
+    std::shared_ptr<budget_core> const core_;
+    std::atomic<std::size_t>           bytes_{0};  ///< as `has`
+
+    // Guarded by the budget's mutex.
+    job_kinds::value_type*   kind_  = nullptr;
+    lent_room*               older_ = nullptr;  ///< of those that have something
+    lent_room*               newer_ = nullptr;
+    int                      priority_{};
+    std::chrono::nanoseconds timeout_{};
+};
+
+/// What a memory_budget is, for as long as there are reservations.
+class budget_core {
+public:
+    using time = admission::time;
+
+    /// Somebody who waits. `decided` is called under the lock when there is an answer.
+    struct waiting : admission::waiter {
+        std::vector<std::shared_ptr<lender>> keeps{};  ///< what it has, which must stay meanwhile
+        bool                                 relieved = false;
+
+        virtual void decided() noexcept = 0;
+
+    protected:
+        ~waiting() = default;
+    };
+
+    explicit budget_core(budget_options o)
+        : options_(std::move(o)),
+          rules_({options_.capacity, options_.cores}, options_.aging),
+          mutex_(this, [](void* self) noexcept { static_cast<budget_core*>(self)->rules_.forget_waiting(); }) {
+        if (!options_.in_use) options_.in_use = process_memory();
+        look();
+    }
+
+    /// Admits a job, or refuses it. Returns no code if it has to wait, and then `w` waits. Errors: limit_exceeded;
+    /// timed_out if it would have to wait and there is no `w`. Throws std::bad_alloc.
+    std::optional<errc> begin(lent_room& room, reservation_request const& r, waiting* w) {
+        look_if_old();
+        std::unique_lock<std::mutex> guard(mutex_);
+        auto                         kind = kinds_.find(r.kind);
+        if (kind == kinds_.end()) kind = kinds_.try_emplace(std::string(r.kind)).first;
+        if (r.bytes) kind->second.declared = r.bytes;
+        room.kind_     = &*kind;
+        room.priority_ = r.priority;
+        room.timeout_  = r.timeout;
+        resources const wants{need_of(room), r.cores};
+        if (!rules_.is_possible(wants)) return errc::limit_exceeded;
+        auto const try_it = [&] { return rules_.try_grant(room, wants, rough_now()); };
+        if (!try_it()) return w ? wait(*w, room, wants, guard, try_it) : std::optional(errc::timed_out);
+        note_grant(room);
+        return errc{};
+    }
+
+    /// Lends more, or refuses to, as begin().
+    std::optional<errc> more(lent_room& room, std::size_t in_use, std::size_t wanted, waiting& w) {
+        look_if_old();
+        std::unique_lock<std::mutex> guard(mutex_);
+        std::size_t const            has    = room.has.bytes;
+        std::size_t const            target = wanted > ~in_use ? no_limit : in_use + wanted;
+        if (target <= has) return errc{};
+        if (!rules_.is_possible({target, 0})) return errc::limit_exceeded;
+        // At first more than what is missing, so that a job that grows slowly asks seldom.
+        resources const missing{target - has, 0}, step{std::max({missing.bytes, has / 8, least_step}), 0};
+        auto const      try_it = [&] { return rules_.try_extend(room, step) || rules_.try_extend(room, missing); };
+        if (!try_it()) return wait(w, room, missing, guard, try_it);
+        note_grant(room);
+        return errc{};
+    }
+
+    /// A round of waiting: returns the answer, if there is one by now, or calls sleep(lock, time) under the lock:
+    /// to come again at that time, or when w.decided() is called. Errors: timed_out, would_deadlock; cancelled if
+    /// `over`.
+    template <class F>
+    std::optional<errc> next(waiting& w, time until, bool over, std::unique_lock<std::mutex>& lock, F sleep) {
+        time const now = std::chrono::steady_clock::now();
+        if (!w.answer && (over || now >= until)) {
+            rules_.leave(w);
+            w.answer = over ? errc::cancelled : errc::timed_out;
+            answer();
+        }
+        if (w.answer) return w.answer;
+        std::uint64_t const newest = newest_wait_;
+        bool const          more   = !std::exchange(w.relieved, true) || rules_.is_short_of_memory();
+        lock.unlock();
+        if (more && options_.relieve) options_.relieve();
+        look();
+        lock.lock();
+        if (more) settled_ = std::max(settled_, newest);
+        answer();
+        if (!w.answer) sleep(std::min(until, now + poll()));
+        return w.answer;
+    }
+
+    std::unique_lock<std::mutex> lock() const { return std::unique_lock<std::mutex>(mutex_); }
+
+    /// Waits for an answer, on this thread: `w` has a condition variable `changed`. Errors as next().
+    template <class Sleeper>
+    errc sleep(Sleeper& w, time until, function_ref<bool()> over) noexcept {
+        auto                guard = lock();
+        std::optional<errc> code;
+        while (!code) code = next(w, until, over(), guard, [&](time t) { w.changed.wait_until(guard, t); });
+        return *code;
+    }
+
+    /// Leaves without an answer, unless there is one.
+    void give_up(waiting& w) noexcept {
+        std::scoped_lock const guard(mutex_);
+        if (w.answer || !w.serial) return;
+        rules_.leave(w);
+        answer();
+    }
+
+    /// Has a thread that waits look again.
+    template <class Sleeper>
+    void wake(Sleeper& w) noexcept {
+        std::scoped_lock const guard(mutex_);
+        w.changed.notify_one();
+    }
+
+    /// Gives back what a room has, and notes what its batch used, unless that is 0: there was none.
+    void end(lent_room& room, std::size_t peak) noexcept {
+        {
+            std::scoped_lock const guard(mutex_);
+            if (!room.serial) return;
+            if (peak) room.kind_->second.seen.observe(peak);
+            (room.newer_ ? room.newer_->older_ : newest_) = room.older_;
+            if (room.older_) room.older_->newer_ = room.newer_;
+            rules_.release(room);
+            room.bytes_.store(0, std::memory_order_relaxed);
+            if (rules_.waiting() == 0) return;
+            answer();
+            if (rules_.waiting() == 0 || !rules_.is_short_of_memory()) return;
+        }
+        look();
+        std::scoped_lock const guard(mutex_);
+        answer();
+    }
+
+    budget_figures figures() {
+        look_if_old();
+        std::scoped_lock const guard(mutex_);
+        budget_figures         f;
+        f.capacity       = rules_.capacity().bytes;
+        f.cores          = rules_.capacity().cores;
+        f.reserved       = rules_.reserved().bytes;
+        f.cores_reserved = rules_.reserved().cores;
+        f.in_use         = rules_.in_use();
+        f.baseline       = rules_.baseline();
+        f.waiting        = rules_.waiting();
+        for (lent_room const* r = newest_; r; r = r->older_)
+            f.holders.push_back({r->kind_->first, r->has.bytes, r->has.cores});
+        return f;
+    }
+
+    void set_capacity(resources c) {
+        {
+            std::scoped_lock const guard(mutex_);
+            options_.capacity = c.bytes;
+            options_.cores    = c.cores;
+        }
+        look();
+        std::scoped_lock const guard(mutex_);
+        answer();
+    }
+
+    void observe(std::string_view kind, std::size_t bytes) {
+        std::scoped_lock const guard(mutex_);
+        kinds_.try_emplace(std::string(kind)).first->second.seen.observe(bytes);
+    }
+
+    std::size_t estimate(std::string_view kind, std::size_t declared) const {
+        std::scoped_lock const guard(mutex_);
+        auto const             found = kinds_.find(kind);
+        if (found == kinds_.end()) return need_estimate().bytes(declared, options_.estimate);
+        return found->second.seen.bytes(declared ? declared : found->second.declared, options_.estimate);
+    }
+
+    /// Returns who has what, for a message.
+    std::string holders() {
+        budget_figures f = figures();
+        std::ranges::sort(f.holders, std::ranges::greater{}, &budget_figures::holder::bytes);
+        std::string out = "; of the budget's " + human_bytes(f.capacity) + ", " + human_bytes(f.reserved) +
+                          " are reserved and " + human_bytes(f.in_use) + " in use";
+        char const* before = "; most has ";
+        for (std::size_t i = 0; i < std::min<std::size_t>(f.holders.size(), 3); ++i, before = ", ")
+            out += before + ("'" + f.holders[i].kind + "' " + human_bytes(f.holders[i].bytes));
+        return out;
+    }
+
+    /// Returns what a request asked for, for a message.
+    std::string asked(lent_room const& room, reservation_request const& r) const {
+        std::scoped_lock const guard(mutex_);
+        std::size_t const      need = need_of(room), has = rules_.capacity().bytes;
+        std::string            out = printed("reserve %zu bytes", need);
+        if (r.cores) out += printed(" and %zu cores", r.cores);
+        out += printed(" for a job '%.*s'", static_cast<int>(r.kind.size()), r.kind.data());
+        if (need > has) out += printed(", %zu more than there are", need - has);
+        else if (r.cores > rules_.capacity().cores) out += printed(" of %zu", rules_.capacity().cores);
+        return out;
+    }
+
+    static time deadline(std::chrono::nanoseconds timeout) noexcept {
+        time const now = std::chrono::steady_clock::now();
+        return timeout < time::max() - now ? now + timeout : time::max();
+    }
+
+private:
+    static constexpr std::size_t least_step = 256 * 1024;
+
+    static time rough_now() noexcept { return time(std::chrono::nanoseconds(coarse_now())); }
+
+    std::chrono::nanoseconds poll() const noexcept {
+        return std::clamp<std::chrono::nanoseconds>(options_.sample_age, std::chrono::milliseconds(1),
+                                                    std::chrono::milliseconds(100));
+    }
+
+    std::size_t need_of(lent_room const& room) const noexcept {
+        return room.kind_->second.seen.bytes(room.kind_->second.declared, options_.estimate);
+    }
+
+    /// Begins to wait, unless try_it() succeeds now. Who has room meanwhile: the calling thread's batch and those
+    /// above it, and who asks for more. The lock is given up meanwhile: no batch's lock may be taken under it, or a
+    /// fork() would wait for ever.
+    template <class F>
+    std::optional<errc> wait(waiting& w, lent_room& room, resources wants, std::unique_lock<std::mutex>& guard,
+                             F try_it) {
+        guard.unlock();
+        lane* const l = this_thread.current;
+        for (batch_record* b = l ? l->batch : nullptr; b; b = b->parent.load(std::memory_order_acquire)) {
+            if (b->limited != b) continue;
+            auto from = lender_of(*b);
+            if (from && from->budget() == this) w.keeps.push_back(std::move(from));
+        }
+        w.has.reserve(w.keeps.size() + 1);
+        guard.lock();
+        if (try_it()) {
+            note_grant(room);
+            return errc{};
+        }
+        if (room.serial) w.has.push_back(&room);
+        for (auto const& from : w.keeps) {
+            auto* const here = static_cast<lent_room*>(from.get());
+            if (here != &room && here->serial) w.has.push_back(here);
+        }
+        w.wants    = wants;
+        w.priority = room.priority_;
+        w.into     = &room;
+        rules_.wait(w, std::chrono::steady_clock::now());
+        newest_wait_ = w.serial;
+        return {};
+    }
+
+    /// Answers all that can be answered. The lock is held.
+    void answer() noexcept {
+        rules_.answer(std::chrono::steady_clock::now(), settled_ >= newest_wait_, [this](admission::waiter& w) {
+            if (*w.answer == errc{}) note_grant(static_cast<lent_room&>(*w.into));
+            static_cast<waiting&>(w).decided();
+        });
+    }
+
+    void note_grant(lent_room& room) noexcept {
+        bool const fresh = &room != newest_ && !room.newer_;
+        room.bytes_.store(room.has.bytes, std::memory_order_relaxed);
+        if (!fresh) return;
+        room.older_ = newest_;
+        if (newest_) newest_->newer_ = &room;
+        newest_ = &room;
+    }
+
+    /// Looks at what the process uses.
+    void look() {
+        std::scoped_lock const one(looking_);
+        memory_use const       now = options_.in_use();
+        looked_at_.store(coarse_now(), std::memory_order_relaxed);
+        std::scoped_lock const guard(mutex_);
+        rules_.note_use(now.in_use);
+        rules_.set_capacity({std::min({options_.capacity, now.limit, machine_}), options_.cores});
+    }
+    void look_if_old() {
+        std::chrono::nanoseconds const age(coarse_now() - looked_at_.load(std::memory_order_relaxed));
+        if (age > options_.sample_age) [[unlikely]]
+            look();
+    }
+
+    budget_options             options_;
+    std::size_t const          machine_ = physical_memory();
+    admission                  rules_;
+    job_kinds                  kinds_{};
+    lent_room*                 newest_      = nullptr;
+    std::uint64_t              newest_wait_ = 0;
+    std::uint64_t              settled_     = 0;  ///< since these waited, all memory that could be given back was
+    mutable fork_mutex         mutex_;            ///< guards all but `options_.in_use`, `relieve`
+    fork_mutex                 looking_{};        ///< taken first: the newer
+    std::atomic<std::uint64_t> looked_at_{0};
+};
+
+inline lent_room::~lent_room() { core_->end(*this, 0); }
+
+inline void lent_room::ended(std::size_t peak) noexcept { core_->end(*this, peak); }
+
+inline std::string lent_room::holders() const { return core_->holders(); }
+
+/// A thread that waits.
+struct sleeper final : budget_core::waiting {
+    std::condition_variable changed;
+
+    void decided() noexcept override { changed.notify_one(); }
+};
+
+inline errc lent_room::extend(std::size_t in_use, std::size_t wanted, function_ref<bool()> over) noexcept {
+    sleeper             w;
+    std::optional<errc> at_once = errc::memory_full;
+    memory_lasts([&] { at_once = core_->more(*this, in_use, wanted, w); });
+    return at_once ? *at_once : core_->sleep(w, budget_core::deadline(timeout_), over);
+}
+
+}  // namespace detail
+}  // namespace tenure

@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tenure/batch.hpp>
+#include <tenure/budget/process_memory.hpp>
+#include <tenure/device/scheduler/estimate.hpp>
+
+namespace tenure {
+
+inline constexpr std::size_t any_number_of_cores = static_cast<std::size_t>(-1);
+
+struct budget_options {
+    /// Bytes for all jobs together, and for what the process uses besides. A limit of the process's cgroup counts
+    /// if it is lower; if there is none either, it is the memory of the machine.
+    std::size_t capacity = no_limit;
+
+    std::size_t cores = any_number_of_cores;
+
+    /// How much a job is taken to need, by what was seen of its kind.
+    estimate_options estimate{};
+
+    /// How long a job may be passed by others that need less. After that, what is freed is kept for it.
+    std::chrono::nanoseconds aging = std::chrono::seconds(1);
+
+    /// How old the figure of what the process uses may be when a job is admitted.
+    std::chrono::nanoseconds sample_age = std::chrono::milliseconds(20);
+
+    /// Returns what the process uses. Empty: asks the system. Any thread may call it, one at a time; it must not
+    /// throw.
+    std::function<memory_use()> in_use{};
+
+    /// Is called by threads that wait while the process uses more than was reserved, to give memory back to the
+    /// system, as registry::trim() does, which is called if it is empty. It must not throw.
+    std::function<void()> relieve{};
+};
+
+struct reservation_request {
+    std::string_view kind{};        ///< jobs of one kind need about the same; see estimate_options
+    std::size_t      bytes    = 0;  ///< what the job is thought to need; 0: as its kind
+    std::size_t      cores    = 0;
+    int              priority = 0;  ///< higher ones are served first
+
+    /// How long to wait for room, and each time that the job needs more than it has.
+    std::chrono::nanoseconds timeout = no_timeout;
+};
+
+/// What a budget has and who has it, at one moment.
+struct budget_figures {
+    struct holder {
+        std::string kind;
+        std::size_t bytes = 0, cores = 0;
+    };
+
+    std::size_t         capacity = 0;
+    std::size_t         reserved = 0;
+    std::size_t         in_use   = 0;  ///< by the process, when last looked at
+    std::size_t         baseline = 0;  ///< the part of it that was there when nothing was reserved
+    std::size_t         cores = 0, cores_reserved = 0;
+    std::size_t         waiting = 0;  ///< jobs and extensions
+    std::vector<holder> holders{};    ///< the newest first
+};
+
+}  // namespace tenure

@@ -1,0 +1,367 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <queue>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tenure/budget/admission.hpp>
+
+#include "random/dice.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using tenure::errc;
+using tenure::detail::admission;
+using tenure::detail::resources;
+
+constexpr auto aging = 100ms;
+
+struct job : admission::holder {
+    admission::waiter w{};
+    std::string       name{};
+};
+
+/// A budget without threads, on time that the test sets.
+struct office {
+    admission       rules;
+    admission::time now{};
+    std::string     served{};  ///< names, in the order in which they got what they waited for; in brackets: refused
+    std::list<job>  jobs{};
+
+    explicit office(resources capacity) : rules(capacity, aging) {}
+
+    void answer(bool final = true) {
+        rules.answer(now, final, [&](admission::waiter& w) {
+            auto const& name = static_cast<job*>(w.into)->name;
+            served += *w.answer == errc{} ? name : "(" + name + ")";
+        });
+    }
+    job& arrive(std::string const& name, resources wants, int priority = 0,
+                std::vector<admission::holder*> has = {}) {
+        job& j = jobs.emplace_back();
+        j.name = name;
+        if (rules.try_grant(j, wants, now)) {
+            served += name;
+        } else {
+            j.w.wants    = wants;
+            j.w.priority = priority;
+            j.w.into     = &j;
+            j.w.has      = std::move(has);
+            rules.wait(j.w, now);
+        }
+        return j;
+    }
+    void extend(job& j, std::size_t bytes) {
+        if (rules.try_extend(j, {bytes, 0})) return;
+        j.w = {.wants = {bytes, 0}, .into = &j, .has = {&j}};
+        rules.wait(j.w, now);
+    }
+    void end(job& j) {
+        rules.release(j);
+        answer();
+    }
+};
+
+}  // namespace
+
+TEST_SUITE("admission") {
+    TEST_CASE("starts what fits in beside the baseline, what is reserved and what is in use") {
+        office o({100, 4});
+        o.rules.note_use(20);
+        CHECK(o.rules.baseline() == 20);
+        job& a = o.arrive("a", {50, 1});
+        CHECK(o.rules.reserved().bytes == 50);
+        CHECK(o.rules.fits({30, 3}));
+        CHECK_FALSE(o.rules.fits({31, 0}));
+        CHECK_FALSE(o.rules.fits({1, 4}));
+        o.rules.note_use(90);  // more than was reserved
+        CHECK(o.rules.baseline() == 20);
+        CHECK(o.rules.is_short_of_memory());
+        CHECK_FALSE(o.rules.fits({11, 0}));
+        CHECK(o.rules.fits({10, 0}));
+        CHECK(o.rules.fits({0, 3}));
+        o.rules.note_use(200);
+        CHECK_FALSE(o.rules.fits({1, 0}));
+        CHECK(o.rules.fits({0, 3}));
+        o.rules.note_use(30);
+        o.end(a);
+        CHECK(o.rules.fits({70, 4}));
+        o.rules.note_use(25);
+        CHECK(o.rules.baseline() == 25);
+        CHECK_FALSE(o.rules.is_possible({101, 0}));
+        CHECK_FALSE(o.rules.is_possible({0, 5}));
+        CHECK(o.rules.is_possible({100, 4}));
+        std::size_t const most = static_cast<std::size_t>(-1);
+        CHECK_FALSE(o.rules.fits({most, most}));
+        CHECK(o.served == "a");
+    }
+
+    TEST_CASE("serves by priority, then by arrival") {
+        office o({100, 0});
+        job&   all = o.arrive("0", {100, 0});
+        o.arrive("a", {40, 0});
+        o.arrive("b", {40, 0}, 1);
+        o.arrive("c", {40, 0}, 1);
+        o.arrive("d", {20, 0}, -1);
+        o.end(all);
+        CHECK(o.served == "0bcd");  // d fits where a does not
+        o.end(*std::next(o.jobs.begin(), 2));
+        CHECK(o.served == "0bcda");
+    }
+
+    TEST_CASE("lets nobody pass one that has waited long enough, whatever its priority") {
+        office o({100, 0});
+        job&   one   = o.arrive("0", {50, 0});
+        job&   other = o.arrive("1", {50, 0});
+        o.arrive("a", {90, 0}, -5);
+        o.now += aging - 1ns;
+        o.end(one);
+        job& small = o.arrive("b", {10, 0});
+        CHECK(o.served == "01b");
+        o.now += 1ns;
+        o.arrive("c", {10, 0}, 9);
+        o.answer();
+        CHECK(o.served == "01b");
+        CHECK(o.rules.waiting() == 2);
+        o.end(small);
+        o.end(other);
+        CHECK(o.served == "01bac");
+    }
+
+    TEST_CASE("gives more first to those that have room, also past one that has waited long") {
+        office o({100, 0});
+        job&   a = o.arrive("a", {50, 0});
+        job&   b = o.arrive("b", {40, 0});
+        o.arrive("c", {60, 0});
+        o.now += aging;
+        o.extend(a, 10);
+        CHECK(a.has.bytes == 60);
+        o.extend(a, 20);
+        CHECK(a.has.bytes == 60);
+        CHECK(o.rules.waiting() == 2);
+        o.end(b);
+        CHECK(a.has.bytes == 80);
+        CHECK(o.served == "aba");
+        o.end(a);
+        CHECK(o.served == "abac");
+    }
+
+    TEST_CASE("refuses the youngest of those that wait for each other, once nothing else can help") {
+        office o({100, 0});
+        job&   a = o.arrive("a", {50, 0});
+        job&   b = o.arrive("b", {50, 0});
+        o.extend(b, 10);
+        o.answer();
+        CHECK(o.served == "ab");  // a goes on, and may end
+        o.extend(a, 10);
+        o.answer(false);
+        CHECK(o.served == "ab");
+        o.answer(true);
+        CHECK(o.served == "ab(b)");
+        o.answer(true);
+        CHECK(o.served == "ab(b)");  // b goes on
+        o.end(b);
+        CHECK(o.served == "ab(b)a");
+    }
+
+    TEST_CASE("finds a cycle through a job that waits for a second room") {
+        office o({100, 0});
+        job&   a = o.arrive("a", {60, 0});
+        job&   b = o.arrive("b", {40, 0});
+        job&   c = o.arrive("c", {50, 0}, 0, {&a});
+        o.answer();
+        CHECK(o.served == "ab");
+        job& d = o.arrive("d", {30, 0}, 0, {&b});
+        o.answer();
+        CHECK(o.served == "ab(d)");
+        CHECK(d.serial == 0);
+        o.end(b);
+        CHECK(o.served == "ab(d)(c)");  // whose thread alone could free what it waits for
+        CHECK(c.serial == 0);
+    }
+
+    TEST_CASE("forgets who waited, not who has room") {
+        office o({100, 0});
+        job&   a = o.arrive("a", {60, 0});
+        o.extend(a, 50);
+        o.arrive("b", {70, 0});
+        o.rules.forget_waiting();
+        CHECK(o.rules.waiting() == 0);
+        CHECK(o.rules.reserved().bytes == 60);
+        o.arrive("c", {40, 0});
+        o.end(a);
+        CHECK(o.served == "ac");
+    }
+
+    // A job of nine tenths of the memory, among small ones of which there are always more.
+    TEST_CASE("starts a large job within its aging bound, and keeps memory in use until then") {
+        for (std::uint64_t seed = 0; seed < 20; ++seed) {
+            CAPTURE(seed);
+            dice   random(seed);
+            office o({1000, 0});
+            using ending = std::pair<admission::time, job*>;
+            std::priority_queue<ending, std::vector<ending>, std::greater<>> running;
+            job*                                                             large = nullptr;
+            admission::time                                                  came{};
+            double                                                           used = 0;
+            auto const      small = [&] { return &o.arrive("s", {1 + random.below(20), 0}); };
+            auto const      start = [&](job* j) { running.emplace(o.now + 1us + 1us * random.below(4000), j); };
+            std::list<job*> lines;
+            while (!large || !large->serial) {
+                while (lines.size() < 50) lines.push_back(small());
+                std::erase_if(lines, [&](job* j) {
+                    if (j->serial) start(j);
+                    return j->serial != 0;
+                });
+                if (!large && o.now > admission::time(50ms)) {
+                    came  = o.now;
+                    large = &o.arrive("l", {900, 0});
+                }
+                REQUIRE(!running.empty());
+                auto const [when, who] = running.top();
+                running.pop();
+                if (large)
+                    used +=
+                        static_cast<double>(o.rules.reserved().bytes) * static_cast<double>((when - o.now).count());
+                o.now = when;
+                o.end(*who);
+            }
+            CHECK(o.now - came >= aging);
+            CHECK(o.now - came <= aging + 5ms);  // which is what the small ones take
+            CHECK(used / static_cast<double>((o.now - came).count()) >= 950);
+        }
+    }
+}
+
+namespace {
+
+/// A thread that has rooms, each in the one before, and waits or goes on.
+struct actor {
+    std::vector<std::unique_ptr<job>> rooms{};
+    job*                              waits = nullptr;
+    std::uint64_t                     steps = 0;  ///< left
+};
+
+}  // namespace
+
+TEST_SUITE("admission: random") {
+    TEST_CASE("of jobs that hold and wait, none hangs, and none is refused while another can go on") {
+        std::uint64_t const schedules = from_environment("TENURE_STEPS", TENURE_SANITIZED ? 2'000 : 20'000);
+        std::uint64_t const first     = from_environment("TENURE_SEED", 1);
+        std::uint64_t       refused = 0, granted = 0;
+        for (std::uint64_t seed = first; seed < first + schedules; ++seed) {
+            dice              random(seed);
+            std::size_t const capacity = 100;
+            admission         rules({capacity, 0}, 10ms);
+            admission::time   now{};
+            std::size_t const baseline = random.below(20);
+            rules.note_use(baseline);
+            std::vector<actor> actors(2 + random.below(5));
+            for (actor& a : actors) a.steps = 1 + random.below(12);
+            bool sound = true;
+
+            auto const all_wait = [&] {
+                return std::ranges::all_of(actors, [](actor const& a) {
+                    return a.waits || std::ranges::none_of(a.rooms, [](auto const& j) { return j->serial != 0; });
+                });
+            };
+            // Those who are refused give up all they have.
+            auto const answer = [&](bool final) {
+                actor* gives_up = nullptr;
+                do {
+                    gives_up = nullptr;
+                    rules.answer(now, final, [&](admission::waiter& w) {
+                        auto const waits_so = [&](actor const& a) { return a.waits && &a.waits->w == &w; };
+                        actor&     who      = *std::ranges::find_if(actors, waits_so);
+                        who.waits           = nullptr;
+                        ++(*w.answer == errc{} ? granted : refused);
+                        if (*w.answer == errc{}) return;
+                        who.waits = who.rooms.back().get();
+                        sound     = sound && final && *w.answer == errc::would_deadlock && all_wait();
+                        for (actor const& a : actors)
+                            if (a.waits && !a.waits->w.has.empty()) sound = sound && !rules.fits(a.waits->w.wants);
+                        who.waits = nullptr;
+                        gives_up  = &who;
+                    });
+                    while (gives_up && !gives_up->rooms.empty()) {
+                        if (gives_up->rooms.back()->serial) rules.release(*gives_up->rooms.back());
+                        gives_up->rooms.pop_back();
+                    }
+                } while (gives_up);
+            };
+            auto const step = [&](actor& a) {
+                bool const last  = --a.steps == 0;
+                auto const bytes = 1 + random.below(capacity - baseline);
+                bool const nest  = a.rooms.size() < 3 && random.one_in(2);
+                auto const holds = [&] {
+                    std::vector<admission::holder*> has;
+                    for (auto const& j : a.rooms) has.push_back(j.get());
+                    return has;
+                };
+                if (last || (!a.rooms.empty() && random.one_in(4))) {
+                    do {
+                        rules.release(*a.rooms.back());
+                        a.rooms.pop_back();
+                    } while (last && !a.rooms.empty());
+                } else if (a.rooms.empty() || nest) {
+                    auto has = holds();
+                    job& j   = *a.rooms.emplace_back(std::make_unique<job>());
+                    if (rules.try_grant(j, {bytes, 0}, now)) return;
+                    j.w = {.wants = {bytes, 0}, .into = &j, .has = std::move(has)};
+                    rules.wait(j.w, now);
+                    a.waits = &j;
+                } else {
+                    job& j = *a.rooms.back();
+                    if (!rules.is_possible({j.has.bytes + bytes, 0}) || rules.try_extend(j, {bytes, 0})) return;
+                    j.w = {.wants = {bytes, 0}, .into = &j, .has = holds()};
+                    rules.wait(j.w, now);
+                    a.waits = &j;
+                }
+            };
+
+            for (int idle = 0; idle < 2 && sound;) {
+                now += 1ms * random.below(4);
+                if (random.one_in(3)) rules.note_use(random.below(capacity));
+                std::vector<actor*> can;
+                for (actor& a : actors)
+                    if (!a.waits && a.steps > 0) can.push_back(&a);
+                if (can.empty()) {
+                    if (std::ranges::all_of(actors, [](actor const& a) { return a.steps == 0; })) break;
+                    rules.note_use(rules.reserved().bytes + baseline);  // all that nobody uses is given back
+                    answer(true);
+                    idle = std::ranges::any_of(actors, [](actor const& a) { return !a.waits && a.steps > 0; })
+                               ? 0
+                               : idle + 1;
+                    continue;
+                }
+                actor& a = *can[random.below(can.size())];
+                if (a.steps == 1 && a.rooms.empty()) a.steps = 0;
+                else step(a);
+                answer(random.one_in(2));
+
+                std::size_t has = 0;
+                for (actor const& x : actors)
+                    for (auto const& j : x.rooms) has += j->has.bytes;
+                sound = sound && has == rules.reserved().bytes && has + baseline <= capacity + baseline;
+                for (actor const& x : actors)
+                    if (x.waits && !x.waits->w.has.empty()) sound = sound && !rules.fits(x.waits->w.wants);
+            }
+            bool const ended = std::ranges::all_of(actors, [](actor const& a) { return a.steps == 0; });
+            CAPTURE(seed);
+            REQUIRE(sound);
+            REQUIRE(ended);
+        }
+        CHECK(granted > schedules);
+        CHECK(refused > schedules / 20);
+    }
+}
