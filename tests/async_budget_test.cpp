@@ -160,21 +160,18 @@ TEST_SUITE("budget: async_reserve") {
     }
 
     TEST_CASE_FIXTURE(house, "in coroutines: a batch of a job that grows, waits and ends") {
-        memory_budget         b(options(20 * MiB));
-        asio::thread_pool     pool(3);
-        std::atomic<int>      ended{0};
-        auto const            job = [&](std::size_t size) -> awaitable<void> {
+        memory_budget     b(options(20 * MiB));
+        asio::thread_pool pool(3);
+        std::atomic<int>  ended{0};
+        auto const        job = [&](std::size_t size) -> awaitable<void> {
             for (int i = 0; i < 30; ++i) {
-                auto room = co_await b.async_reserve({.kind = "job", .bytes = size * MiB}, use_awaitable);
+                auto room =
+                    co_await b.async_reserve({.kind = std::to_string(size), .bytes = size * MiB}, use_awaitable);
                 tenure::batch_owner const own({.name = "job", .reservation = std::move(room)});
-                auto const                in = tenure::bind_batch(co_await asio::this_coro::executor, own);
-                co_await asio::co_spawn(
-                    in,
-                    [size]() -> awaitable<void> {
-                        tenure::make<char[]>(size * MiB);
-                        co_return;
-                    },
-                    use_awaitable);
+                {
+                    auto const inside = tenure::registry::global().enter(own.id());
+                    tenure::make<char[]>(size * MiB);
+                }
                 co_await asio::post(use_awaitable);
                 ++ended;
             }
@@ -183,6 +180,15 @@ TEST_SUITE("budget: async_reserve") {
         pool.join();
         CHECK(ended == 240);
         CHECK(b.figures().reserved == 0);
+    }
+
+    TEST_CASE_FIXTURE(house, "a job that needs more gets it if there is some, and does not wait in its thread") {
+        memory_budget       b(options(20 * MiB));
+        auto const          other = b.reserve({.kind = "other", .bytes = 10 * MiB});
+        tenure::batch_scope job{
+            {.reservation = b.async_reserve({.kind = "job", .bytes = MiB}, asio::use_future).get()}};
+        CHECK(job.try_make<char[]>(5 * MiB).has_value());
+        CHECK(job.try_make<char[]>(6 * MiB).error() == errc::timed_out);
     }
 
     TEST_CASE_FIXTURE(house, "a job whose batch is cancelled waits no longer") {

@@ -81,7 +81,9 @@ public:
 
     /// Reserves as reserve() does, without a thread that waits. Completes with (std::exception_ptr, reservation),
     /// on the token's executor: so `co_await budget.async_reserve(request, boost::asio::use_awaitable)` throws what
-    /// reserve() does. Cancelling the operation throws cancelled. Needs <tenure/asio/budget.hpp>.
+    /// reserve() does. Cancelling the operation throws cancelled. A make that needs more than
+    /// this reserved never waits for it, but fails with timed_out if there is none: the jobs for which it would
+    /// wait may need its thread. Needs <tenure/asio/budget.hpp>.
     template <class Token, class Feature = detail::asio_reservations>
     auto async_reserve(reservation_request const& request, Token&& token) {
         detail::require_asio_reservations<Feature>();

@@ -23,8 +23,13 @@ namespace tenure::detail {
 /// An operation that waits for room, and what it waits on.
 struct async_wait final : budget_core::waiting {
     async_wait(std::shared_ptr<budget_core> of, reservation_request const& r)
-        : core(std::move(of)), kind(r.kind), request(r), room(std::make_shared<lent_room>(core)) {
-        request.kind = kind;
+        : core(std::move(of)),
+          kind(r.kind),
+          request(r),
+          room(std::make_shared<lent_room>(core)),
+          until(budget_core::deadline(r.timeout)) {
+        request.kind    = kind;
+        request.timeout = {};  // of makes that need more: on an executor, others may need the thread to go on
     }
     ~async_wait() { core->give_up(*this); }  // its executor goes
     async_wait(async_wait const&)            = delete;
@@ -36,7 +41,7 @@ struct async_wait final : budget_core::waiting {
     std::string                              kind;
     reservation_request                      request;
     std::shared_ptr<lent_room>               room;
-    budget_core::time                        until = budget_core::deadline(request.timeout);
+    budget_core::time                        until;
     std::optional<boost::asio::steady_timer> timer{};  ///< guarded by the budget's lock once it waits
     std::optional<errc>                      code{};
     std::exception_ptr                       thrown{};
@@ -47,23 +52,25 @@ struct reserve_operation {
 
     template <class Self>
     void operator()(Self& self, boost::system::error_code const& = {}) {
-        auto const it = w;  // `self` is moved from below
-        if (!it->timer) {
+        auto const it    = w;  // `self` is moved from below
+        bool const first = !it->timer;
+        if (first) {
             self.reset_cancellation_state(boost::asio::enable_total_cancellation());
             it->timer.emplace(boost::asio::any_io_executor(self.get_executor()));
             it->thrown = thrown_by([&] { it->code = it->core->begin(*it->room, it->request, it.get()); });
-            if (it->thrown || it->code) return boost::asio::post(it->timer->get_executor(), std::move(self));
-        } else if (it->thrown || it->code) {
-            return complete(self, *it);
         }
-        auto       lock = it->core->lock();
-        bool const over = self.cancelled() != boost::asio::cancellation_type::none;
-        it->code        = it->core->next(*it, it->until, over, lock, [&](budget_core::time t) {
-            it->timer->expires_at(t);
-            it->timer->async_wait(std::move(self));
-        });
-        lock.unlock();
-        if (it->code) complete(self, *it);
+        if (!it->thrown && !it->code) {
+            auto       lock = it->core->lock();
+            bool const over = self.cancelled() != boost::asio::cancellation_type::none;
+            auto const code = it->core->next(*it, it->until, over, lock, [&](budget_core::time t) {
+                it->timer->expires_at(t);
+                it->timer->async_wait(std::move(self));
+            });
+            if (!code) return;  // once the lock is free, another thread may have come here
+            it->code = code;
+        }
+        if (first) boost::asio::post(it->timer->get_executor(), std::move(self));
+        else complete(self, *it);
     }
 
 private:
