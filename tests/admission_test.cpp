@@ -50,7 +50,7 @@ struct office {
                 std::vector<admission::holder*> has = {}) {
         job& j = jobs.emplace_back();
         j.name = name;
-        if (rules.try_grant(j, wants, now)) {
+        if (rules.try_grant(j, wants, [&] { return now; })) {
             served += name;
         } else {
             j.w.wants    = wants;
@@ -316,7 +316,7 @@ TEST_SUITE("admission: random") {
                 } else if (a.rooms.empty() || nest) {
                     auto has = holds();
                     job& j   = *a.rooms.emplace_back(std::make_unique<job>());
-                    if (rules.try_grant(j, {bytes, 0}, now)) return;
+                    if (rules.try_grant(j, {bytes, 0}, [&] { return now; })) return;
                     j.w = {.wants = {bytes, 0}, .into = &j, .has = std::move(has)};
                     rules.wait(j.w, now);
                     a.waits = &j;

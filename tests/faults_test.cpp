@@ -40,6 +40,7 @@ inline bool const armed_before_main = [] {
 
 #include <doctest/doctest.h>
 
+#include <tenure/budget.hpp>
 #include <tenure/tenure.hpp>
 
 #include "accounting.hpp"
@@ -152,6 +153,7 @@ public:
         attempt([&] { by_id(*r); });
         attempt([&] { lanes(*r); });
         attempt([&] { limited(*r); });
+        attempt([&] { reserved(*r); });
         attempt([&] { buffers(*r); });
         attempt([&] { elements(*r); });
         attempt([&] { named_store(*r); });
@@ -269,6 +271,29 @@ private:
             attempt([] { tenure::make<item>(); });
             HOLDS(inner.end().kept == (done && keeps ? before - items.staying.size() : 0));
         }
+    }
+
+    /// A batch that cannot be opened leaves its reservation to another, and what a job had is free at its end.
+    static void reserved(registry& r) {
+        tenure::budget_options o;
+        o.capacity = 64 << 20;
+        o.in_use   = [] { return tenure::memory_use{}; };
+        o.relieve  = [] {};
+        tenure::memory_budget budget(o);
+        tenure::reservation   room = budget.reserve({.kind = "job", .bytes = 1 << 20});
+        bool                  open = false;
+        for (int tries = 0; tries < 2 && !open; ++tries)
+            attempt([&] {
+                batch_scope job{r, {.name = "job", .reservation = room}};
+                open = true;
+                attempt([&] { job.make<item>(); });
+                attempt([&] { job.make<char[]>(std::size_t{2} << 20); });  // more than there is
+                HOLDS(room.bytes() >= job.usage().bytes);
+            });
+        HOLDS(open || failing::now.failed);
+        HOLDS(room.bytes() == (open ? 0 : 1 << 20));
+        room.release();
+        HOLDS(budget.figures().reserved == 0);
     }
 
     /// What an error undoes comes back, or, if memory is full even for that, ends with the batch.

@@ -10,13 +10,14 @@
 
 #include <doctest/doctest.h>
 
+#include <tenure/detail/base/function_ref.hpp>
 #include <tenure/error.hpp>
 
 /// `f` throws tenure::error with that code, an errc or what a store said, and its what() has all of `parts`: which
 /// batch, and what to do about it.
-template <class F>
-void check_throws(std::error_code code, std::initializer_list<std::string_view> parts, F f,
-                  std::source_location where = std::source_location::current()) {
+inline void check_throws(std::error_code code, std::initializer_list<std::string_view> parts,
+                         tenure::detail::function_ref<void()> f,
+                         std::source_location                 where = std::source_location::current()) {
     INFO("called at line " << where.line());
     try {
         f();

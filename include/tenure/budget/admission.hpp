@@ -89,8 +89,10 @@ public:
     bool is_short_of_memory() const noexcept { return in_use_ > sum(baseline_, reserved_.bytes); }
 
     /// Grants it to one who has nothing yet, if it fits and nobody who has waited long enough would be passed.
-    bool try_grant(holder& to, resources wants, time now) noexcept {
-        if (!fits(wants) || (!arrivals_.empty() && is_aged(**arrivals_.begin(), now))) return false;
+    /// `now`: tells the time, where it matters.
+    template <class F>
+    bool try_grant(holder& to, resources wants, F now) noexcept {
+        if (!fits(wants) || (!arrivals_.empty() && is_aged(**arrivals_.begin(), now()))) return false;
         begin(to);
         grant(to, wants);
         return true;

@@ -54,7 +54,8 @@ private:
     friend budget_core;
 
     std::shared_ptr<budget_core> const core_;
-    std::atomic<std::size_t>           bytes_{0};  ///< as `has`
+    std::atomic<std::size_t>           bytes_{0};       ///< as `has`
+    bool                               ended_ = false;  ///< with its batch
 
     // Guarded by the budget's mutex.
     job_kinds::value_type*   kind_  = nullptr;
@@ -101,7 +102,7 @@ public:
         room.timeout_  = r.timeout;
         resources const wants{need_of(room), r.cores};
         if (!rules_.is_possible(wants)) return errc::limit_exceeded;
-        auto const try_it = [&] { return rules_.try_grant(room, wants, rough_now()); };
+        auto const try_it = [&] { return rules_.try_grant(room, wants, &std::chrono::steady_clock::now); };
         if (!try_it()) return w ? wait(*w, room, wants, guard, try_it) : std::optional(errc::timed_out);
         note_grant(room);
         return errc{};
@@ -263,8 +264,6 @@ public:
 private:
     static constexpr std::size_t least_step = 256 * 1024;
 
-    static time rough_now() noexcept { return time(std::chrono::nanoseconds(coarse_now())); }
-
     std::chrono::nanoseconds poll() const noexcept {
         return std::clamp<std::chrono::nanoseconds>(options_.sample_age, std::chrono::milliseconds(1),
                                                     std::chrono::milliseconds(100));
@@ -350,9 +349,14 @@ private:
     std::atomic<std::uint64_t> looked_at_{0};
 };
 
-inline lent_room::~lent_room() { core_->end(*this, 0); }
+inline lent_room::~lent_room() {
+    if (!ended_) core_->end(*this, 0);
+}
 
-inline void lent_room::ended(std::size_t peak) noexcept { core_->end(*this, peak); }
+inline void lent_room::ended(std::size_t peak) noexcept {
+    core_->end(*this, peak);
+    ended_ = true;
+}
 
 inline std::string lent_room::holders() const { return core_->holders(); }
 

@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+
+// What it costs to reserve room and release it while there is some, and how soon one that waits goes on. The peers
+// are a counter that refuses, which is what RMM's limiting adaptor is, and a semaphore, on which one can wait.
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <semaphore>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+#include <tenure/budget.hpp>
+
+#include "support.hpp"
+
+namespace {
+
+constexpr std::size_t GiB = std::size_t{1} << 30;
+
+void reserved(benchmark::State& state) {
+    tenure::memory_budget budget{{.capacity = GiB}};
+    for (auto _ : state) {
+        tenure::reservation const room = budget.reserve({.kind = "query", .bytes = 1 << 20});
+        benchmark::DoNotOptimize(room.bytes());
+    }
+}
+
+void reserved_for_a_batch(benchmark::State& state) {
+    tenure::memory_budget budget{{.capacity = GiB}};
+    for (auto _ : state) {
+        auto                room = budget.reserve({.kind = "query", .bytes = 1 << 20});
+        tenure::batch_scope b{{.reservation = std::move(room)}};
+        bench::use(b.make<bench::object>(1));
+    }
+}
+
+void limited_batch(benchmark::State& state) {
+    for (auto _ : state) {
+        tenure::batch_scope b{{.limits = {.hard = 1 << 20}}};
+        bench::use(b.make<bench::object>(1));
+    }
+}
+
+void counted(benchmark::State& state) {
+    std::atomic<std::size_t> in_use{0};
+    for (auto _ : state) {
+        if (in_use.fetch_add(1 << 20) > GiB) std::abort();
+        benchmark::DoNotOptimize(in_use);
+        in_use.fetch_sub(1 << 20);
+    }
+}
+
+void semaphore(benchmark::State& state) {
+    std::counting_semaphore<> room(1 << 20);
+    for (auto _ : state) {
+        room.acquire();
+        benchmark::DoNotOptimize(room);
+        room.release();
+    }
+}
+
+/// From a release to the moment when the thread that waited for it goes on: the mean as the time, and the
+/// quantiles.
+void woken(benchmark::State& state) {
+    using clock = std::chrono::steady_clock;
+    tenure::memory_budget      budget{{.capacity = GiB}};
+    std::vector<double>        all;
+    std::atomic<std::uint64_t> round{0};
+    std::atomic<bool>          over{false};
+    std::atomic<std::int64_t>  began{0};
+    std::thread                waits([&] {
+        for (std::uint64_t seen = 0; !over;) {
+            if (round == seen) {
+                std::this_thread::yield();
+                continue;
+            }
+            ++seen;
+            auto const room = budget.reserve({.kind = "waits", .bytes = GiB / 2 + 1});
+            began           = clock::now().time_since_epoch().count();
+        }
+    });
+    for (auto _ : state) {
+        std::optional<tenure::reservation> room = budget.reserve({.kind = "has", .bytes = GiB / 2 + 1});
+        began                                   = 0;
+        ++round;
+        while (budget.figures().waiting == 0) std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::microseconds(100));  // until it sleeps
+        auto const released = clock::now().time_since_epoch().count();
+        room.reset();
+        while (began == 0) std::this_thread::yield();
+        double const took = static_cast<double>(began - released) * 1e-9;
+        all.push_back(took);
+        state.SetIterationTime(took);
+    }
+    over = true;
+    waits.join();
+    std::ranges::sort(all);
+    state.counters["p50_us"] = all[all.size() / 2] * 1e6;
+    state.counters["p99_us"] = all[all.size() * 99 / 100] * 1e6;
+}
+
+}  // namespace
+
+BENCHMARK(counted)->Name("budget/counter");
+BENCHMARK(semaphore)->Name("budget/semaphore");
+BENCHMARK(reserved)->Name("budget/reserve");
+BENCHMARK(limited_batch)->Name("budget/batch/limit");
+BENCHMARK(reserved_for_a_batch)->Name("budget/batch/reservation");
+BENCHMARK(woken)->Name("budget/wake")->UseManualTime()->Iterations(2000);
