@@ -190,6 +190,18 @@ TEST_SUITE("admission") {
         CHECK(c.serial == 0);
     }
 
+    TEST_CASE("does not count a room that ends while its thread waits") {
+        office o({100, 0});
+        job&   a = o.arrive("a", {50, 0});
+        job&   b = o.arrive("b", {50, 0});
+        job&   c = o.arrive("c", {60, 0}, 0, {&a});
+        o.rules.release(a);  // by another thread
+        o.rules.leave(c.w);
+        o.extend(b, 60);
+        o.answer();
+        CHECK(o.served == "ab(b)");
+    }
+
     TEST_CASE("forgets who waited, not who has room") {
         office o({100, 0});
         job&   a = o.arrive("a", {60, 0});
@@ -228,6 +240,7 @@ TEST_SUITE("admission") {
                     large = &o.arrive("l", {900, 0});
                 }
                 REQUIRE(!running.empty());
+                REQUIRE(o.now < admission::time(10s));
                 auto const [when, who] = running.top();
                 running.pop();
                 if (large)

@@ -153,7 +153,7 @@ TEST_SUITE("budget") {
         auto          one = b.reserve({.kind = "one", .bytes = 5});
         in_use            = 90;
         while (b.figures().in_use != 90) std::this_thread::yield();
-        std::thread waits([&] { b.reserve({.kind = "two", .bytes = 50}); });
+        std::thread waits([&] { b.reserve({.kind = "two", .bytes = 50, .timeout = 20s}); });
         await_waiting(b, 1);
         while (relieved < 3) std::this_thread::yield();
         CHECK(b.figures().waiting == 1);
@@ -168,7 +168,7 @@ TEST_SUITE("budget") {
         memory_budget b(options(100));
         CHECK(b.figures().baseline == 90);
         auto const  one = b.reserve({.kind = "one", .bytes = 5});
-        std::thread waits([&] { b.reserve({.kind = "two", .bytes = 50}); });
+        std::thread waits([&] { b.reserve({.kind = "two", .bytes = 50, .timeout = 20s}); });
         await_waiting(b, 1);
         in_use = 40;
         waits.join();
@@ -296,7 +296,7 @@ TEST_SUITE("budget: batches") {
         memory_budget b(options(100));
         batch_scope   job{{.reservation = b.reserve({.kind = "all", .bytes = 100})}};
         check_throws(errc::would_deadlock, {"'more'", "'all' 100 B"},
-                     [&] { b.reserve({.kind = "more", .bytes = 1}); });
+                     [&] { b.reserve({.kind = "more", .bytes = 1, .timeout = 20s}); });
     }
 
     TEST_CASE_FIXTURE(house, "a batch that is cancelled waits no longer") {

@@ -20,7 +20,9 @@ public:
     function_ref(F&& f) noexcept  // NOLINT(google-explicit-constructor,bugprone-forwarding-reference-overload)
         : object_(const_cast<void*>(static_cast<void const*>(std::addressof(f)))),
           call_([](void* o, Args... args) -> R {
-              return (*static_cast<std::remove_reference_t<F>*>(o))(std::forward<Args>(args)...);
+              auto& call = *static_cast<std::remove_reference_t<F>*>(o);
+              if constexpr (std::is_void_v<R>) call(std::forward<Args>(args)...);
+              else return call(std::forward<Args>(args)...);
           }) {}
 
     R operator()(Args... args) const { return call_(object_, std::forward<Args>(args)...); }
