@@ -73,9 +73,9 @@ public:
     /// Reserves what a job needs if it can start now. Errors: timed_out if it would have to wait; limit_exceeded if
     /// it needs more than there is in all. Throws std::bad_alloc.
     result<reservation> try_reserve(reservation_request const& request) {
-        auto                      room = std::make_shared<detail::lent_room>(core_);
-        std::optional<errc> const code = core_->begin(*room, request, nullptr);
-        if (*code != errc{}) return make_error_code(*code);
+        auto       room = std::make_shared<detail::lent_room>(core_);
+        errc const code = core_->begin(*room, request, nullptr).value_or(errc::timed_out);
+        if (code != errc{}) return make_error_code(code);
         return detail::reservation_access::make(std::move(room));
     }
 

@@ -35,16 +35,17 @@ struct async_wait final : budget_core::waiting {
     async_wait(async_wait const&)            = delete;
     async_wait& operator=(async_wait const&) = delete;
 
+    // NOLINTNEXTLINE(bugprone-exception-escape): where a lock cannot be had, the program ends
     void decided() noexcept override { timer->cancel(); }
 
-    std::shared_ptr<budget_core>             core;
-    std::string                              kind;
-    reservation_request                      request;
-    std::shared_ptr<lent_room>               room;
-    budget_core::time                        until;
-    std::optional<boost::asio::steady_timer> timer{};  ///< guarded by the budget's lock once it waits
-    std::optional<errc>                      code{};
-    std::exception_ptr                       thrown{};
+    std::shared_ptr<budget_core>               core;
+    std::string                                kind;
+    reservation_request                        request;
+    std::shared_ptr<lent_room>                 room;
+    budget_core::time                          until;
+    std::unique_ptr<boost::asio::steady_timer> timer{};  ///< guarded by the budget's lock once it waits
+    std::optional<errc>                        code{};
+    std::exception_ptr                         thrown;
 };
 
 struct reserve_operation {
@@ -56,7 +57,8 @@ struct reserve_operation {
         bool const first = !it->timer;
         if (first) {
             self.reset_cancellation_state(boost::asio::enable_total_cancellation());
-            it->timer.emplace(boost::asio::any_io_executor(self.get_executor()));
+            it->timer =
+                std::make_unique<boost::asio::steady_timer>(boost::asio::any_io_executor(self.get_executor()));
             it->thrown = thrown_by([&] { it->code = it->core->begin(*it->room, it->request, it.get()); });
         }
         if (!it->thrown && !it->code) {
