@@ -185,6 +185,53 @@ TEST_SUITE("budget") {
         waits.join();
         CHECK(b.figures().capacity == 150);
     }
+
+    TEST_CASE_FIXTURE(house, "who waits for more than there is left is told") {
+        memory_budget b(options(100));
+        auto const    all = b.reserve({.kind = "all", .bytes = 100});
+        std::thread   waits([&] {
+            check_throws(errc::limit_exceeded, {"20 more than there are"},
+                           [&] { b.reserve({.kind = "late", .bytes = 50, .timeout = 20s}); });
+        });
+        await_waiting(b, 1);
+        b.set_capacity(30);
+        waits.join();
+        CHECK(b.figures().reserved == 100);
+        CHECK(b.figures().capacity == 30);
+    }
+
+    TEST_CASE_FIXTURE(house, "many that wait look and relieve as one") {
+        budget_options   o = options(100);
+        std::atomic<int> looks{0};
+        o.sample_age = 20ms;
+        o.in_use     = [&] { return ++looks, memory_use{}; };
+        memory_budget            b(o);
+        auto                     all = b.reserve({.kind = "all", .bytes = 100});
+        std::vector<std::thread> threads;
+        for (int i = 0; i < 50; ++i) threads.emplace_back([&] { b.reserve({.kind = "late", .bytes = 2}); });
+        await_waiting(b, 50);
+        std::this_thread::sleep_for(100ms);
+        int const  before = looks;
+        auto const began  = std::chrono::steady_clock::now();
+        std::this_thread::sleep_for(200ms);
+        CHECK(looks - before <= (std::chrono::steady_clock::now() - began) / 15ms + 2);
+        all.release();
+        for (auto& t : threads) t.join();
+        CHECK(b.figures().reserved == 0);
+    }
+
+    TEST_CASE_FIXTURE(house, "memory of another kind may be more than the machine has") {
+        memory_budget b(options(std::size_t{1} << 60));
+        CHECK(b.reserve({.bytes = std::size_t{1} << 59}).bytes() == std::size_t{1} << 59);
+    }
+
+    TEST_CASE("is that of the machine, or of its cgroup, if nothing is said") {
+        memory_budget     b;
+        std::size_t const all = b.figures().capacity;
+        CHECK(all <= tenure::detail::physical_memory());
+        CHECK(all > MiB);
+        CHECK(b.figures().in_use > 0);
+    }
 }
 
 TEST_SUITE("budget: batches") {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <tenure/error.hpp>
@@ -53,8 +54,8 @@ public:
         holder*              into     = nullptr;  ///< who gets it
         std::vector<holder*> has{};               ///< whose room it has meanwhile, each once
         time                 since{};
-        std::uint64_t        serial = 0;
-        std::optional<errc>  answer{};  ///< errc{}: granted
+        std::uint64_t        serial = 0;  ///< 0: it does not wait yet
+        std::optional<errc>  answer{};    ///< errc{}: granted
     };
 
     admission(resources capacity, std::chrono::nanoseconds aging) noexcept : capacity_(capacity), aging_(aging) {}
@@ -65,7 +66,10 @@ public:
     std::size_t baseline() const noexcept { return baseline_; }
     std::size_t waiting() const noexcept { return waiting_.size(); }
 
-    void set_capacity(resources c) noexcept { capacity_ = c; }
+    void set_capacity(resources c) noexcept {
+        shrunk_   = shrunk_ || c.bytes < capacity_.bytes || c.cores < capacity_.cores;
+        capacity_ = c;
+    }
 
     /// Notes what the process uses. While nothing is reserved, that is what it uses besides jobs, which is never
     /// more.
@@ -113,7 +117,9 @@ public:
             std::set<waiter*, by_order>* to;
             waiter*                      w;
             ~guard() {
-                if (to) to->erase(w);
+                if (!to) return;
+                to->erase(w);
+                w->serial = 0;
             }
         } undo{&waiting_, &w};
         waiting_.insert(&w);
@@ -157,6 +163,7 @@ public:
             w.answer = errc{};
             tell(w);
         };
+        if (std::exchange(shrunk_, false)) refuse_impossible(tell);
         auto i = waiting_.begin();
         while (i != waiting_.end() && !(*i)->has.empty()) {
             waiter& w = **i++;
@@ -211,6 +218,19 @@ private:
         reserved_.cores += wants.cores;
     }
 
+    /// Refuses those that want more than there is by now, with limit_exceeded.
+    template <class F>
+    void refuse_impossible(F& tell) noexcept {
+        for (auto i = waiting_.begin(); i != waiting_.end();) {
+            waiter&         w   = **i++;
+            resources const has = w.into->has;
+            if (is_possible({sum(has.bytes, w.wants.bytes), sum(has.cores, w.wants.cores)})) continue;
+            leave(w);
+            w.answer = errc::limit_exceeded;
+            tell(w);
+        }
+    }
+
     /// Refuses the one whose room is the newest, if all who have room wait.
     template <class F>
     void refuse_one(bool final, F& tell) noexcept {
@@ -232,6 +252,7 @@ private:
     }
 
     resources                     capacity_;
+    bool                          shrunk_ = false;  ///< since the last answer
     std::chrono::nanoseconds      aging_;
     resources                     reserved_{};
     std::size_t                   in_use_      = 0;

@@ -73,7 +73,7 @@ public:
     /// Somebody who waits. `decided` is called under the lock when there is an answer.
     struct waiting : admission::waiter {
         std::vector<std::shared_ptr<lender>> keeps{};  ///< what it has, which must stay meanwhile
-        bool                                 relieved = false;
+        bool                                 is_new = true;
 
         virtual void decided() noexcept = 0;
 
@@ -86,7 +86,7 @@ public:
           rules_({options_.capacity, options_.cores}, options_.aging),
           mutex_(this, [](void* self) noexcept { static_cast<budget_core*>(self)->rules_.forget_waiting(); }) {
         if (!options_.in_use) options_.in_use = process_memory();
-        look();
+        look_now();
     }
 
     /// Admits a job, or refuses it. Returns no code if it has to wait, and then `w` waits. Errors: limit_exceeded;
@@ -124,7 +124,7 @@ public:
         return errc{};
     }
 
-    /// A round of waiting: returns the answer, if there is one by now, or calls sleep(lock, time) under the lock:
+    /// A round of waiting: returns the answer, if there is one by now, or calls sleep(time) under the lock:
     /// to come again at that time, or when w.decided() is called. Errors: timed_out, would_deadlock; cancelled if
     /// `over`.
     template <class F>
@@ -136,13 +136,9 @@ public:
             answer();
         }
         if (w.answer) return w.answer;
-        std::uint64_t const newest = newest_wait_;
-        bool const          more   = !std::exchange(w.relieved, true) || rules_.is_short_of_memory();
         lock.unlock();
-        if (more && options_.relieve) options_.relieve();
-        look();
+        refresh(w, std::exchange(w.is_new, false));
         lock.lock();
-        if (more) settled_ = std::max(settled_, newest);
         answer();
         if (!w.answer) sleep(std::min(until, now + poll()));
         return w.answer;
@@ -188,7 +184,7 @@ public:
             answer();
             if (rules_.waiting() == 0 || !rules_.is_short_of_memory()) return;
         }
-        look();
+        look_now();
         std::scoped_lock const guard(mutex_);
         answer();
     }
@@ -215,7 +211,7 @@ public:
             options_.capacity = c.bytes;
             options_.cores    = c.cores;
         }
-        look();
+        look_now();
         std::scoped_lock const guard(mutex_);
         answer();
     }
@@ -322,19 +318,47 @@ private:
         newest_ = &room;
     }
 
-    /// Looks at what the process uses.
-    void look() {
-        std::scoped_lock const one(looking_);
-        memory_use const       now = options_.in_use();
+    /// Looks at what the process uses. `looking_` is locked. Where there is no memory for that, the last look
+    /// counts.
+    void look() noexcept {
+        memory_use now;
+        if (!memory_lasts([&] { now = options_.in_use(); })) return;
         looked_at_.store(coarse_now(), std::memory_order_relaxed);
         std::scoped_lock const guard(mutex_);
+        std::size_t const      all = options_.capacity == no_limit ? machine_ : options_.capacity;
         rules_.note_use(now.in_use);
-        rules_.set_capacity({std::min({options_.capacity, now.limit, machine_}), options_.cores});
+        rules_.set_capacity({std::min(all, now.limit), options_.cores});
     }
-    void look_if_old() {
-        std::chrono::nanoseconds const age(coarse_now() - looked_at_.load(std::memory_order_relaxed));
-        if (age > options_.sample_age) [[unlikely]]
-            look();
+    void look_now() noexcept {
+        std::scoped_lock const one(looking_);
+        look();
+    }
+    bool is_old() const noexcept {
+        return std::chrono::nanoseconds(coarse_now() - looked_at_.load(std::memory_order_relaxed)) >
+               options_.sample_age;
+    }
+    void look_if_old() noexcept {
+        if (!is_old()) [[likely]]
+            return;
+        std::unique_lock<std::mutex> const one(looking_, std::try_to_lock);
+        if (one) look();
+    }
+
+    /// Looks again for one that waits, if no other does. Has memory that nobody uses given back to the system
+    /// first: once since each began to wait, and then while the process uses more than is reserved.
+    void refresh(waiting const& w, bool is_new) noexcept {
+        std::unique_lock<std::mutex> one(looking_, std::defer_lock);
+        if (is_new) one.lock();
+        else if (!is_old() || !one.try_lock()) return;
+        std::unique_lock<std::mutex> guard(mutex_);
+        std::uint64_t const          newest = newest_wait_;
+        bool const                   more   = is_new ? settled_ < w.serial : rules_.is_short_of_memory();
+        guard.unlock();
+        if (is_new && !more) return;  // another has, since
+        if (more && options_.relieve) options_.relieve();
+        look();
+        guard.lock();
+        if (more) settled_ = std::max(settled_, newest);
     }
 
     budget_options             options_;

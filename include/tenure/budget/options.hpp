@@ -43,7 +43,7 @@ struct budget_options {
 };
 
 struct reservation_request {
-    std::string_view kind{};        ///< jobs of one kind need about the same; see estimate_options
+    std::string_view kind{};        ///< few: each is kept. Jobs of one kind need about the same
     std::size_t      bytes    = 0;  ///< what the job is thought to need; 0: as its kind
     std::size_t      cores    = 0;
     int              priority = 0;  ///< higher ones are served first
