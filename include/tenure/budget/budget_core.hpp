@@ -73,7 +73,6 @@ public:
     /// Somebody who waits. `decided` is called under the lock when there is an answer.
     struct waiting : admission::waiter {
         std::vector<std::shared_ptr<lender>> keeps{};  ///< what it has, which must stay meanwhile
-        bool                                 is_new = true;
 
         virtual void decided() noexcept = 0;
 
@@ -83,10 +82,12 @@ public:
 
     explicit budget_core(budget_options o)
         : options_(std::move(o)),
-          rules_({options_.capacity, options_.cores}, options_.aging),
-          mutex_(this, [](void* self) noexcept { static_cast<budget_core*>(self)->rules_.forget_waiting(); }) {
+          bytes_(options_.capacity),
+          cores_(options_.cores),
+          rules_({bytes_, cores_}, options_.aging),
+          mutex_(this, [](void* self) noexcept { static_cast<budget_core*>(self)->be_alone(); }) {
         if (!options_.in_use) options_.in_use = process_memory();
-        look_now();
+        look();
     }
 
     /// Admits a job, or refuses it. Returns no code if it has to wait, and then `w` waits. Errors: limit_exceeded;
@@ -137,7 +138,7 @@ public:
         }
         if (w.answer) return w.answer;
         lock.unlock();
-        refresh(w, std::exchange(w.is_new, false));
+        refresh(w);
         lock.lock();
         answer();
         if (!w.answer) sleep(std::min(until, now + poll()));
@@ -184,7 +185,7 @@ public:
             answer();
             if (rules_.waiting() == 0 || !rules_.is_short_of_memory()) return;
         }
-        look_now();
+        look();
         std::scoped_lock const guard(mutex_);
         answer();
     }
@@ -205,14 +206,11 @@ public:
         return f;
     }
 
-    void set_capacity(resources c) {
-        {
-            std::scoped_lock const guard(mutex_);
-            options_.capacity = c.bytes;
-            options_.cores    = c.cores;
-        }
-        look_now();
+    void set_capacity(resources c) noexcept {
         std::scoped_lock const guard(mutex_);
+        bytes_ = c.bytes;
+        cores_ = c.cores;
+        apply_capacity();
         answer();
     }
 
@@ -318,59 +316,74 @@ private:
         newest_ = &room;
     }
 
-    /// Looks at what the process uses. `looking_` is locked. Where there is no memory for that, the last look
-    /// counts.
-    void look() noexcept {
+    /// Looks at what the process uses. Returns false if another thread just does. Where there is no memory for
+    /// that, the last look counts. No lock is held meanwhile: a fork() takes the core's before this one's.
+    bool look() noexcept {
+        if (looking_.exchange(true, std::memory_order_acquire)) return false;
         memory_use now;
-        if (!memory_lasts([&] { now = options_.in_use(); })) return;
-        looked_at_.store(coarse_now(), std::memory_order_relaxed);
-        std::scoped_lock const guard(mutex_);
-        std::size_t const      all = options_.capacity == no_limit ? machine_ : options_.capacity;
-        rules_.note_use(now.in_use);
-        rules_.set_capacity({std::min(all, now.limit), options_.cores});
+        if (memory_lasts([&] { now = options_.in_use(); })) {
+            looked_at_.store(coarse_now(), std::memory_order_relaxed);
+            std::scoped_lock const guard(mutex_);
+            limit_ = now.limit;
+            rules_.note_use(now.in_use);
+            apply_capacity();
+        }
+        looking_.store(false, std::memory_order_release);
+        return true;
     }
-    void look_now() noexcept {
-        std::scoped_lock const one(looking_);
-        look();
+    void look_if_old() noexcept {
+        if (is_old()) [[unlikely]]
+            look();
     }
     bool is_old() const noexcept {
         return std::chrono::nanoseconds(coarse_now() - looked_at_.load(std::memory_order_relaxed)) >
                options_.sample_age;
     }
-    void look_if_old() noexcept {
-        if (!is_old()) [[likely]]
-            return;
-        std::unique_lock<std::mutex> const one(looking_, std::try_to_lock);
-        if (one) look();
+
+    /// The lock is held.
+    void apply_capacity() noexcept {
+        rules_.set_capacity({std::min(bytes_ == no_limit ? machine_ : bytes_, limit_), cores_});
     }
 
-    /// Looks again for one that waits, if no other does. Has memory that nobody uses given back to the system
-    /// first: once since each began to wait, and then while the process uses more than is reserved.
-    void refresh(waiting const& w, bool is_new) noexcept {
-        std::unique_lock<std::mutex> one(looking_, std::defer_lock);
-        if (is_new) one.lock();
-        else if (!is_old() || !one.try_lock()) return;
+    /// Looks again for one that waits, unless another thread does. Has memory that nobody uses given back to the
+    /// system first: once since each began to wait, and then while the process uses more than is reserved.
+    void refresh(waiting const& w) noexcept {
+        if (relieving_.exchange(true, std::memory_order_acquire)) return;
         std::unique_lock<std::mutex> guard(mutex_);
         std::uint64_t const          newest = newest_wait_;
-        bool const                   more   = is_new ? settled_ < w.serial : rules_.is_short_of_memory();
+        bool const                   is_new = settled_ < w.serial;
+        bool const                   more   = is_new || (rules_.is_short_of_memory() && is_old());
         guard.unlock();
-        if (is_new && !more) return;  // another has, since
         if (more && options_.relieve) options_.relieve();
-        look();
+        bool const looked = (more || is_old()) && look();
         guard.lock();
-        if (more) settled_ = std::max(settled_, newest);
+        if (more && looked) settled_ = std::max(settled_, newest);
+        guard.unlock();
+        relieving_.store(false, std::memory_order_release);
+    }
+
+    /// In a forked child, where the other threads are not.
+    void be_alone() noexcept {
+        rules_.forget_waiting();
+        looking_.store(false, std::memory_order_relaxed);
+        relieving_.store(false, std::memory_order_relaxed);
     }
 
     budget_options             options_;
     std::size_t const          machine_ = physical_memory();
-    admission                  rules_;
-    job_kinds                  kinds_{};
-    lent_room*                 newest_      = nullptr;
-    std::uint64_t              newest_wait_ = 0;
-    std::uint64_t              settled_     = 0;  ///< since these waited, all memory that could be given back was
-    mutable fork_mutex         mutex_;            ///< guards all but `options_.in_use`, `relieve`
-    fork_mutex                 looking_{};        ///< taken first: the newer
     std::atomic<std::uint64_t> looked_at_{0};
+    std::atomic<bool>          looking_{false}, relieving_{false};  ///< a thread is
+
+    // Guarded by mutex_.
+    std::size_t   bytes_, cores_;  ///< as the user said
+    std::size_t   limit_ = no_limit;
+    admission     rules_;
+    job_kinds     kinds_{};
+    lent_room*    newest_      = nullptr;
+    std::uint64_t newest_wait_ = 0;
+    std::uint64_t settled_     = 0;  ///< since these waited, all memory that could be given back was
+
+    mutable fork_mutex mutex_;
 };
 
 inline lent_room::~lent_room() {
