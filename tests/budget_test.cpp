@@ -457,6 +457,32 @@ TEST_SUITE("budget: batches") {
         all.release();
         waits.join();
     }
+
+    TEST_CASE_FIXTURE(house, "a fork waits for nobody who gives memory back") {
+        tenure::registry r;
+        budget_options   o = options(100);
+        o.relieve          = [&] {
+            ++relieved;
+            batch_scope{r}.make<std::array<char, 100'000>>();
+            r.trim();
+        };
+        memory_budget            b(o);
+        auto                     one = b.reserve({.kind = "one", .bytes = 1});
+        std::vector<std::thread> threads;
+        in_use = 1000;
+        while (b.figures().in_use != 1000) std::this_thread::yield();
+        for (int i = 0; i < 3; ++i) threads.emplace_back([&] { b.reserve({.kind = "late", .bytes = 10}); });
+        for (int i = 0; i < (TENURE_SANITIZED ? 10 : 100); ++i) {
+            pid_t const child = fork();
+            if (child == 0) _exit(b.figures().waiting == 0 ? 0 : 1);
+            int status = 1;
+            REQUIRE(waitpid(child, &status, 0) == child);
+            CHECK(status == 0);
+        }
+        CHECK(relieved > 0);
+        in_use = 0;
+        for (auto& t : threads) t.join();
+    }
 }
 
 namespace {
