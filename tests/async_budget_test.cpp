@@ -49,7 +49,7 @@ struct house : accounting {
         o.capacity   = capacity;
         o.sample_age = 1ms;
         o.in_use     = [] { return tenure::memory_use{}; };
-        o.relieve    = [] {};
+        o.relieve    = [](std::size_t) {};
         return o;
     }
 };

@@ -48,7 +48,7 @@ struct house : accounting {
         o.capacity   = capacity;
         o.sample_age = 1ms;
         o.in_use     = [this] { return memory_use{.in_use = in_use}; };
-        o.relieve    = [this] { ++relieved; };
+        o.relieve    = [this](std::size_t) { ++relieved; };
         return o;
     }
 };
@@ -220,6 +220,41 @@ TEST_SUITE("budget") {
         CHECK(b.figures().reserved == 0);
     }
 
+    TEST_CASE_FIXTURE(house, "what the first that waits lacks is asked for") {
+        std::atomic<std::size_t> asked{0};
+        budget_options           o = options(100);
+        o.relieve                  = [&](std::size_t bytes) { asked = bytes; };
+        memory_budget b(o);
+        auto const    some = b.reserve({.kind = "some", .bytes = 90});
+        check_throws(errc::timed_out, {}, [&] { b.reserve({.kind = "late", .bytes = 50, .timeout = 50ms}); });
+        CHECK(asked == 40);
+    }
+
+    TEST_CASE_FIXTURE(house, "idle batches go out for one that waits, as many as it takes") {
+        tenure::registry              models;
+        std::vector<tenure::batch_id> idle;
+        for (int i = 0; i < 8; ++i) {
+            idle.push_back(models.new_batch({.residency = tenure::residency::automatic}));
+            auto const inside = models.enter(idle.back());
+            auto const h      = tenure::make<char[]>(4 * MiB - 4096);
+            for (std::size_t at = 0; at < h.size(); at += 4096) h[at] = 'x';
+        }
+        auto const     out = [&](tenure::batch_id id) { return models.usage(id).paged_out; };
+        budget_options o   = options(40 * MiB);
+        o.in_use           = [&] {
+            std::size_t sum = 0;
+            for (auto const id : idle) sum += models.usage(id).retained - out(id);
+            return memory_use{.in_use = sum};
+        };
+        o.relieve = [&](std::size_t bytes) { models.page_out_idle(bytes); };
+        memory_budget b(o);
+        CHECK(b.figures().baseline == 32 * MiB);
+        auto const room = b.reserve({.kind = "job", .bytes = 20 * MiB, .timeout = 20s});
+        CHECK(room.bytes() == 20 * MiB);
+        for (std::size_t i = 0; i < idle.size(); ++i) CHECK((out(idle[i]) > 0) == (i < 3));
+        for (auto const id : idle) models.end_batch(id);
+    }
+
     TEST_CASE_FIXTURE(house, "memory of another kind may be more than the machine has") {
         memory_budget b(options(std::size_t{1} << 60));
         CHECK(b.reserve({.bytes = std::size_t{1} << 59}).bytes() == std::size_t{1} << 59);
@@ -305,6 +340,45 @@ TEST_SUITE("budget: batches") {
             made = true;
         });
         await_waiting(b, 1);
+        CHECK_FALSE(made);
+        other.release();
+        hungry.join();
+        CHECK(made);
+    }
+
+    TEST_CASE_FIXTURE(house, "do not take for used what one that has just ended used") {
+        budget_options o = options(100 * MiB);
+        o.sample_age     = 1h;
+        memory_budget b(o);
+        auto          other = b.reserve({.kind = "other", .bytes = 90 * MiB});
+        in_use              = 100 * MiB;
+        std::atomic<bool> made{false};
+        std::thread       hungry([&] {
+            batch_scope job{{.reservation = b.reserve({.kind = "job", .bytes = MiB})}};
+            made = job.try_make<char[]>(30 * MiB).has_value();
+        });
+        while (b.figures().in_use != 100 * MiB) std::this_thread::yield();
+        in_use = MiB;
+        other.release();
+        hungry.join();
+        CHECK(made);
+    }
+
+    TEST_CASE_FIXTURE(house, "wait also when the budget itself has gone") {
+        std::optional<memory_budget> b(std::in_place, options(100 * MiB));
+        auto                         other = b->reserve({.kind = "other", .bytes = 90 * MiB});
+        std::atomic<bool>            made{false};
+        std::thread                  hungry([&, room = b->reserve({.kind = "job", .bytes = MiB})] {
+            batch_scope job{{.reservation = room}};
+            job.make<char[]>(30 * MiB);
+            made = true;
+                         });
+        await_waiting(*b, 1);
+        b.reset();
+        int const before = relieved;
+        in_use           = 200 * MiB;
+        while (relieved < before + 3) std::this_thread::yield();
+        in_use = 0;
         CHECK_FALSE(made);
         other.release();
         hungry.join();
@@ -461,7 +535,7 @@ TEST_SUITE("budget: batches") {
     TEST_CASE_FIXTURE(house, "a fork waits for nobody who gives memory back") {
         tenure::registry r;
         budget_options   o = options(100);
-        o.relieve          = [&] {
+        o.relieve          = [&](std::size_t) {
             ++relieved;
             batch_scope{r}.make<std::array<char, 100'000>>();
             r.trim();

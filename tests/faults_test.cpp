@@ -278,7 +278,7 @@ private:
         tenure::budget_options o;
         o.capacity = 64 << 20;
         o.in_use   = [] { return tenure::memory_use{}; };
-        o.relieve  = [] {};
+        o.relieve  = [](std::size_t) {};
         tenure::memory_budget budget(o);
         tenure::reservation   room = budget.reserve({.kind = "job", .bytes = 1 << 20});
         bool                  open = false;

@@ -67,6 +67,31 @@ void press(registry& r, std::size_t bytes) {
 
 }  // namespace
 
+TEST_SUITE("page_out_idle") {
+    TEST_CASE("idle batches go out in the order of the policy, as many as it takes, also without a limit") {
+        registry   r({.eviction = tenure::lowest_priority_first{}});
+        auto const automatic = [](int priority) {
+            return batch_options{.residency = residency::automatic, .priority = priority};
+        };
+        std::array<batch_id, 5> const ids{hoard(r, automatic(3), MiB), hoard(r, automatic(1), MiB),
+                                          hoard(r, automatic(2), MiB), hoard(r, {}, MiB),
+                                          hoard(r, automatic(0), MiB)};
+        CHECK(r.page_out_idle(0) == 0);
+        CHECK(out_of(r, ids).empty());
+        {
+            auto const  inside = r.enter(ids[4]);  // so it stays
+            std::size_t gone   = r.page_out_idle(MiB + 1);
+            CHECK(gone >= 2 * MiB);
+            CHECK(gone <= 2 * MiB + 4 * unit);
+            CHECK(out_of(r, ids) == "12");
+        }
+        CHECK(r.page_out_idle(100 * MiB) >= 2 * MiB);
+        CHECK(out_of(r, ids) == "0124");
+        CHECK(r.page_out_idle(1) == 0);
+        for (batch_id const id : ids) r.end_batch(id);
+    }
+}
+
 TEST_SUITE("the memory limit") {
     TEST_CASE("idle batches go out, least recently entered first, and all stays as it was") {
         registry                r({.memory_limit = {.high = 64 * MiB, .low = 48 * MiB}});

@@ -56,6 +56,8 @@ public:
     explicit memory_budget(budget_options options = {})
         : core_(std::make_shared<detail::budget_core>(with_relief(std::move(options)))) {}
 
+    /// Waits for a call of `relieve`, if one is under way. Who waits goes on to wait.
+    ~memory_budget() { core_->retire(); }
     memory_budget(memory_budget const&)            = delete;
     memory_budget& operator=(memory_budget const&) = delete;
 
@@ -109,7 +111,7 @@ public:
 
 private:
     static budget_options with_relief(budget_options options) {
-        if (!options.relieve) options.relieve = [] { registry::global().trim(); };
+        if (!options.relieve) options.relieve = [](std::size_t) { registry::global().trim(); };
         return options;
     }
 

@@ -4,6 +4,8 @@
 
 #include <tenure/version.hpp>
 
+#include <cstddef>
+
 #include <tenure/batch_scope.hpp>
 #include <tenure/registry.hpp>
 
@@ -14,6 +16,7 @@ namespace tenure::detail {
 
 struct paging_calls {
     TENURE_DECL static void page_out(registry_core& in, batch_id id);
+    TENURE_DECL static std::size_t page_out_idle(registry_core& in, std::size_t bytes);
     TENURE_DECL static void page_in(registry_core& in, batch_id id);
 };
 

@@ -425,6 +425,15 @@ public:
         Feature::page_out(*core_, id);
     }
 
+    /// Pages out batches that are paged_when_left or automatic, while nobody is in them, in the order of
+    /// registry_options::eviction, until `bytes` of memory have gone. Returns how many have; one that cannot go out
+    /// stays in memory, whole. Throws std::bad_alloc. Cost: that of page_out() for each, and a look at every batch.
+    template <class Feature = detail::paging_calls>
+    std::size_t page_out_idle(std::size_t bytes) {
+        detail::require_paging<Feature>();
+        return Feature::page_out_idle(*core_, bytes);
+    }
+
     /// Reads in what is out, now rather than when it is touched. Throws batch_ended, no_such_batch, and
     /// std::errc::io_error if not all of it could be read.
     template <class Feature = detail::paging_calls>

@@ -63,7 +63,7 @@ struct reserve_operation {
         }
         if (!it->thrown && !it->code) {
             auto       lock = it->core->lock();
-            bool const over = self.cancelled() != boost::asio::cancellation_type::none;
+            auto const over = [&] { return self.cancelled() != boost::asio::cancellation_type::none; };
             auto const code = it->core->next(*it, it->until, over, lock, [&](budget_core::time t) {
                 it->timer->expires_at(t);
                 it->timer->async_wait(std::move(self));

@@ -137,6 +137,18 @@ public:
             if (--h->waits == 0 && h->serial) ++running_;
     }
 
+    /// Returns the bytes that the first in line lacks.
+    std::size_t missing() const noexcept {
+        std::size_t const wanted = waiting_.empty() ? 0 : (*waiting_.begin())->wants.bytes;
+        return wanted - std::min(wanted, free_bytes());
+    }
+
+    /// Calls f(waiter) for all that wait.
+    template <class F>
+    void for_waiting(F f) const noexcept {
+        for (waiter* const w : waiting_) f(*w);
+    }
+
     /// Has all leave that wait: in a forked child, where their threads are not.
     void forget_waiting() noexcept {
         while (!waiting_.empty()) leave(**waiting_.begin());

@@ -19,6 +19,7 @@
 
 #include <tenure/batch.hpp>
 #include <tenure/budget/admission.hpp>
+#include <tenure/budget/minder.hpp>
 #include <tenure/budget/options.hpp>
 #include <tenure/budget/process_memory.hpp>
 #include <tenure/detail/base/fork_list.hpp>
@@ -70,9 +71,12 @@ class budget_core {
 public:
     using time = admission::time;
 
-    /// Somebody who waits. `decided` is called under the lock when there is an answer.
+    /// Somebody who waits. `decided` is called under the lock when there is an answer, or it should look.
     struct waiting : admission::waiter {
         std::vector<std::shared_ptr<lender>> keeps{};  ///< what it has, which must stay meanwhile
+
+        bool is_new = true;
+        bool asks   = false;  ///< now and then, whether it should still wait
 
         virtual void decided() noexcept = 0;
 
@@ -125,24 +129,39 @@ public:
         return errc{};
     }
 
-    /// A round of waiting: returns the answer, if there is one by now, or calls sleep(time) under the lock:
-    /// to come again at that time, or when w.decided() is called. Errors: timed_out, would_deadlock; cancelled if
-    /// `over`.
-    template <class F>
-    std::optional<errc> next(waiting& w, time until, bool over, std::unique_lock<std::mutex>& lock, F sleep) {
-        time const now = std::chrono::steady_clock::now();
-        if (!w.answer && (over || now >= until)) {
-            rules_.leave(w);
-            w.answer = over ? errc::cancelled : errc::timed_out;
+    /// A round of waiting: returns the answer, if there is one by now, or calls sleep(time) under the lock: to come
+    /// again at that time, or when w.decided() is called. Errors: timed_out, would_deadlock; cancelled if `over()`,
+    /// which is asked under the lock.
+    template <class Over, class F>
+    std::optional<errc> next(waiting& w, time until, Over over, std::unique_lock<std::mutex>& lock, F sleep) {
+        if (std::exchange(w.is_new, false)) {
+            lock.unlock();
+            minder_.ring();
+            lock.lock();
+        }
+        bool const minded = !minder_.has_stopped();
+        if (!minded) {
+            lock.unlock();
+            refresh();
+            lock.lock();
             answer();
         }
-        if (w.answer) return w.answer;
-        lock.unlock();
-        refresh(w);
-        lock.lock();
-        answer();
-        if (!w.answer) sleep(std::min(until, now + poll()));
+        bool const gone = over();
+        if (!w.answer && (gone || std::chrono::steady_clock::now() >= until)) {
+            rules_.leave(w);
+            w.answer = gone ? errc::cancelled : errc::timed_out;
+            answer();
+        }
+        if (!w.answer)
+            sleep(minded && !w.asks ? until : std::min(until, std::chrono::steady_clock::now() + poll()));
         return w.answer;
+    }
+
+    /// Ends the budget's thread. Who waits is minded by its own from then on.
+    void retire() noexcept {
+        minder_.stop();
+        std::scoped_lock const guard(mutex_);
+        rules_.for_waiting([](admission::waiter& w) { static_cast<waiting&>(w).decided(); });
     }
 
     std::unique_lock<std::mutex> lock() const { return std::unique_lock<std::mutex>(mutex_); }
@@ -152,7 +171,7 @@ public:
     errc sleep(Sleeper& w, time until, function_ref<bool()> over) noexcept {
         auto                guard = lock();
         std::optional<errc> code;
-        while (!code) code = next(w, until, over(), guard, [&](time t) { w.changed.wait_until(guard, t); });
+        while (!code) code = next(w, until, over, guard, [&](time t) { w.changed.wait_until(guard, t); });
         return *code;
     }
 
@@ -174,20 +193,23 @@ public:
     /// Gives back what a room has, and notes what its batch used, unless that is 0: there was none.
     void end(lent_room& room, std::size_t peak) noexcept {
         {
-            std::scoped_lock const guard(mutex_);
+            std::unique_lock<std::mutex> guard(mutex_);
             if (!room.serial) return;
             if (peak) room.kind_->second.seen.observe(peak);
             (room.newer_ ? room.newer_->older_ : newest_) = room.older_;
             if (room.older_) room.older_->newer_ = room.newer_;
             rules_.release(room);
             room.bytes_.store(0, std::memory_order_relaxed);
+            ++changes_;  // what is in use may still be what it had
             if (rules_.waiting() == 0) return;
             answer();
-            if (rules_.waiting() == 0 || !rules_.is_short_of_memory()) return;
+            if (rules_.waiting() == 0) return;
+            if (!rules_.is_short_of_memory()) return ring(guard);
         }
         look();
-        std::scoped_lock const guard(mutex_);
+        std::unique_lock<std::mutex> guard(mutex_);
         answer();
+        if (rules_.waiting() > 0) ring(guard);
     }
 
     budget_figures figures() {
@@ -295,13 +317,13 @@ private:
         w.priority = room.priority_;
         w.into     = &room;
         rules_.wait(w, std::chrono::steady_clock::now());
-        newest_wait_ = w.serial;
+        ++changes_;
         return {};
     }
 
     /// Answers all that can be answered. The lock is held.
     void answer() noexcept {
-        rules_.answer(std::chrono::steady_clock::now(), settled_ >= newest_wait_, [this](admission::waiter& w) {
+        rules_.answer(std::chrono::steady_clock::now(), settled_ >= changes_, [this](admission::waiter& w) {
             if (*w.answer == errc{}) note_grant(static_cast<lent_room&>(*w.into));
             static_cast<waiting&>(w).decided();
         });
@@ -345,21 +367,38 @@ private:
         rules_.set_capacity({std::min(bytes_ == no_limit ? machine_ : bytes_, limit_), cores_});
     }
 
-    /// Looks again for one that waits, unless another thread does. Has memory that nobody uses given back to the
-    /// system first: once since each began to wait, and then while the process uses more than is reserved.
-    void refresh(waiting const& w) noexcept {
+    /// Has the budget's thread do a round for those that wait. The lock is given up.
+    void ring(std::unique_lock<std::mutex>& guard) noexcept {
+        guard.unlock();
+        minder_.ring();
+    }
+
+    /// Looks again for those that wait, unless another thread does. Has memory that nobody uses given back to the
+    /// system first: once since each began to wait or gave something back, and then while the process uses more
+    /// than is reserved.
+    void refresh() noexcept {
         if (relieving_.exchange(true, std::memory_order_acquire)) return;
         std::unique_lock<std::mutex> guard(mutex_);
-        std::uint64_t const          newest = newest_wait_;
-        bool const                   is_new = settled_ < w.serial;
-        bool const                   more   = is_new || (rules_.is_short_of_memory() && is_old());
+        std::uint64_t const          seen    = changes_;
+        bool const                   is_new  = settled_ < seen;
+        bool const                   more    = is_new || (rules_.is_short_of_memory() && is_old());
+        std::size_t const            missing = rules_.missing();
         guard.unlock();
-        if (more && options_.relieve) options_.relieve();
+        if (more && options_.relieve) options_.relieve(missing);
         bool const looked = (more || is_old()) && look();
         guard.lock();
-        if (more && looked) settled_ = std::max(settled_, newest);
+        if (more && looked) settled_ = std::max(settled_, seen);
         guard.unlock();
         relieving_.store(false, std::memory_order_release);
+    }
+
+    /// A round of the budget's thread, which minds those that wait.
+    std::optional<time> mind() noexcept {
+        refresh();
+        std::scoped_lock const guard(mutex_);
+        answer();
+        if (rules_.waiting() == 0) return {};
+        return std::chrono::steady_clock::now() + poll();
     }
 
     /// In a forked child, where the other threads are not.
@@ -379,11 +418,13 @@ private:
     std::size_t   limit_ = no_limit;
     admission     rules_;
     job_kinds     kinds_{};
-    lent_room*    newest_      = nullptr;
-    std::uint64_t newest_wait_ = 0;
-    std::uint64_t settled_     = 0;  ///< since these waited, all memory that could be given back was
+    lent_room*    newest_  = nullptr;
+    std::uint64_t changes_ = 0;  ///< waits and releases
+    std::uint64_t settled_ = 0;  ///< of them, those since which all memory was given back that could be
 
     mutable fork_mutex mutex_;
+
+    minder minder_{[this] { return mind(); }};
 };
 
 inline lent_room::~lent_room() {
@@ -405,7 +446,8 @@ struct sleeper final : budget_core::waiting {
 };
 
 inline errc lent_room::extend(std::size_t in_use, std::size_t wanted, function_ref<bool()> over) noexcept {
-    sleeper             w;
+    sleeper w;
+    w.asks                      = true;
     std::optional<errc> at_once = errc::memory_full;
     memory_lasts([&] { at_once = core_->more(*this, in_use, wanted, w); });
     return at_once ? *at_once : core_->sleep(w, budget_core::deadline(timeout_), over);

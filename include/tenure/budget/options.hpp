@@ -37,9 +37,10 @@ struct budget_options {
     /// throw.
     std::function<memory_use()> in_use{};
 
-    /// Is called by threads that wait while the process uses more than was reserved, to give memory back to the
-    /// system, as registry::trim() does, which is called if it is empty. It must not throw.
-    std::function<void()> relieve{};
+    /// Gives memory back to the system of which nobody makes use: `bytes` are missing. Called by a thread of the
+    /// budget when somebody begins to wait, and then as long as the process uses more than was reserved. It must
+    /// not throw. Empty: calls registry::trim() of the global registry.
+    std::function<void(std::size_t bytes)> relieve{};
 };
 
 struct reservation_request {

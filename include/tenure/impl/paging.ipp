@@ -36,6 +36,11 @@ TENURE_DECL void paging_calls::page_out(registry_core& in, batch_id id) {
     if (why) raise(error(why, "page out batch " + label + " to " + space_of(in).options.directory));
 }
 
+TENURE_DECL std::size_t paging_calls::page_out_idle(registry_core& in, std::size_t bytes) {
+    if (!in.pages) refuse_without("tenure/paging.hpp", "page out idle batches of a registry that was opened");
+    return tenure::detail::page_out_idle(in, bytes);
+}
+
 TENURE_DECL void paging_calls::page_in(registry_core& in, batch_id id) {
     batch_record* const b = find_known(in, id.value, "page in batch ").record;
     if (!b || !hold_or_root(*b, id.value, unless_over))

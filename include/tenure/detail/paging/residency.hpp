@@ -174,6 +174,16 @@ inline std::vector<eviction> evictions(registry_core& r) {
     return out;
 }
 
+/// As registry::page_out_idle(). Throws std::bad_alloc.
+inline std::size_t page_out_idle(registry_core& r, std::size_t bytes) {
+    std::size_t gone = 0;
+    for (eviction const& e : evictions(r)) {
+        if (gone >= bytes) break;
+        if (!page_out_batch(*e.batch, e.what.id.value, false)) gone += e.what.bytes;
+    }
+    return gone;
+}
+
 inline bool make_room_or_throw(registry_core& r, std::size_t bytes) {
     memory_limits const& limit = space_of(r).options.limit;
     auto const           fits = [&](std::size_t most) { return bytes <= most && memory_in_use(r) <= most - bytes; };
