@@ -15,9 +15,9 @@
 namespace tenure::detail {
 
 struct paging_calls {
-    TENURE_DECL static void page_out(registry_core& in, batch_id id);
+    TENURE_DECL static void        page_out(registry_core& in, batch_id id);
     TENURE_DECL static std::size_t page_out_idle(registry_core& in, std::size_t bytes);
-    TENURE_DECL static void page_in(registry_core& in, batch_id id);
+    TENURE_DECL static void        page_in(registry_core& in, batch_id id);
 };
 
 }  // namespace tenure::detail
