@@ -21,33 +21,33 @@ namespace {
 
 using namespace std::chrono_literals;
 using tenure::errc;
-using tenure::detail::admission;
-using tenure::detail::resources;
+using tenure::detail::admission_rules;
+using tenure::detail::budget_amount;
 
 constexpr auto aging = 100ms;
 
-struct job : admission::holder {
-    admission::waiter w{};
-    std::string       name{};
+struct job : admission_rules::holder {
+    admission_rules::waiter w{};
+    std::string             name{};
 };
 
 /// A budget without threads, on time that the test sets.
 struct office {
-    admission       rules;
-    admission::time now{};
-    std::string     served{};  ///< names, in the order in which they got what they waited for; in brackets: refused
-    std::list<job>  jobs{};
+    admission_rules       rules;
+    admission_rules::time now{};
+    std::string    served{};  ///< names, in the order in which they got what they waited for; in brackets: refused
+    std::list<job> jobs{};
 
-    explicit office(resources capacity) : rules(capacity, aging) {}
+    explicit office(budget_amount capacity) : rules(capacity, aging) {}
 
     void answer(bool final = true) {
-        rules.answer(now, final, [&](admission::waiter& w) {
+        rules.answer(now, final, [&](admission_rules::waiter& w) {
             auto const& name = static_cast<job*>(w.into)->name;
             served += *w.answer == errc{} ? name : "(" + name + ")";
         });
     }
-    job& arrive(std::string const& name, resources wants, int priority = 0,
-                std::vector<admission::holder*> has = {}) {
+    job& arrive(std::string const& name, budget_amount wants, int priority = 0,
+                std::vector<admission_rules::holder*> has = {}) {
         job& j = jobs.emplace_back();
         j.name = name;
         if (rules.try_grant(j, wants, [&] { return now; })) {
@@ -221,10 +221,10 @@ TEST_SUITE("admission") {
             CAPTURE(seed);
             dice   random(seed);
             office o({1000, 0});
-            using ending = std::pair<admission::time, job*>;
+            using ending = std::pair<admission_rules::time, job*>;
             std::priority_queue<ending, std::vector<ending>, std::greater<>> running;
             job*                                                             large = nullptr;
-            admission::time                                                  came{};
+            admission_rules::time                                            came{};
             double                                                           used = 0;
             auto const      small = [&] { return &o.arrive("s", {1 + random.below(20), 0}); };
             auto const      start = [&](job* j) { running.emplace(o.now + 1us + 1us * random.below(4000), j); };
@@ -235,12 +235,12 @@ TEST_SUITE("admission") {
                     if (j->serial) start(j);
                     return j->serial != 0;
                 });
-                if (!large && o.now > admission::time(50ms)) {
+                if (!large && o.now > admission_rules::time(50ms)) {
                     came  = o.now;
                     large = &o.arrive("l", {900, 0});
                 }
                 REQUIRE(!running.empty());
-                REQUIRE(o.now < admission::time(10s));
+                REQUIRE(o.now < admission_rules::time(10s));
                 auto const [when, who] = running.top();
                 running.pop();
                 if (large)
@@ -273,11 +273,11 @@ TEST_SUITE("admission: random") {
         std::uint64_t const first     = from_environment("TENURE_SEED", 1);
         std::uint64_t       refused = 0, granted = 0;
         for (std::uint64_t seed = first; seed < first + schedules; ++seed) {
-            dice              random(seed);
-            std::size_t const capacity = 100;
-            admission         rules({capacity, 0}, 10ms);
-            admission::time   now{};
-            std::size_t const baseline = random.below(20);
+            dice                  random(seed);
+            std::size_t const     capacity = 100;
+            admission_rules       rules({capacity, 0}, 10ms);
+            admission_rules::time now{};
+            std::size_t const     baseline = random.below(20);
             rules.note_use(baseline);
             std::vector<actor> actors(2 + random.below(5));
             for (actor& a : actors) a.steps = 1 + random.below(12);
@@ -293,7 +293,7 @@ TEST_SUITE("admission: random") {
                 actor* gives_up = nullptr;
                 do {
                     gives_up = nullptr;
-                    rules.answer(now, final, [&](admission::waiter& w) {
+                    rules.answer(now, final, [&](admission_rules::waiter& w) {
                         auto const waits_so = [&](actor const& a) { return a.waits && &a.waits->w == &w; };
                         actor&     who      = *std::ranges::find_if(actors, waits_so);
                         who.waits           = nullptr;
@@ -317,7 +317,7 @@ TEST_SUITE("admission: random") {
                 auto const bytes = 1 + random.below(capacity - baseline);
                 bool const nest  = a.rooms.size() < 3 && random.one_in(2);
                 auto const holds = [&] {
-                    std::vector<admission::holder*> has;
+                    std::vector<admission_rules::holder*> has;
                     for (auto const& j : a.rooms) has.push_back(j.get());
                     return has;
                 };

@@ -18,7 +18,7 @@
 namespace tenure::detail {
 
 /// What a budget has, and what is asked of it.
-struct resources {
+struct budget_amount {
     std::size_t bytes = 0;
     std::size_t cores = 0;
 };
@@ -36,20 +36,20 @@ struct resources {
 /// has room and waits in a way of which this knows nothing is taken to go on.
 ///
 /// Cost: a grant is a few additions; when room is freed, a step for each that waits and does not fit.
-class admission {
+class admission_rules {
 public:
     using time = std::chrono::steady_clock::time_point;
 
     /// Somebody who has room.
     struct holder {
-        resources     has;
+        budget_amount has;
         std::uint64_t serial = 0;  ///< later ones have greater ones
         std::uint32_t waits  = 0;  ///< waiters that have this
     };
 
     /// Somebody who waits. It stays where it is until it was answered or has left.
     struct waiter {
-        resources            wants;
+        budget_amount        wants;
         int                  priority = 0;
         holder*              into     = nullptr;  ///< who gets it
         std::vector<holder*> has{};               ///< whose room it has meanwhile, each once
@@ -58,15 +58,16 @@ public:
         std::optional<errc>  answer{};    ///< errc{}: granted
     };
 
-    admission(resources capacity, std::chrono::nanoseconds aging) noexcept : capacity_(capacity), aging_(aging) {}
+    admission_rules(budget_amount capacity, std::chrono::nanoseconds aging) noexcept
+        : capacity_(capacity), aging_(aging) {}
 
-    resources   capacity() const noexcept { return capacity_; }
-    resources   reserved() const noexcept { return reserved_; }
-    std::size_t in_use() const noexcept { return in_use_; }
-    std::size_t baseline() const noexcept { return baseline_; }
-    std::size_t waiting() const noexcept { return waiting_.size(); }
+    budget_amount capacity() const noexcept { return capacity_; }
+    budget_amount reserved() const noexcept { return reserved_; }
+    std::size_t   in_use() const noexcept { return in_use_; }
+    std::size_t   baseline() const noexcept { return baseline_; }
+    std::size_t   waiting() const noexcept { return waiting_.size(); }
 
-    void set_capacity(resources c) noexcept {
+    void set_capacity(budget_amount c) noexcept {
         shrunk_   = shrunk_ || c.bytes < capacity_.bytes || c.cores < capacity_.cores;
         capacity_ = c;
     }
@@ -79,12 +80,12 @@ public:
     }
 
     /// Whether it could be granted if all others ended.
-    bool is_possible(resources wants) const noexcept {
+    bool is_possible(budget_amount wants) const noexcept {
         return wants.bytes <= capacity_.bytes && wants.cores <= capacity_.cores;
     }
 
     /// Whether it can be granted now. What needs no memory does not wait for memory, and so for cores.
-    bool fits(resources wants) const noexcept {
+    bool fits(budget_amount wants) const noexcept {
         return (wants.bytes == 0 || wants.bytes <= free_bytes()) &&
                (wants.cores == 0 || wants.cores <= capacity_.cores - std::min(capacity_.cores, reserved_.cores));
     }
@@ -95,7 +96,7 @@ public:
     /// Grants it to one who has nothing yet, if it fits and nobody who has waited long enough would be passed.
     /// `now`: tells the time, where it matters.
     template <class F>
-    bool try_grant(holder& to, resources wants, F now) noexcept {
+    bool try_grant(holder& to, budget_amount wants, F now) noexcept {
         if (!fits(wants) || (!arrivals_.empty() && is_aged(**arrivals_.begin(), now()))) return false;
         begin(to);
         grant(to, wants);
@@ -103,7 +104,7 @@ public:
     }
 
     /// Grants more to one who has room, if it fits.
-    bool try_extend(holder& to, resources wants) noexcept {
+    bool try_extend(holder& to, budget_amount wants) noexcept {
         if (!fits(wants)) return false;
         grant(to, wants);
         return true;
@@ -223,7 +224,7 @@ private:
         ++holders_;
         ++running_;
     }
-    void grant(holder& h, resources wants) noexcept {
+    void grant(holder& h, budget_amount wants) noexcept {
         h.has.bytes += wants.bytes;
         h.has.cores += wants.cores;
         reserved_.bytes += wants.bytes;
@@ -234,8 +235,8 @@ private:
     template <class F>
     void refuse_impossible(F& tell) noexcept {
         for (auto i = waiting_.begin(); i != waiting_.end();) {
-            waiter&         w   = **i++;
-            resources const has = w.into->has;
+            waiter&             w   = **i++;
+            budget_amount const has = w.into->has;
             if (is_possible({sum(has.bytes, w.wants.bytes), sum(has.cores, w.wants.cores)})) continue;
             leave(w);
             w.answer = errc::limit_exceeded;
@@ -263,10 +264,10 @@ private:
         tell(*last);
     }
 
-    resources                     capacity_;
+    budget_amount                 capacity_;
     bool                          shrunk_ = false;  ///< since the last answer
     std::chrono::nanoseconds      aging_;
-    resources                     reserved_{};
+    budget_amount                 reserved_{};
     std::size_t                   in_use_      = 0;
     std::size_t                   baseline_    = 0;
     std::uint64_t                 holders_     = 0;

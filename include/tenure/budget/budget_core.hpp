@@ -40,7 +40,7 @@ namespace detail {
 class budget_core;
 
 /// Room of one job in a budget.
-class lent_room final : public lender, public admission::holder {
+class lent_room final : public lender, public admission_rules::holder {
 public:
     explicit lent_room(std::shared_ptr<budget_core> of) noexcept : core_(std::move(of)) {}
     inline ~lent_room() override;
@@ -69,10 +69,10 @@ private:
 /// What a memory_budget is, for as long as there are reservations.
 class budget_core {
 public:
-    using time = admission::time;
+    using time = admission_rules::time;
 
     /// Somebody who waits. `decided` is called under the lock when there is an answer, or it should look.
-    struct waiting : admission::waiter {
+    struct waiting : admission_rules::waiter {
         std::vector<std::shared_ptr<lender>> keeps{};  ///< what it has, which must stay meanwhile
 
         bool is_new = true;
@@ -105,7 +105,7 @@ public:
         room.kind_     = &*kind;
         room.priority_ = r.priority;
         room.timeout_  = r.timeout;
-        resources const wants{need_of(room), r.cores};
+        budget_amount const wants{need_of(room), r.cores};
         if (!rules_.is_possible(wants)) return errc::limit_exceeded;
         auto const try_it = [&] { return rules_.try_grant(room, wants, &std::chrono::steady_clock::now); };
         if (!try_it()) return w ? wait(*w, room, wants, guard, try_it) : std::optional(errc::timed_out);
@@ -122,8 +122,8 @@ public:
         if (target <= has) return errc{};
         if (!rules_.is_possible({target, 0})) return errc::limit_exceeded;
         // At first more than what is missing, so that a job that grows slowly asks seldom.
-        resources const missing{target - has, 0}, step{std::max({missing.bytes, has / 8, least_step}), 0};
-        auto const      try_it = [&] { return rules_.try_extend(room, step) || rules_.try_extend(room, missing); };
+        budget_amount const missing{target - has, 0}, step{std::max({missing.bytes, has / 8, least_step}), 0};
+        auto const try_it = [&] { return rules_.try_extend(room, step) || rules_.try_extend(room, missing); };
         if (!try_it()) return wait(w, room, missing, guard, try_it);
         note_grant(room);
         return errc{};
@@ -161,7 +161,7 @@ public:
     void retire() noexcept {
         minder_.stop();
         std::scoped_lock const guard(mutex_);
-        rules_.for_waiting([](admission::waiter& w) { static_cast<waiting&>(w).decided(); });
+        rules_.for_waiting([](admission_rules::waiter& w) { static_cast<waiting&>(w).decided(); });
     }
 
     std::unique_lock<std::mutex> lock() const { return std::unique_lock<std::mutex>(mutex_); }
@@ -228,7 +228,7 @@ public:
         return f;
     }
 
-    void set_capacity(resources c) noexcept {
+    void set_capacity(budget_amount c) noexcept {
         std::scoped_lock const guard(mutex_);
         bytes_ = c.bytes;
         cores_ = c.cores;
@@ -293,7 +293,7 @@ private:
     /// above it, and who asks for more. The lock is given up meanwhile: no batch's lock may be taken under it, or a
     /// fork() would wait for ever.
     template <class F>
-    std::optional<errc> wait(waiting& w, lent_room& room, resources wants, std::unique_lock<std::mutex>& guard,
+    std::optional<errc> wait(waiting& w, lent_room& room, budget_amount wants, std::unique_lock<std::mutex>& guard,
                              F try_it) {
         guard.unlock();
         lane* const l = this_thread.current;
@@ -323,7 +323,7 @@ private:
 
     /// Answers all that can be answered. The lock is held.
     void answer() noexcept {
-        rules_.answer(std::chrono::steady_clock::now(), settled_ >= changes_, [this](admission::waiter& w) {
+        rules_.answer(std::chrono::steady_clock::now(), settled_ >= changes_, [this](admission_rules::waiter& w) {
             if (*w.answer == errc{}) note_grant(static_cast<lent_room&>(*w.into));
             static_cast<waiting&>(w).decided();
         });
@@ -414,13 +414,13 @@ private:
     std::atomic<bool>          looking_{false}, relieving_{false};  ///< a thread is
 
     // Guarded by mutex_.
-    std::size_t   bytes_, cores_;  ///< as the user said
-    std::size_t   limit_ = no_limit;
-    admission     rules_;
-    job_kinds     kinds_{};
-    lent_room*    newest_  = nullptr;
-    std::uint64_t changes_ = 0;  ///< waits and releases
-    std::uint64_t settled_ = 0;  ///< of them, those since which all memory was given back that could be
+    std::size_t     bytes_, cores_;  ///< as the user said
+    std::size_t     limit_ = no_limit;
+    admission_rules rules_;
+    job_kinds       kinds_{};
+    lent_room*      newest_  = nullptr;
+    std::uint64_t   changes_ = 0;  ///< waits and releases
+    std::uint64_t   settled_ = 0;  ///< of them, those since which all memory was given back that could be
 
     mutable fork_mutex mutex_;
 
