@@ -183,11 +183,10 @@ public:
         answer();
     }
 
-    /// Has a thread that waits look again.
-    template <class Sleeper>
-    void wake(Sleeper& w) noexcept {
+    /// Has one that waits look again.
+    void wake(waiting& w) noexcept {
         std::scoped_lock const guard(mutex_);
-        w.changed.notify_one();
+        w.decided();
     }
 
     /// Gives back what a room has, and notes what its batch used, unless that is 0: there was none.
