@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include <tenure/batch.hpp>
+#include <tenure/detail/base/available_memory.hpp>
 
 namespace tenure {
 
@@ -40,21 +40,6 @@ inline std::optional<std::string> read_small_file(std::string const& path) {
     return text;
 }
 
-/// Returns the number that follows `name`, at the beginning of a line, or at that of the text if there is no name.
-inline std::optional<std::size_t> number_after(std::string_view text, std::string_view name) noexcept {
-    std::size_t at = 0;
-    while (!text.substr(at).starts_with(name)) {
-        at = text.find('\n', at);
-        if (at++ == text.npos) return {};
-    }
-    text.remove_prefix(at + name.size());
-    text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
-    std::size_t n           = 0;
-    auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
-    if (error != std::errc{}) return {};
-    return n;
-}
-
 /// The memory of this process. If it is in a cgroup with a limit, of version 1 or 2, what counts is what that
 /// cgroup uses, without the pages of files that the kernel can drop; else what the process has in memory and in
 /// swap. (From /proc/self/status: smaps_rollup divides what is shared more fairly, but goes over all pages, some
@@ -71,54 +56,47 @@ public:
 
     memory_use operator()() const {
         if (!group_.empty()) {
-            auto const limit = number_in(group_ + (old_ ? "/memory.limit_in_bytes" : "/memory.max"));
-            auto const use   = number_in(group_ + (old_ ? "/memory.usage_in_bytes" : "/memory.current"));
-            if (use) {
-                std::string const stat = read_small_file(group_ + "/memory.stat").value_or("");
-                std::size_t const dropped =
-                    number_after(stat, old_ ? "total_inactive_file " : "inactive_file ").value_or(0);
-                return {*use - std::min(*use, dropped), limit.value_or(no_limit)};
-            }
+            std::size_t const use     = number_in((group_ + "/" + files_->used).c_str(), "");
+            std::size_t const dropped = number_in((group_ + "/memory.stat").c_str(), files_->reclaimable);
+            if (use != any_amount)
+                return {use - (dropped < use ? dropped : 0), number_in((group_ + "/" + files_->limit).c_str(), "")};
         }
-        std::string const status = read_small_file(proc_ + "/status").value_or("");
-        std::size_t       sum    = 0;
+        std::size_t sum = 0;
         for (char const* const name : {"RssAnon:", "RssShmem:", "VmSwap:"})
-            sum += number_after(status, name).value_or(0) * 1024;
+            if (std::size_t const n = number_in((proc_ + "/status").c_str(), name); n != any_amount)
+                sum += n * 1024;
         return {.in_use = sum};
     }
 
 private:
-    static std::optional<std::size_t> number_in(std::string const& path) {
-        return number_after(read_small_file(path).value_or(""), "");
-    }
-
     /// Finds the lowest limit of the process's cgroup and those above it. In a container, the path that the kernel
     /// tells may not be there: then the cgroup is what is mounted.
     void find_limit(std::string_view groups, std::string const& mount) {
         std::size_t lowest = no_limit;
         for (bool const old : {false, true}) {
-            std::string_view const mark = old ? ":memory:" : "0::";
-            std::size_t            at   = groups.find(mark);
+            cgroup_files const&    files = old ? cgroup_v1 : cgroup_v2;
+            std::string_view const mark  = old ? ":memory:" : "0::";
+            std::size_t            at    = groups.find(mark);
             if (at == groups.npos || (!old && at != 0 && groups[at - 1] != '\n')) continue;
             std::string_view path = groups.substr(at + mark.size());
             path                  = path.substr(0, path.find('\n'));
             for (std::string const top = mount + (old ? "/memory" : "");; path = path.substr(0, path.rfind('/'))) {
                 std::string const group = top + std::string(path == "/" ? "" : path);
-                auto const        limit = number_in(group + (old ? "/memory.limit_in_bytes" : "/memory.max"));
+                std::size_t const limit = number_in((group + "/" + files.limit).c_str(), "");
                 // Version 1 writes no limit as the greatest number of pages.
-                if (limit && *limit < lowest && *limit < no_limit / 4) {
-                    lowest = *limit;
+                if (limit < lowest && limit < no_limit / 4) {
+                    lowest = limit;
                     group_ = group;
-                    old_   = old;
+                    files_ = &files;
                 }
                 if (path.empty() || path.find('/') == path.npos) break;
             }
         }
     }
 
-    std::string proc_;
-    std::string group_{};  ///< the cgroup whose limit counts, or empty
-    bool        old_ = false;
+    std::string         proc_;
+    std::string         group_{};  ///< the cgroup whose limit counts, or empty
+    cgroup_files const* files_ = nullptr;
 };
 
 /// Returns the memory of the machine, in bytes.

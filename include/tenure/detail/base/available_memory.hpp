@@ -26,7 +26,7 @@ inline std::size_t number_in(char const* file, char const* key) noexcept {
         if (std::strncmp(line, key, skip) != 0) continue;
         char*             end   = nullptr;
         std::size_t const value = std::strtoull(line + skip, &end, 10);
-        if (end != line + skip) n = value;
+        if (end != line + skip && !std::strchr(line + skip, '-')) n = value;  // which strtoull would negate
         break;
     }
     std::fclose(f);
