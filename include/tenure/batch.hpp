@@ -5,7 +5,6 @@
 #include <tenure/version.hpp>
 
 #include <array>
-#include <chrono>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +13,7 @@
 #include <string_view>
 #include <system_error>
 
+#include <tenure/detail/base/clocks.hpp>
 #include <tenure/reservation.hpp>
 #include <tenure/store/any_store.hpp>
 

@@ -4,7 +4,6 @@
 
 #include <tenure/version.hpp>
 
-#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +19,7 @@
 #include <utility>
 
 #include <tenure/batch.hpp>
+#include <tenure/detail/base/clocks.hpp>
 #include <tenure/detail/batch/lane.hpp>
 #include <tenure/detail/life/public_calls.hpp>
 #include <tenure/detail/objects/make_object.hpp>

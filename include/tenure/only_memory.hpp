@@ -4,74 +4,67 @@
 
 #include <tenure/version.hpp>
 
-#include <deque>
-#include <forward_list>
-#include <list>
-#include <map>
+#include <concepts>
 #include <memory_resource>
-#include <set>
-#include <string>
+#include <string_view>
 #include <type_traits>
-#include <unordered_map>
-#include <unordered_set>
-#include <utility>
-#include <vector>
 
 namespace tenure {
+
+namespace detail {
+
+/// Returns whether T is a template of the standard library. Asks for its name: to have all containers declared
+/// would cost whoever makes an int, and takes only some of them, more than all of tenure's public headers.
+template <class T>
+consteval bool of_std() {
+    std::string_view const function = __PRETTY_FUNCTION__;
+    return function.find("[T = std::") != function.npos || function.find("[with T = std::") != function.npos;
+}
+
+/// A container of the standard library with a polymorphic_allocator.
+template <class T>
+concept pmr_container = requires(T& v) {
+    v.begin();
+    requires std::same_as<typename T::allocator_type, std::pmr::polymorphic_allocator<typename T::value_type>>;
+    requires of_std<T>();
+};
+
+template <class T>
+consteval bool gives_back_only_memory();
+
+}  // namespace detail
 
 /// True if T's destructor only gives memory back to T's polymorphic_allocator. Such a T, made with the batch's own
 /// resource() as its last argument, needs no destructor call, because its memory goes with the batch: the end of
 /// `make<std::pmr::string>(text, batch.resource())` costs nothing. Specialise it for containers of your own.
 template <class T>
-inline constexpr bool only_memory = std::is_trivially_destructible_v<T>;
-
-template <class C, class Traits>
-inline constexpr bool only_memory<std::basic_string<C, Traits, std::pmr::polymorphic_allocator<C>>> = true;
-
-template <class T>
-inline constexpr bool only_memory<std::vector<T, std::pmr::polymorphic_allocator<T>>> = only_memory<T>;
-template <class T>
-inline constexpr bool only_memory<std::deque<T, std::pmr::polymorphic_allocator<T>>> = only_memory<T>;
-template <class T>
-inline constexpr bool only_memory<std::list<T, std::pmr::polymorphic_allocator<T>>> = only_memory<T>;
-template <class T>
-inline constexpr bool only_memory<std::forward_list<T, std::pmr::polymorphic_allocator<T>>> = only_memory<T>;
+inline constexpr bool only_memory = detail::gives_back_only_memory<T>();
 
 namespace detail {
 
-/// True if all T are only_memory: the elements of a container, and what it orders or hashes them by.
-template <class... T>
-inline constexpr bool all_only_memory = (only_memory<std::remove_const_t<T>> && ...);
+template <class C>
+consteval bool elements_are_only_memory() {
+    if constexpr (requires { typename C::mapped_type; })
+        return only_memory<typename C::key_type> && only_memory<typename C::mapped_type>;
+    else return only_memory<typename C::value_type>;
+}
 
-template <class K, class V>
-using pmr_pairs = std::pmr::polymorphic_allocator<std::pair<K const, V>>;
+template <class C>
+consteval bool order_is_only_memory() {
+    if constexpr (requires { typename C::key_compare; }) return only_memory<typename C::key_compare>;
+    else if constexpr (requires { typename C::hasher; })
+        return only_memory<typename C::hasher> && only_memory<typename C::key_equal>;
+    else return true;
+}
+
+template <class T>
+consteval bool gives_back_only_memory() {
+    if constexpr (std::is_trivially_destructible_v<T>) return true;
+    else if constexpr (pmr_container<T>) return elements_are_only_memory<T>() && order_is_only_memory<T>();
+    else return false;
+}
 
 }  // namespace detail
-
-template <class K, class Less>
-inline constexpr bool only_memory<std::set<K, Less, std::pmr::polymorphic_allocator<K>>> =
-    detail::all_only_memory<K, Less>;
-template <class K, class Less>
-inline constexpr bool only_memory<std::multiset<K, Less, std::pmr::polymorphic_allocator<K>>> =
-    detail::all_only_memory<K, Less>;
-template <class K, class V, class Less>
-inline constexpr bool only_memory<std::map<K, V, Less, detail::pmr_pairs<K, V>>> =
-    detail::all_only_memory<K, V, Less>;
-template <class K, class V, class Less>
-inline constexpr bool only_memory<std::multimap<K, V, Less, detail::pmr_pairs<K, V>>> =
-    detail::all_only_memory<K, V, Less>;
-template <class K, class Hash, class Equal>
-inline constexpr bool only_memory<std::unordered_set<K, Hash, Equal, std::pmr::polymorphic_allocator<K>>> =
-    detail::all_only_memory<K, Hash, Equal>;
-template <class K, class Hash, class Equal>
-inline constexpr bool only_memory<std::unordered_multiset<K, Hash, Equal, std::pmr::polymorphic_allocator<K>>> =
-    detail::all_only_memory<K, Hash, Equal>;
-template <class K, class V, class Hash, class Equal>
-inline constexpr bool only_memory<std::unordered_map<K, V, Hash, Equal, detail::pmr_pairs<K, V>>> =
-    detail::all_only_memory<K, V, Hash, Equal>;
-template <class K, class V, class Hash, class Equal>
-inline constexpr bool only_memory<std::unordered_multimap<K, V, Hash, Equal, detail::pmr_pairs<K, V>>> =
-    detail::all_only_memory<K, V, Hash, Equal>;
 
 /// True if everything that a T refers to lies in the T itself or in its batch, so that a rollback of their bytes
 /// restores it. A checkpoint of a batch with such objects is then allowed. A type without a destructor needs no

@@ -4,7 +4,6 @@
 
 #include <tenure/version.hpp>
 
-#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +20,7 @@
 #include <vector>
 
 #include <tenure/batch.hpp>
+#include <tenure/detail/base/clocks.hpp>
 #include <tenure/detail/base/config.hpp>
 #include <tenure/detail/life/public_calls.hpp>
 #include <tenure/error.hpp>

@@ -5,7 +5,6 @@
 #include <tenure/version.hpp>
 
 #include <cstdlib>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <typeinfo>
@@ -24,10 +23,11 @@ constexpr type_identity const& identity_of() noexcept {
 
 /// Returns a type's name as C++ spells it, or the mangled name if it cannot be demangled.
 inline std::string type_name(std::type_info const& type) {
-    int                                                                  status = 0;
-    std::unique_ptr<char, decltype([](char* p) { std::free(p); })> const name(
-        abi::__cxa_demangle(type.name(), nullptr, nullptr, &status));
-    return status == 0 ? name.get() : type.name();
+    struct freed {
+        char* text;
+        ~freed() { std::free(text); }
+    } const name{abi::__cxa_demangle(type.name(), nullptr, nullptr, nullptr)};
+    return name.text ? name.text : type.name();
 }
 #else
 /// Stands for a std::type_info where there is none (-fno-rtti). Two libraries that hide their symbols have one

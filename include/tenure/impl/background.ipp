@@ -3,17 +3,17 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 
 #include <tenure/background.hpp>
 #include <tenure/detail/background/ending_later.hpp>
+#include <tenure/detail/base/owned_ptr.hpp>
 #include <tenure/impl/registry.ipp>
 
 namespace tenure::detail {
 
 /// Not inline: see new_paging().
-std::unique_ptr<background_front> new_background(registry_core& r, std::size_t limit) {
-    return std::make_unique<background_thread>(r, limit);
+owned_ptr<background_front> new_background(registry_core& r, std::size_t limit) {
+    return owned_ptr<background_front>(new background_thread(r, limit));
 }
 
 extern "C" {

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <memory>
 #include <string>
 #include <system_error>
 #include <utility>
 
+#include <tenure/detail/base/owned_ptr.hpp>
 #include <tenure/detail/paging/residency.hpp>
 #include <tenure/impl/registry.ipp>
 #include <tenure/paging.hpp>
@@ -15,9 +15,9 @@
 namespace tenure::detail {
 
 /// Not inline, and in every source that includes this: weak symbols are merged as inline functions are.
-std::unique_ptr<paging_front> new_paging(registry_core& r, paging_options options) {
+owned_ptr<paging_front> new_paging(registry_core& r, paging_options options) {
     write_fault::be_ready_for_forks();
-    return std::make_unique<registry_paging>(r, std::move(options));
+    return owned_ptr<paging_front>(new registry_paging(r, std::move(options)));
 }
 
 extern "C" {

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <source_location>
 
+#include <tenure/detail/base/owned_ptr.hpp>
 #include <tenure/detail/uses/pin_guard.ipp>
 #include <tenure/impl/registry.ipp>
 #include <tenure/pin.hpp>
@@ -22,9 +22,9 @@ TENURE_DECL failure pin_calls::borrow(registry_core& r, std::uint64_t user, raw_
 }
 
 /// Not inline: see new_paging().
-std::unique_ptr<uses_front> new_uses(registry_core& r) {
+owned_ptr<uses_front> new_uses(registry_core& r) {
     registry_uses::be_ready_for_forks();
-    return std::make_unique<registry_uses>(r);
+    return owned_ptr<uses_front>(new registry_uses(r));
 }
 
 struct use_copies {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <stop_token>
 
+#include <tenure/detail/base/owned_ptr.hpp>
 #include <tenure/detail/timing/stopping.hpp>
 #include <tenure/impl/batch_scope.ipp>
 #include <tenure/impl/registry.ipp>
@@ -51,9 +52,9 @@ TENURE_DECL void timing_calls::watch(registry& of, std::shared_ptr<deadline_watc
 TENURE_DECL void timing_calls::unwatch(registry& of) noexcept { deadlines_of(core_of(of)).watch_by(nullptr); }
 
 /// Not inline: see new_paging().
-std::unique_ptr<timing_front> new_timing(registry_core&) {
+owned_ptr<timing_front> new_timing(registry_core&) {
     registry_timing::be_ready_for_forks();
-    return std::make_unique<registry_timing>();
+    return owned_ptr<timing_front>(new registry_timing);
 }
 
 extern "C" {

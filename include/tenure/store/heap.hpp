@@ -7,7 +7,6 @@
 #include <array>
 #include <atomic>
 #include <bit>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -15,6 +14,7 @@
 #include <string>
 
 #include <tenure/detail/base/byte_limit.hpp>
+#include <tenure/detail/base/clocks.hpp>
 #include <tenure/detail/blocks/block_table.hpp>
 #include <tenure/detail/space/span_heap.hpp>
 #include <tenure/error.hpp>

@@ -6,7 +6,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <new>
 #include <utility>
 
@@ -23,6 +22,7 @@ public:
     hash_index()                             = default;
     hash_index(hash_index const&)            = delete;
     hash_index& operator=(hash_index const&) = delete;
+    ~hash_index() { delete[] many_; }
 
     void insert(std::uint64_t key, Node& n) noexcept {
         if (size_ >= count()) grow();
@@ -40,7 +40,8 @@ public:
     /// Makes buckets for so many nodes, while the index is empty. Returns false if memory is full.
     bool reserve(std::size_t nodes) noexcept {
         auto const bits = std::max(first_bits, static_cast<unsigned>(std::bit_width(nodes - 1)));
-        many_.reset(new (std::nothrow) Node* [std::size_t{1} << bits] {});
+        delete[] many_;
+        many_ = new (std::nothrow) Node* [std::size_t{1} << bits] {};
         bits_ = many_ ? bits : 0;
         return bits_ != 0;
     }
@@ -84,7 +85,7 @@ private:
     }
 
     std::size_t count() const noexcept { return std::size_t{1} << bits_; }
-    Node**      buckets() const noexcept { return many_ ? many_.get() : const_cast<Node**>(&one_); }
+    Node**      buckets() const noexcept { return many_ ? many_ : const_cast<Node**>(&one_); }
 
     /// Ids count up from small numbers; the product spreads them (Knuth, vol. 3, 6.4).
     std::size_t place_of(std::uint64_t key) const noexcept {
@@ -99,15 +100,13 @@ private:
     }
 
     void grow() noexcept {
-        unsigned const           more = bits_ ? bits_ + 1 : first_bits;
-        std::unique_ptr<Node*[]> wider(new (std::nothrow) Node* [std::size_t{1} << more] {});
+        unsigned const more  = bits_ ? bits_ + 1 : first_bits;
+        auto* const    wider = new (std::nothrow) Node* [std::size_t{1} << more] {};
         if (!wider) return;
-        std::size_t const              old_count = count();
-        std::unique_ptr<Node*[]> const old       = std::move(many_);
-        Node* const                    old_one   = one_;
-        many_                                    = std::move(wider);
-        bits_                                    = more;
-        one_                                     = nullptr;
+        std::size_t const old_count = count();
+        Node** const      old       = std::exchange(many_, wider);
+        Node* const       old_one   = std::exchange(one_, nullptr);
+        bits_                       = more;
         for (std::size_t i = 0; i < old_count; ++i) {
             for (Node* n = old ? old[i] : old_one; n;) {
                 Node* const after = n->index_next;
@@ -115,12 +114,13 @@ private:
                 n = after;
             }
         }
+        delete[] old;
     }
 
-    std::unique_ptr<Node*[]> many_;
-    Node*                    one_  = nullptr;  ///< the only bucket at first
-    unsigned                 bits_ = 0;
-    std::size_t              size_ = 0;
+    Node**      many_ = nullptr;
+    Node*       one_  = nullptr;  ///< the only bucket at first
+    unsigned    bits_ = 0;
+    std::size_t size_ = 0;
 };
 
 }  // namespace tenure::detail

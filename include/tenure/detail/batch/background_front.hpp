@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 
 #include <tenure/detail/base/config.hpp>
+#include <tenure/detail/base/owned_ptr.hpp>
 
 namespace tenure {
 struct background_info;
@@ -58,6 +58,6 @@ struct background_front {
 
 /// Returns that of a new registry; `limit` bytes may wait. A weak symbol, which is there if a source of the program
 /// includes <tenure/background.hpp>. Throws std::bad_alloc.
-[[gnu::weak]] TENURE_OWN std::unique_ptr<background_front> new_background(registry_core& r, std::size_t limit);
+[[gnu::weak]] TENURE_OWN owned_ptr<background_front> new_background(registry_core& r, std::size_t limit);
 
 }  // namespace tenure::detail

@@ -4,8 +4,8 @@
 
 #include <atomic>
 #include <cstddef>
-#include <memory>
 
+#include <tenure/detail/base/owned_ptr.hpp>
 #include <tenure/detail/batch/process.hpp>
 #include <tenure/store/concept.hpp>
 
@@ -98,9 +98,9 @@ struct buffers_front {
     virtual flow stored_in(batch_record& b) const noexcept = 0;
 
     /// Both return null if memory is full.
-    virtual std::unique_ptr<buffer_transfer_front> begin_transfer(batch_record& from,
-                                                                  batch_record& to) const noexcept = 0;
-    virtual std::unique_ptr<buffer_drop_front>     begin_drop() const noexcept                     = 0;
+    virtual owned_ptr<buffer_transfer_front> begin_transfer(batch_record& from,
+                                                            batch_record& to) const noexcept = 0;
+    virtual owned_ptr<buffer_drop_front>     begin_drop() const noexcept                     = 0;
 
 protected:
     ~buffers_front() = default;

@@ -5,10 +5,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 
 #include <tenure/detail/base/config.hpp>
+#include <tenure/detail/base/owned_ptr.hpp>
 #include <tenure/eviction.hpp>
 
 namespace tenure {
@@ -69,6 +69,6 @@ struct paging_front {
 
 /// Returns the paging of a new registry. A weak symbol, which is there if a source of the program includes
 /// <tenure/paging.hpp>. Throws std::bad_alloc.
-[[gnu::weak]] TENURE_OWN std::unique_ptr<paging_front> new_paging(registry_core& r, paging_options options);
+[[gnu::weak]] TENURE_OWN owned_ptr<paging_front> new_paging(registry_core& r, paging_options options);
 
 }  // namespace tenure::detail

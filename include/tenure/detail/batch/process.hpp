@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -13,6 +12,7 @@
 
 #include <tenure/detail/base/config.hpp>
 #include <tenure/detail/base/hash_index.hpp>
+#include <tenure/detail/base/owned_ptr.hpp>
 #include <tenure/detail/batch/background_front.hpp>
 #include <tenure/detail/batch/batch_record.hpp>
 #include <tenure/detail/batch/paging_front.hpp>
@@ -38,26 +38,26 @@ struct registry_core {
     registry_core(any_store store, std::uint64_t decay_ns, std::uint64_t number, reclaimer how) noexcept
         : own(std::move(store), *this, decay_ns, number), decay(decay_ns), reclaim(how) {}
 
-    supply                        own;    ///< from its own store
-    std::unique_ptr<paging_front> pages;  ///< null if the program does without
-    std::uint64_t const           decay;
-    reclaimer const               reclaim;
-    std::mutex                    supplies_mutex;
-    supply*                       supplies = nullptr;  ///< from stores that batches name
-    hash_index<supply>            by_store;            ///< these, by the hash of their stores
-    std::atomic<std::uint32_t>    departures{0};       ///< supplies unlinked and not gone yet; and `closed`
-    batch_record*                 root    = nullptr;
-    std::uint32_t                 in_fork = 0;  ///< which forked child last found it open: fork_list::forks
-    std::unique_ptr<timing_front> timing;       ///< as `pages`
-    spin_lock                     loose_lock;
-    batch_record*                 loose = nullptr;  ///< without a guard, newest first, through older and newer
-    std::atomic<std::uint64_t>    foreign_ends{0};  ///< guards destroyed on a thread that did not open them
+    supply                     own;    ///< from its own store
+    owned_ptr<paging_front>    pages;  ///< null if the program does without
+    std::uint64_t const        decay;
+    reclaimer const            reclaim;
+    std::mutex                 supplies_mutex;
+    supply*                    supplies = nullptr;  ///< from stores that batches name
+    hash_index<supply>         by_store;            ///< these, by the hash of their stores
+    std::atomic<std::uint32_t> departures{0};       ///< supplies unlinked and not gone yet; and `closed`
+    batch_record*              root    = nullptr;
+    std::uint32_t              in_fork = 0;  ///< which forked child last found it open: fork_list::forks
+    owned_ptr<timing_front>    timing;       ///< as `pages`
+    spin_lock                  loose_lock;
+    batch_record*              loose = nullptr;    ///< without a guard, newest first, through older and newer
+    std::atomic<std::uint64_t> foreign_ends{0};    ///< guards destroyed on a thread that did not open them
     std::atomic<std::uint64_t> unordered_ends{0};  ///< guards destroyed before others below them on the same thread
     std::atomic<std::uint64_t> failed_rollbacks{0};  ///< of batches that an exception left
     registry_core*             next = nullptr;       ///< of all registries
-    std::unique_ptr<background_front> background;    ///< as `pages`
-    std::unique_ptr<uses_front>       uses;          ///< as `pages`
-    any_store adopted;  ///< of memory made elsewhere, once there is some; under supplies_mutex
+    owned_ptr<background_front> background;          ///< as `pages`
+    owned_ptr<uses_front>       uses;                ///< as `pages`
+    any_store                   adopted;  ///< of memory made elsewhere, once there is some; under supplies_mutex
 };
 
 /// Throws no_feature.

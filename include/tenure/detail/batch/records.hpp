@@ -4,9 +4,9 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <new>
+#include <type_traits>
 
 #include <tenure/detail/base/memory_tools.hpp>
 #include <tenure/detail/batch/process.hpp>
@@ -49,18 +49,20 @@ TENURE_COLD inline batch_record* more_records() {
     if (!process.free_records) {
         std::uint32_t const first = process.record_count;
         if (first >> record_bits) raise(too_many_batches());
-        auto  rests = std::make_unique<batch_rest[]>(records_a_chunk);
-        auto* chunk = static_cast<batch_record*>(
-            ::operator new(records_a_chunk * sizeof(batch_record), std::align_val_t(alignof(batch_record))));
+        static_assert(std::is_nothrow_default_constructible_v<batch_rest> &&
+                      alignof(batch_rest) <= alignof(batch_record));
+        auto* const chunk =
+            static_cast<batch_record*>(::operator new(records_a_chunk * (sizeof(batch_record) + sizeof(batch_rest)),
+                                                      std::align_val_t(alignof(batch_record))));
+        auto* const rests = reinterpret_cast<batch_rest*>(chunk + records_a_chunk);
         for (std::uint32_t i = 0; i < records_a_chunk; ++i) {
-            batch_record* const b = ::new (chunk + i) batch_record(rests[i]);
+            batch_record* const b = ::new (chunk + i) batch_record(*::new (rests + i) batch_rest);
             b->rest.timer.batch   = b;
             b->index              = first + i;
             b->next_free          = process.free_records;
             process.free_records  = b;
         }
         never_given_back(chunk);
-        never_given_back(rests.release());
         process.record_count += records_a_chunk;
         tables.records[first / records_a_chunk].store(chunk, std::memory_order_release);
     }

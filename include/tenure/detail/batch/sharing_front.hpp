@@ -5,9 +5,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
 #include <tenure/detail/base/function_ref.hpp>
+#include <tenure/detail/base/owned_ptr.hpp>
 #include <tenure/detail/batch/failure.hpp>
 #include <tenure/detail/batch/process.hpp>
 
@@ -57,7 +57,7 @@ struct sharing_front {
     sharing_front& operator=(sharing_front const&) = delete;
 
     /// Begins one keep() from a batch to its parent; null if memory is full.
-    virtual std::unique_ptr<share_transfer_front> begin(batch_record& from, batch_record& to) const noexcept = 0;
+    virtual owned_ptr<share_transfer_front> begin(batch_record& from, batch_record& to) const noexcept = 0;
 
     /// Gives up the batch's share in the common. Returns false if it had none.
     virtual bool leave(batch_record& b, std::uint64_t common) const noexcept = 0;

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
-#include <memory>
 
+#include <tenure/detail/base/clocks.hpp>
 #include <tenure/detail/base/config.hpp>
+#include <tenure/detail/base/owned_ptr.hpp>
 #include <tenure/detail/base/word.hpp>
 #include <tenure/error.hpp>
 
@@ -89,6 +89,6 @@ struct stop_front {
 
 /// Returns the timing of a new registry. A weak symbol, which is there if a source of the program includes
 /// <tenure/timing.hpp>. Throws std::bad_alloc.
-[[gnu::weak]] TENURE_OWN std::unique_ptr<timing_front> new_timing(registry_core& r);
+[[gnu::weak]] TENURE_OWN owned_ptr<timing_front> new_timing(registry_core& r);
 
 }  // namespace tenure::detail

@@ -3,10 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include <tenure/detail/base/config.hpp>
+#include <tenure/detail/base/owned_ptr.hpp>
 #include <tenure/detail/base/word.hpp>
 
 namespace tenure {
@@ -75,6 +75,6 @@ struct uses_front {
 
 /// Returns those of a new registry. A weak symbol, which is there if a source of the program includes
 /// <tenure/pin.hpp>. Throws std::bad_alloc.
-[[gnu::weak]] TENURE_OWN std::unique_ptr<uses_front> new_uses(registry_core& r);
+[[gnu::weak]] TENURE_OWN owned_ptr<uses_front> new_uses(registry_core& r);
 
 }  // namespace tenure::detail

@@ -3,10 +3,10 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <new>
 #include <span>
 
+#include <tenure/detail/base/owned_ptr.hpp>
 #include <tenure/store/concept.hpp>
 
 namespace tenure::detail {
@@ -31,12 +31,10 @@ struct block_list {
         return sum;
     }
 
-    struct deleter {
-        void operator()(block_list* l) const noexcept { ::operator delete(l); }
-    };
+    static void operator delete(void* p) noexcept { ::operator delete(p); }  // of more bytes than sizeof says
 };
 
-using owned_block_list = std::unique_ptr<block_list, block_list::deleter>;
+using owned_block_list = owned_ptr<block_list>;
 
 /// Returns an empty list, or null if memory is full.
 inline owned_block_list make_block_list(std::size_t room) noexcept {

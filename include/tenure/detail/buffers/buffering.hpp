@@ -3,11 +3,11 @@
 #pragma once
 
 #include <atomic>
-#include <memory>
 #include <new>
 
 #include <tenure/detail/base/config.hpp>
 #include <tenure/detail/base/fork_list.hpp>
+#include <tenure/detail/base/owned_ptr.hpp>
 #include <tenure/detail/buffers/buffer_transfer.hpp>
 #include <tenure/detail/buffers/derivation_runs.hpp>
 #include <tenure/detail/buffers/dropping.hpp>
@@ -36,12 +36,11 @@ public:
 
     flow stored_in(batch_record& b) const noexcept override { return sum_of_stores(b); }
 
-    std::unique_ptr<buffer_transfer_front> begin_transfer(batch_record& from,
-                                                          batch_record& to) const noexcept override {
-        return std::unique_ptr<buffer_transfer_front>(new (std::nothrow) buffer_transfer(from, to));
+    owned_ptr<buffer_transfer_front> begin_transfer(batch_record& from, batch_record& to) const noexcept override {
+        return owned_ptr<buffer_transfer_front>(new (std::nothrow) buffer_transfer(from, to));
     }
-    std::unique_ptr<buffer_drop_front> begin_drop() const noexcept override {
-        return std::unique_ptr<buffer_drop_front>(new (std::nothrow) dropped_blocks);
+    owned_ptr<buffer_drop_front> begin_drop() const noexcept override {
+        return owned_ptr<buffer_drop_front>(new (std::nothrow) dropped_blocks);
     }
 
     /// Keeps the locks of buffers through fork(), once it is in the list. In a child, the runs of threads that it

@@ -50,7 +50,7 @@ struct stored {
     void grow(owned_block_list& larger) noexcept {
         if (larger->room <= to_free->room) return;
         for (block const& b : to_free->blocks()) larger->add(b);
-        to_free.swap(larger);
+        std::swap(to_free, larger);
     }
 };
 

@@ -6,11 +6,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <new>
 #include <optional>
 
+#include <tenure/detail/base/owned_ptr.hpp>
 #include <tenure/detail/batch/sharing_front.hpp>
 #include <tenure/detail/life/calls.hpp>
 #include <tenure/detail/life/entering.hpp>
@@ -331,8 +331,8 @@ private:
     ownership_transfer     transfer_;
     failure                why_;
 
-    std::unique_ptr<share_transfer_front> shared_;
-    std::size_t                           shared_objects_ = 0;
+    owned_ptr<share_transfer_front> shared_;
+    std::size_t                     shared_objects_ = 0;
 
     // The handles of what is to be moved, in order: the first in `few_`, the others in logs.
     raw_handle* new_    = few_;  ///< from here on they are not prepared

@@ -81,12 +81,12 @@ struct copy_places {
     /// Whether two modules have the same version of tenure and the same addresses. The other must be loaded, and
     /// so relocated.
     bool is_same_as(copy_places const& other) const noexcept {
-        if (!std::ranges::equal(version, other.version)) return false;
+        if (!std::equal(std::begin(version), std::end(version), std::begin(other.version))) return false;
         for (std::size_t i = 0; i < std::size(made); ++i)
             if (made[i]() != other.made[i]()) return false;
         for (std::size_t i = 0; i < std::size(of_feature); ++i)
             if (!are_same(of_feature[i], other.of_feature[i])) return false;
-        return std::ranges::equal(at, other.at);
+        return std::equal(std::begin(at), std::end(at), std::begin(other.at));
     }
 };
 

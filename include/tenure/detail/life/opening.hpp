@@ -3,7 +3,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include <tenure/detail/base/barrier.hpp>
+#include <tenure/detail/base/clocks.hpp>
 #include <tenure/detail/batch/children.hpp>
 #include <tenure/detail/batch/limits.hpp>
 #include <tenure/detail/batch/loans.hpp>

@@ -5,11 +5,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <source_location>
 #include <utility>
 
+#include <tenure/detail/base/owned_ptr.hpp>
 #include <tenure/detail/life/calls.hpp>
 #include <tenure/detail/life/forking.hpp>
 #include <tenure/raise.hpp>
@@ -31,7 +31,7 @@ inline registry_core* open_registry(any_store memory, any_store buffers, paging_
         uid = ++process.last_uid;
         process.leave_guards.store(&leave_guards, std::memory_order_release);
     }
-    auto core = std::make_unique<registry_core>(std::move(memory), decay_ns, uid, &reclaim);
+    owned_ptr<registry_core> core(new registry_core(std::move(memory), decay_ns, uid, &reclaim));
     if (new_timing) core->timing = new_timing(*core);
     if (new_uses) core->uses = new_uses(*core);
     if (new_background) core->background = new_background(*core, background_limit);

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <span>
 
+#include <tenure/detail/base/clocks.hpp>
 #include <tenure/detail/life/calls.hpp>
 
 namespace tenure::detail {

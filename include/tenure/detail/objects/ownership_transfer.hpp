@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <new>
 
 #include <sched.h>
 
+#include <tenure/detail/base/owned_ptr.hpp>
 #include <tenure/detail/batch/buffers_front.hpp>
 #include <tenure/detail/batch/entry_lists.hpp>
 #include <tenure/detail/objects/slab.hpp>
@@ -27,7 +27,7 @@ inline raw_handle resolve(raw_handle h) noexcept {
     return {c->record.load(std::memory_order_relaxed), c->record_word.load(std::memory_order_relaxed)};
 }
 
-using buffers_among = std::unique_ptr<buffer_transfer_front>;
+using buffers_among = owned_ptr<buffer_transfer_front>;
 
 /// Transfers objects between batches in two steps: prepare() all, which may fail and then leaves everything as it
 /// was, then commit() all, which fails only for objects that another thread took meanwhile. So a list is

@@ -3,10 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <new>
 #include <vector>
 
+#include <tenure/detail/base/owned_ptr.hpp>
 #include <tenure/detail/sharing/commons.hpp>
 #include <tenure/raise.hpp>
 
@@ -60,8 +60,8 @@ private:
 /// What the core calls.
 class shares final : public sharing_front {
 public:
-    std::unique_ptr<share_transfer_front> begin(batch_record& from, batch_record& to) const noexcept override {
-        return std::unique_ptr<share_transfer_front>(new (std::nothrow) share_transfer(from, to));
+    owned_ptr<share_transfer_front> begin(batch_record& from, batch_record& to) const noexcept override {
+        return owned_ptr<share_transfer_front>(new (std::nothrow) share_transfer(from, to));
     }
     bool leave(batch_record& b, std::uint64_t common) const noexcept override { return leave_common(b, common); }
     void leave_all(batch_record& b) const noexcept override { leave_commons(b); }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <tenure/detail/base/fork_list.hpp>
+#include <tenure/detail/base/owned_ptr.hpp>
 #include <tenure/detail/life/ending.hpp>
 #include <tenure/detail/timing/deadlines.hpp>
 #include <tenure/detail/timing/expiry.hpp>
@@ -64,7 +65,7 @@ public:
     }
 
 private:
-    std::unique_ptr<buffer_drop_front> blocks_;
+    owned_ptr<buffer_drop_front> blocks_;
 };
 
 /// Stops what is below a batch. Unlike end_descendants(), only asks this thread's open guards to stop, and stops

@@ -6,10 +6,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <utility>
 
+#include <tenure/detail/base/owned_ptr.hpp>
 #include <tenure/detail/batch/buffers_front.hpp>
 #include <tenure/detail/batch/entry_lists.hpp>
 #include <tenure/detail/batch/sharing_front.hpp>
@@ -307,7 +307,7 @@ private:
     bool                   whole_ = false;  ///< runs go over as they are
     batch_usage            what_{};
 
-    std::unique_ptr<share_transfer_front> shared_;
+    owned_ptr<share_transfer_front> shared_;
 };
 
 /// Gives all that a batch other than the root owns to the batch `to_id` of its registry. Errors: no_such_batch;
