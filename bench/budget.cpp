@@ -15,9 +15,14 @@
 #include <utility>
 #include <vector>
 
+#include <unistd.h>
+
 #include <benchmark/benchmark.h>
+#include <tenure/arbiter.hpp>
 #include <tenure/budget.hpp>
 
+#include "child.hpp"
+#include "disk.hpp"
 #include "support.hpp"
 
 namespace {
@@ -26,6 +31,17 @@ constexpr std::size_t GiB = std::size_t{1} << 30;
 
 void reserved(benchmark::State& state) {
     tenure::memory_budget budget{{.capacity = GiB}};
+    for (auto _ : state) {
+        tenure::reservation const room = budget.reserve({.kind = "query", .bytes = 1 << 20});
+        benchmark::DoNotOptimize(room.bytes());
+    }
+}
+
+void reserved_of_a_share(benchmark::State& state) {
+    bench::scratch_directory const          where;
+    tenure::machine_arbiter const arbiter({.directory = where.path()});
+    tenure::memory_budget         budget{arbiter, {.job = "bench"}};
+    budget.reserve({.kind = "query", .bytes = 1 << 20}).release();
     for (auto _ : state) {
         tenure::reservation const room = budget.reserve({.kind = "query", .bytes = 1 << 20});
         benchmark::DoNotOptimize(room.bytes());
@@ -106,11 +122,52 @@ void woken(benchmark::State& state) {
     state.counters["p99_us"] = all[all.size() * 99 / 100] * 1e6;
 }
 
+/// As woken(), but it is another process that waits, which has to be given what this one releases.
+void woken_elsewhere(benchmark::State& state) {
+    using clock = std::chrono::steady_clock;
+    bench::scratch_directory const          where;
+    tenure::machine_arbiter const arbiter({.directory = where.path(), .bytes = GiB});
+    int                           begin[2], began[2];
+    bench::check(::pipe(begin) == 0 && ::pipe(began) == 0, "pipe");
+    auto const none = [] { return tenure::memory_use{}; };
+    char       c    = 0;
+    {
+        bench::child const waits([&] {
+            tenure::memory_budget budget{arbiter, {.job = "waits"}, {.in_use = none}};
+            while (::read(begin[0], &c, 1) == 1) {
+                auto const      room = budget.reserve({.kind = "waits", .bytes = GiB / 4 * 3});
+                std::int64_t const now = clock::now().time_since_epoch().count();
+                if (::write(began[1], &now, sizeof now) != sizeof now) return;
+            }
+        });
+        tenure::memory_budget  budget{arbiter, {.job = "has"}, {.in_use = none}};
+        std::vector<double>    all;
+        for (auto _ : state) {
+            std::optional<tenure::reservation> room = budget.reserve({.kind = "has", .bytes = GiB / 4 * 3});
+            bench::check(::write(begin[1], &c, 1) == 1, "write");
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));  // until it waits
+            auto const   released = clock::now().time_since_epoch().count();
+            std::int64_t at       = 0;
+            room.reset();
+            bench::check(::read(began[0], &at, sizeof at) == sizeof at, "read");
+            double const took = static_cast<double>(at - released) * 1e-9;
+            all.push_back(took);
+            state.SetIterationTime(took);
+        }
+        std::ranges::sort(all);
+        state.counters["p50_us"] = all[all.size() / 2] * 1e6;
+        state.counters["p99_us"] = all[all.size() * 99 / 100] * 1e6;
+    }
+    for (int const fd : {begin[0], begin[1], began[0], began[1]}) ::close(fd);
+}
+
 }  // namespace
 
 BENCHMARK(counted)->Name("budget/counter");
 BENCHMARK(semaphore)->Name("budget/semaphore");
 BENCHMARK(reserved)->Name("budget/reserve");
+BENCHMARK(reserved_of_a_share)->Name("budget/reserve/share");
 BENCHMARK(limited_batch)->Name("budget/batch/limit");
 BENCHMARK(reserved_for_a_batch)->Name("budget/batch/reservation");
 BENCHMARK(woken)->Name("budget/wake")->UseManualTime()->Iterations(2000);
+BENCHMARK(woken_elsewhere)->Name("budget/wake/elsewhere")->UseManualTime()->Iterations(500);

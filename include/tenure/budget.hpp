@@ -56,6 +56,13 @@ public:
     explicit memory_budget(budget_options options = {})
         : core_(std::make_shared<detail::budget_core>(with_relief(std::move(options)))) {}
 
+    /// Its capacity is a share of what a machine_arbiter divides; `options.capacity` and `options.cores` bound it.
+    /// Throws what the system says, std::errc::invalid_argument for a weight that is none, std::bad_alloc.
+    memory_budget(detail::shared_machine const& machine, share_options const& mine, budget_options options = {})
+        : memory_budget(std::move(options)) {
+        core_->take_share(machine.share_for(*core_, mine));
+    }
+
     /// Waits for a call of `relieve`, if one is under way. Who waits goes on to wait.
     ~memory_budget() { core_->retire(); }
     memory_budget(memory_budget const&)            = delete;

@@ -29,9 +29,13 @@ struct batch_report;
 
 class reservation;
 class memory_budget;
+class machine_arbiter;
 struct budget_options;
 struct budget_figures;
 struct reservation_request;
+struct arbiter_options;
+struct share_options;
+struct machine_figures;
 struct memory_use;
 
 template <class T>

@@ -21,6 +21,8 @@ namespace tenure::detail {
 struct budget_amount {
     std::size_t bytes = 0;
     std::size_t cores = 0;
+
+    friend bool operator==(budget_amount, budget_amount) = default;
 };
 
 /// The rules by which a budget admits, and nothing else: no lock, no clock, no memory.
@@ -59,17 +61,20 @@ public:
     };
 
     admission_rules(budget_amount capacity, std::chrono::nanoseconds aging) noexcept
-        : capacity_(capacity), aging_(aging) {}
+        : capacity_(capacity), most_(capacity), aging_(aging) {}
 
     budget_amount capacity() const noexcept { return capacity_; }
+    budget_amount most() const noexcept { return most_; }
     budget_amount reserved() const noexcept { return reserved_; }
     std::size_t   in_use() const noexcept { return in_use_; }
     std::size_t   baseline() const noexcept { return baseline_; }
     std::size_t   waiting() const noexcept { return waiting_.size(); }
 
-    void set_capacity(budget_amount c) noexcept {
-        shrunk_   = shrunk_ || c.bytes < capacity_.bytes || c.cores < capacity_.cores;
+    /// `most`: what the capacity may become without anybody's doing.
+    void set_capacity(budget_amount c, budget_amount most) noexcept {
+        shrunk_   = shrunk_ || most.bytes < most_.bytes || most.cores < most_.cores;
         capacity_ = c;
+        most_     = most;
     }
 
     /// Notes what the process uses. While nothing is reserved, that is what it uses besides jobs, which is never
@@ -81,7 +86,22 @@ public:
 
     /// Whether it could be granted if all others ended.
     bool is_possible(budget_amount wants) const noexcept {
-        return wants.bytes <= capacity_.bytes && wants.cores <= capacity_.cores;
+        return wants.bytes <= most_.bytes && wants.cores <= most_.cores;
+    }
+
+    /// Returns what holders have, or the process uses, and cannot give back at once.
+    budget_amount taken() const noexcept {
+        return {std::max(sum(baseline_, reserved_.bytes), in_use_), reserved_.cores};
+    }
+
+    /// Returns what all that wait want, together.
+    budget_amount wanted() const noexcept {
+        budget_amount all;
+        for (waiter const* const w : waiting_) {
+            all.bytes = sum(all.bytes, w->wants.bytes);
+            all.cores = sum(all.cores, w->wants.cores);
+        }
+        return all;
     }
 
     /// Whether it can be granted now. What needs no memory does not wait for memory, and so for cores.
@@ -212,10 +232,7 @@ private:
 
     static std::size_t sum(std::size_t a, std::size_t b) noexcept { return a + std::min(b, ~a); }
 
-    std::size_t free_bytes() const noexcept {
-        std::size_t const taken = std::max(sum(baseline_, reserved_.bytes), in_use_);
-        return capacity_.bytes - std::min(capacity_.bytes, taken);
-    }
+    std::size_t free_bytes() const noexcept { return capacity_.bytes - std::min(capacity_.bytes, taken().bytes); }
 
     bool is_aged(waiter const& w, time now) const noexcept { return now - w.since >= aging_; }
 
@@ -265,7 +282,8 @@ private:
     }
 
     budget_amount                 capacity_;
-    bool                          shrunk_ = false;  ///< since the last answer
+    budget_amount                 most_;
+    bool                          shrunk_ = false;  ///< `most_`, since the last answer
     std::chrono::nanoseconds      aging_;
     budget_amount                 reserved_{};
     std::size_t                   in_use_      = 0;

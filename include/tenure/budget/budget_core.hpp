@@ -66,6 +66,36 @@ private:
     std::chrono::nanoseconds timeout_{};
 };
 
+/// Says what a budget's capacity is, where that changes.
+class capacity_source {
+public:
+    capacity_source()                                  = default;
+    capacity_source(capacity_source const&)            = delete;
+    capacity_source& operator=(capacity_source const&) = delete;
+    virtual ~capacity_source()                         = default;
+
+    /// Has it look at what the budget wants. Takes no lock.
+    virtual void wake() noexcept = 0;
+
+    /// Whether others want what this budget has.
+    bool others_lack() const noexcept { return others_lack_.load(std::memory_order_relaxed); }
+
+protected:
+    void set_others_lack(bool yes) noexcept { others_lack_.store(yes, std::memory_order_relaxed); }
+
+private:
+    std::atomic<bool> others_lack_{false};
+};
+
+/// What several processes share: a machine_arbiter.
+class shared_machine {
+public:
+    virtual std::unique_ptr<capacity_source> share_for(budget_core& of, share_options const& mine) const = 0;
+
+protected:
+    ~shared_machine() = default;
+};
+
 /// What a memory_budget is, for as long as there are reservations.
 class budget_core {
 public:
@@ -108,7 +138,13 @@ public:
         budget_amount const wants{need_of(room), r.cores};
         if (!rules_.is_possible(wants)) return errc::limit_exceeded;
         auto const try_it = [&] { return rules_.try_grant(room, wants, &std::chrono::steady_clock::now); };
-        if (!try_it()) return w ? wait(*w, room, wants, guard, try_it) : std::optional(errc::timed_out);
+        if (!try_it()) {
+            if (w) return wait(*w, room, wants, guard, try_it);
+            tried_    = wants;
+            tried_at_ = coarse_now();
+            if (source_) source_->wake();
+            return errc::timed_out;
+        }
         note_grant(room);
         return errc{};
     }
@@ -137,6 +173,7 @@ public:
         if (std::exchange(w.is_new, false)) {
             lock.unlock();
             minder_.ring();
+            if (source_) source_->wake();
             lock.lock();
         }
         bool const minded = !minder_.has_stopped();
@@ -200,6 +237,7 @@ public:
             rules_.release(room);
             room.bytes_.store(0, std::memory_order_relaxed);
             ++changes_;  // what is in use may still be what it had
+            if (source_ && source_->others_lack()) source_->wake();
             if (rules_.waiting() == 0) return;
             answer();
             if (rules_.waiting() == 0) return;
@@ -225,6 +263,55 @@ public:
         for (lent_room const* r = newest_; r; r = r->older_)
             f.holders.push_back({r->kind_->first, r->has.bytes, r->has.cores});
         return f;
+    }
+
+    /// What is asked of a source of capacity.
+    struct demand {
+        budget_amount taken{};      ///< cannot be given back at once
+        budget_amount wanted{};     ///< by those that wait, or just tried without waiting
+        std::uint64_t changes = 0;  ///< those that this counts
+    };
+    demand demands() {
+        look_if_old();
+        std::scoped_lock const guard(mutex_);
+        demand                 d{rules_.taken(), rules_.wanted(), changes_};
+        if (std::chrono::nanoseconds(coarse_now() - tried_at_) < std::chrono::milliseconds(100)) {
+            d.wanted.bytes = std::max(d.wanted.bytes, tried_.bytes);
+            d.wanted.cores = std::max(d.wanted.cores, tried_.cores);
+        }
+        return d;
+    }
+
+    /// Has the capacity come from elsewhere. Nobody uses the budget yet.
+    void take_share(std::unique_ptr<capacity_source> from) noexcept { source_ = std::move(from); }
+
+    /// Has a share be less, but not less than what cannot be given back. Returns what it is then.
+    budget_amount shrink_share(budget_amount to) noexcept {
+        std::scoped_lock const guard(mutex_);
+        budget_amount const    taken = rules_.taken();
+        share_                       = {std::min(share_.bytes, std::max(to.bytes, taken.bytes)),
+                                        std::min(share_.cores, std::max(to.cores, taken.cores))};
+        apply_capacity();
+        return share_;
+    }
+
+    /// Sets what the source gives and what it could ever give. `settled`: the changes after which it gives no more
+    /// unless somebody gives something back.
+    void set_share(budget_amount has, budget_amount most, std::uint64_t settled) noexcept {
+        std::scoped_lock const guard(mutex_);
+        share_         = has;
+        most_          = most;
+        share_settled_ = settled;
+        apply_capacity();
+        answer();
+    }
+
+    /// Asks for memory that nobody makes use of, for a source that wants it back.
+    void give_back(std::size_t bytes) noexcept {
+        if (relieving_.exchange(true, std::memory_order_acquire)) return;
+        if (options_.relieve) options_.relieve(bytes);
+        look();
+        relieving_.store(false, std::memory_order_release);
     }
 
     void set_capacity(budget_amount c) noexcept {
@@ -262,12 +349,12 @@ public:
     /// Returns what a request asked for, for a message.
     std::string asked(lent_room const& room, reservation_request const& r) const {
         std::scoped_lock const guard(mutex_);
-        std::size_t const      need = need_of(room), has = rules_.capacity().bytes;
+        std::size_t const      need = need_of(room), has = rules_.most().bytes;
         std::string            out = printed("reserve %zu bytes", need);
         if (r.cores) out += printed(" and %zu cores", r.cores);
         out += printed(" for a job '%.*s'", static_cast<int>(r.kind.size()), r.kind.data());
         if (need > has) out += printed(", %zu more than there are", need - has);
-        else if (r.cores > rules_.capacity().cores) out += printed(" of %zu", rules_.capacity().cores);
+        else if (r.cores > rules_.most().cores) out += printed(" of %zu", rules_.most().cores);
         return out;
     }
 
@@ -322,10 +409,11 @@ private:
 
     /// Answers all that can be answered. The lock is held.
     void answer() noexcept {
-        rules_.answer(std::chrono::steady_clock::now(), settled_ >= changes_, [this](admission_rules::waiter& w) {
-            if (*w.answer == errc{}) note_grant(static_cast<lent_room&>(*w.into));
-            static_cast<waiting&>(w).decided();
-        });
+        rules_.answer(std::chrono::steady_clock::now(), std::min(settled_, share_settled_) >= changes_,
+                      [this](admission_rules::waiter& w) {
+                          if (*w.answer == errc{}) note_grant(static_cast<lent_room&>(*w.into));
+                          static_cast<waiting&>(w).decided();
+                      });
     }
 
     void note_grant(lent_room& room) noexcept {
@@ -363,7 +451,11 @@ private:
 
     /// The lock is held.
     void apply_capacity() noexcept {
-        rules_.set_capacity({std::min(bytes_ == no_limit ? machine_ : bytes_, limit_), cores_});
+        budget_amount const own{std::min(bytes_ == no_limit ? machine_ : bytes_, limit_), cores_};
+        auto const          both = [&](budget_amount a) {
+            return budget_amount{std::min(own.bytes, a.bytes), std::min(own.cores, a.cores)};
+        };
+        rules_.set_capacity(both(share_), both(most_));
     }
 
     /// Has the budget's thread do a round for those that wait. The lock is given up.
@@ -415,6 +507,10 @@ private:
     // Guarded by mutex_.
     std::size_t     bytes_, cores_;  ///< as the user said
     std::size_t     limit_ = no_limit;
+    budget_amount   share_{no_limit, any_number_of_cores}, most_ = share_;  ///< of the source, if there is one
+    budget_amount   tried_{};                                               ///< last, without waiting for it
+    std::uint64_t   tried_at_      = 0;
+    std::uint64_t   share_settled_ = ~std::uint64_t{0};  ///< as `settled_`, of the source
     admission_rules rules_;
     job_kinds       kinds_{};
     lent_room*      newest_  = nullptr;
@@ -424,6 +520,8 @@ private:
     mutable fork_mutex mutex_;
 
     minder minder_{[this] { return mind(); }};
+
+    std::unique_ptr<capacity_source> source_{};
 };
 
 inline lent_room::~lent_room() {

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -41,6 +42,31 @@ struct budget_options {
     /// budget when somebody begins to wait, and then as long as the process uses more than was reserved. It must
     /// not throw. Empty: calls registry::trim() of the global registry.
     std::function<void(std::size_t bytes)> relieve{};
+};
+
+/// A machine that several processes share.
+struct arbiter_options {
+    /// Where they tell each other what they have. Empty: in the user's runtime directory. Processes of several
+    /// users share one that the administrator made, with mode 1777. On a local file system.
+    std::filesystem::path directory{};
+
+    /// What there is for all of them together; without, seven eighths of the machine's memory, and its cores. Where
+    /// processes differ, the least counts. In a container with a limit of its own, say what that is.
+    std::size_t bytes = no_limit;
+    std::size_t cores = any_number_of_cores;
+
+    /// How often they look at each other, besides when something changes, as long as one of them lacks something.
+    std::chrono::nanoseconds period = std::chrono::milliseconds(50);
+
+    /// How long one that has more than its share may take to give it back.
+    std::chrono::nanoseconds grace = std::chrono::seconds(1);
+};
+
+/// How a process takes part in a machine that is shared.
+struct share_options {
+    std::string_view job{};       ///< a name, for people; 47 bytes of it count
+    double           weight = 1;  ///< against other jobs of the same user: from 0.001 to 1000
+    std::size_t      floor  = 0;  ///< bytes that it has at least, as far as its user's share goes
 };
 
 struct reservation_request {

@@ -1,0 +1,299 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <tenure/budget/admission.hpp>
+#include <tenure/detail/base/file.hpp>
+#include <tenure/detail/base/printed.hpp>
+#include <tenure/error.hpp>
+#include <tenure/raise.hpp>
+
+namespace tenure::detail {
+
+/// What a process tells the others of a machine, in a file that it alone writes.
+struct share_status {
+    budget_amount        capacity{};  ///< of the machine, as this process was told
+    budget_amount        has{};
+    budget_amount        desired{};
+    std::uint64_t        floor  = 0;
+    double               weight = 1;
+    std::uint64_t        since  = 0;  ///< CLOCK_BOOTTIME when it began to lack something, in nanoseconds; or 0
+    std::array<char, 48> job{};       ///< a name, ended by 0
+
+    friend bool operator==(share_status const& a, share_status const& b) noexcept {
+        return a.has == b.has && a.desired == b.desired && a.capacity == b.capacity && a.floor == b.floor &&
+               a.weight == b.weight && a.since == b.since && a.job == b.job;
+    }
+
+    std::string_view name() const noexcept { return job.data(); }
+    bool             lacks() const noexcept { return desired.bytes > has.bytes || desired.cores > has.cores; }
+
+    /// Returns what is wrong with a status that somebody else wrote, or null.
+    char const* fault() const noexcept {
+        if (std::ranges::find(job, '\0') == job.end()) return "its job's name has no end";
+        if (!std::isfinite(weight) || weight < 1e-3 || weight > 1e3) return "its weight is not from 0.001 to 1000";
+        if (capacity.bytes == 0) return "its machine has no memory";
+        if (has.bytes > capacity.bytes || has.cores > capacity.cores) return "it has more than there is";
+        return nullptr;
+    }
+};
+static_assert(std::is_trivially_copyable_v<share_status>);
+
+/// The file. The status that counts is that of `serial`'s parity; the next is written to the other place, and
+/// counts once `serial` is. So there is a whole one at any moment, and a reader that finds `serial` as it was
+/// before has read it.
+struct share_file_layout {
+    static constexpr std::array<char, 8> right_magic{'t', 'e', 'n', 's', 'h', 'r', '1', '\n'};
+
+    std::array<char, 8>         magic  = right_magic;
+    std::uint64_t               serial = 0;
+    std::array<share_status, 2> status{};
+};
+
+/// The directory in which the processes of a machine tell each other what they have and want. Who uses it owns the
+/// directory, or it is one in which each can remove only what is his (mode 1777). Not thread-safe.
+class share_directory {
+public:
+    struct member {
+        std::string   file;
+        std::uint64_t user = 0;  ///< who owns the file, as the kernel says
+        share_status  status{};
+    };
+    struct refused {
+        std::string file;
+        std::string why;
+    };
+    struct view {
+        std::vector<member>      members{};  ///< those that live, by the name of their file
+        std::vector<refused>     others{};   ///< files that say nothing sensible
+        std::vector<std::string> dead{};     ///< whose process is gone
+    };
+
+    /// Throws what the system says, insecure, std::bad_alloc.
+    explicit share_directory(std::filesystem::path where) : path_(std::move(where)) {
+        directory_ = unique_fd(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        struct ::stat is{};
+        if (!directory_ || ::fstat(directory_.get(), &is) != 0) fail(errno, "open");
+        bool const open_to_others = (is.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+        if (open_to_others && (is.st_mode & S_ISVTX) == 0)
+            raise(error(errc::insecure, "share a machine through " + path_.string() +
+                                            ": others could remove this process's file there; chmod +t it"));
+        owner_ = is.st_uid;
+    }
+
+    std::filesystem::path const& path() const noexcept { return path_; }
+    std::uint64_t                owner() const noexcept { return owner_; }
+
+    /// Returns what all tell; of files of others that could be anything, only what was checked. Throws
+    /// what the system says where it gives no more files or memory, and std::bad_alloc. Cost: some six system calls
+    /// for each.
+    view read() const {
+        view       out;
+        auto const close = [](DIR* d) { ::closedir(d); };
+        int const  again = ::openat(directory_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        std::unique_ptr<DIR, decltype(close)> const all(again < 0 ? nullptr : ::fdopendir(again), close);
+        if (!all) {
+            int const why = errno;
+            if (again >= 0) ::close(again);
+            fail(why, "read");
+        }
+        for (std::size_t n = 0; ::dirent const* const e = ::readdir(all.get());) {
+            std::string_view const name = e->d_name;
+            if (!name.starts_with(prefix)) continue;
+            if (++n > most_files) {
+                out.others.push_back({std::string(name), "there are more than 4096 such files"});
+                break;
+            }
+            read_one(std::string(name), out);
+        }
+        std::ranges::sort(out.members, {}, &member::file);
+        return out;
+    }
+
+    /// Calls f() while nobody else does in a process that shares the directory. Returns false if others hold the
+    /// lock for too long. A process that dies gives it back.
+    template <class F>
+    bool alone(F f) const {
+        for (int tries = 0; ::flock(directory_.get(), LOCK_EX | LOCK_NB) != 0; ++tries) {
+            if (tries == 100 || (errno != EWOULDBLOCK && errno != EINTR)) return false;
+            std::this_thread::sleep_for(std::chrono::microseconds(100));
+        }
+        struct unlock {
+            int fd;
+            ~unlock() { ::flock(fd, LOCK_UN); }
+        } const at_end{directory_.get()};
+        f();
+        return true;
+    }
+
+    /// Removes files of processes that are gone. Called alone. Others' own may stay, and count for nothing.
+    void sweep(std::span<std::string const> dead) const noexcept {
+        for (std::string const& name : dead)
+            if (!lives(name)) ::unlinkat(directory_.get(), name.c_str(), 0);
+    }
+
+private:
+    friend class share_file;
+
+    static constexpr std::string_view prefix     = "share-";
+    static constexpr std::size_t      most_files = 4096;
+
+    [[noreturn]] void fail(int e, char const* what) const {
+        raise(error(io_code(e), printed("share a machine: %s ", what) + path_.string()));
+    }
+
+    /// The process of a file has a lock on it, on the open file and not on the process: so another namespace of
+    /// pids makes no difference, and the kernel takes it away at the process's end, however that comes.
+    static bool is_locked(int fd) noexcept {
+        struct ::flock l{};
+        l.l_type   = F_WRLCK;
+        l.l_whence = SEEK_SET;
+        return ::fcntl(fd, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK;
+    }
+    unique_fd open_of(std::string const& name) const noexcept {
+        return unique_fd(
+            ::openat(directory_.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    }
+    bool lives(std::string const& name) const noexcept {
+        unique_fd const fd = open_of(name);
+        return fd && is_locked(fd.get());
+    }
+
+    void read_one(std::string name, view& out) const {
+        unique_fd const fd = open_of(name);
+        struct ::stat   is{};
+        if (!fd || ::fstat(fd.get(), &is) != 0) {
+            if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
+                fail(errno, "read");  // it may have something
+            if (errno != ENOENT) out.others.push_back({std::move(name), system_code(errno).message()});
+            return;
+        }
+        if (!S_ISREG(is.st_mode)) return void(out.others.push_back({std::move(name), "it is not a regular file"}));
+        if (!is_locked(fd.get())) return void(out.dead.push_back(std::move(name)));
+        share_status status;
+        if (char const* const why = read_status(fd.get(), status))
+            return void(out.others.push_back({std::move(name), why}));
+        out.members.push_back({std::move(name), is.st_uid, status});
+    }
+
+    /// Returns what is wrong, or null. Files are read, and never mapped: one that is cut short meanwhile would
+    /// raise SIGBUS.
+    static char const* read_status(int fd, share_status& to) noexcept {
+        for (int tries = 0; tries < 100; ++tries) {
+            share_file_layout f;
+            auto const        part = [&](auto& x) {
+                auto const at = reinterpret_cast<char*>(&x) - reinterpret_cast<char*>(&f);
+                bool const read =
+                    read_whole(fd, static_cast<std::uint64_t>(at), std::as_writable_bytes(std::span(&x, 1)));
+                std::atomic_thread_fence(std::memory_order_seq_cst);
+                return read;
+            };
+            if (!part(f.magic) || !part(f.serial)) return "it is too short";
+            std::uint64_t const serial = f.serial;
+            if (!part(f.status[serial % 2]) || !part(f.serial)) return "it is too short";
+            if (f.magic != share_file_layout::right_magic) return "it is of another kind or version";
+            to = f.status[serial % 2];
+            if (f.serial == serial) return to.fault();
+        }
+        return "it changes all the time";
+    }
+
+    std::filesystem::path path_;
+    unique_fd             directory_;
+    std::uint64_t         owner_ = 0;
+};
+
+/// This process's own file. Not thread-safe. Goes with its process, however that ends.
+class share_file {
+public:
+    /// Throws what the system says, store_full among it.
+    share_file(share_directory const& in, share_status const& first) : in_(&in) {
+        std::uint64_t random[2];
+        if (::getrandom(random, sizeof random, 0) != sizeof random) in.fail(errno, "name a file in");
+        name_          = std::string(share_directory::prefix) + printed("%016llx%016llx",
+                                                                        static_cast<unsigned long long>(random[0]),
+                                                                        static_cast<unsigned long long>(random[1]));
+        int        why = EBUSY;
+        bool const done =
+            in.alone([&] { why = create(first) ? 0 : errno; });  // or it would be swept as a dead one's
+        if (done && why == 0) return;
+        if (file_) ::unlinkat(in.directory_.get(), name_.c_str(), 0);
+        in.fail(why, done ? "write a file in" : "lock");
+    }
+    ~share_file() {
+        if (file_) ::unlinkat(in_->directory_.get(), name_.c_str(), 0);
+    }
+    share_file(share_file const&)            = delete;
+    share_file& operator=(share_file const&) = delete;
+
+    std::string const& name() const noexcept { return name_; }
+
+    share_status const& status() const noexcept { return now_.status[now_.serial % 2]; }
+
+    /// Tells the others. Returns false if the system does not let it.
+    bool tell(share_status const& s) noexcept {
+        share_status& next = now_.status[(now_.serial + 1) % 2];
+        next               = s;
+        if (!write(next)) return false;
+        ++now_.serial;
+        if (write(now_.serial)) return true;
+        --now_.serial;
+        return false;
+    }
+
+    /// In a forked child: it is the parent's.
+    void abandon() noexcept { file_.reset(); }
+
+private:
+    bool create(share_status const& first) noexcept {
+        file_ = unique_fd(::openat(in_->directory_.get(), name_.c_str(),
+                                   O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+        if (!file_ || ::fchmod(file_.get(), 0644) != 0) return false;  // others read it, whatever the umask
+        struct ::flock whole{};
+        whole.l_type   = F_WRLCK;
+        whole.l_whence = SEEK_SET;
+        if (::fcntl(file_.get(), F_OFD_SETLK, &whole) != 0) return false;
+        now_.status[0] = first;
+        return write(now_);
+    }
+
+    template <class T>
+    bool write(T const& part) noexcept {
+        auto const at = reinterpret_cast<char const*>(&part) - reinterpret_cast<char const*>(&now_);
+        return write_whole(file_.get(), static_cast<std::uint64_t>(at), std::as_bytes(std::span(&part, 1)));
+    }
+
+    share_directory const* in_;
+    std::string            name_;
+    unique_fd              file_;
+    share_file_layout      now_{};
+};
+
+}  // namespace tenure::detail

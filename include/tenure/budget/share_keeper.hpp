@@ -1,0 +1,273 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <tenure/budget/admission.hpp>
+#include <tenure/budget/budget_core.hpp>
+#include <tenure/budget/fair_shares.hpp>
+#include <tenure/budget/options.hpp>
+#include <tenure/budget/share_board.hpp>
+#include <tenure/detail/base/file.hpp>
+#include <tenure/detail/base/fork_list.hpp>
+#include <tenure/detail/base/signals_blocked.hpp>
+#include <tenure/error.hpp>
+#include <tenure/raise.hpp>
+
+namespace tenure::detail {
+
+/// What all tell, as rules take it.
+struct share_claims {
+    std::vector<share_claim> all{};
+    budget_amount            capacity{};
+
+    /// A machine has what its members say. If they differ, the least counts; but who is another user's and does not
+    /// own the directory cannot make it less.
+    share_claims(share_directory::view const& v, budget_amount at_most, std::uint64_t owner) : capacity(at_most) {
+        for (share_directory::member const& m : v.members) {
+            share_status const& s = m.status;
+            if (m.user == 0 || m.user == owner || m.user == ::geteuid()) {
+                capacity.bytes = std::min(capacity.bytes, s.capacity.bytes);
+                capacity.cores = std::min(capacity.cores, s.capacity.cores);
+            }
+            all.push_back({.user    = m.user,
+                           .has     = s.has,
+                           .desired = s.desired,
+                           .floor   = static_cast<std::size_t>(s.floor),
+                           .weight  = s.weight,
+                           .since   = s.since});
+        }
+    }
+};
+
+/// Keeps a budget's share of a machine what it should be: a thread that tells the others what the budget has and
+/// wants, and looks at what they tell when that changes, and every `period` as long as somebody lacks something.
+class share_keeper final : public capacity_source {
+public:
+    /// Throws what the system says, insecure, std::bad_alloc.
+    share_keeper(budget_core& of, arbiter_options const& machine, share_options const& mine)
+        : core_(of), period_(machine.period), grace_(machine.grace), capacity_{machine.bytes, machine.cores} {
+        directory_.emplace(machine.directory);
+        share_status first;
+        first.capacity = capacity_;
+        first.floor    = mine.floor;
+        first.weight   = mine.weight;
+        if (char const* const why = first.fault())
+            raise(error(std::make_error_code(std::errc::invalid_argument), std::string("share a machine: ") + why));
+        std::memcpy(first.job.data(), mine.job.data(), std::min(mine.job.size(), first.job.size() - 1));
+        file_.emplace(*directory_, first);
+        bell_    = unique_fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+        changes_ = unique_fd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+        // Without (fs.inotify limits how many a user has), what others do is seen a period later.
+        if (changes_)
+            ::inotify_add_watch(changes_.get(), directory_->path().c_str(),
+                                IN_CREATE | IN_DELETE | IN_MODIFY | IN_CLOSE_WRITE);
+        step();
+        signals_blocked const here;
+        thread_ = std::thread([this] { run(); });
+    }
+    ~share_keeper() override {
+        stopping_.store(true, std::memory_order_release);
+        wake();
+        if (thread_.joinable()) thread_.join();
+    }
+
+    void wake() noexcept override {
+        std::uint64_t const one = 1;
+        if (bell_) [[maybe_unused]]
+            auto const n = ::write(bell_.get(), &one, sizeof one);
+    }
+
+private:
+    using clock = std::chrono::steady_clock;
+
+    void run() noexcept {
+        ::pthread_setname_np(::pthread_self(), "tenure-share");
+        while (!stopping_.load(std::memory_order_acquire)) {
+            std::array<::pollfd, 2>        on{{{bell_.get(), POLLIN, 0}, {changes_.get(), POLLIN, 0}}};
+            std::chrono::nanoseconds const wait =
+                restless_ ? period_ : std::max<std::chrono::nanoseconds>(period_, std::chrono::seconds(1));
+            ::timespec const t{wait / std::chrono::seconds(1),
+                               static_cast<long>((wait % std::chrono::seconds(1)).count())};
+            ::ppoll(on.data(), on.size(), &t, nullptr);
+            if (on[0].revents == 0 && on[1].revents != 0) rest();
+            drain(bell_.get());
+            drain(changes_.get());
+            run_or<std::exception>([&] { step(); }, [](auto const&) {});  // if not, the next round does
+        }
+    }
+
+    /// Many that look at each of each other's changes would do nothing else.
+    void rest() const noexcept {
+        auto const due = last_ + members_ * std::chrono::microseconds(50);
+        if (auto const now = clock::now(); now < due) std::this_thread::sleep_for(due - now);
+    }
+
+    static void drain(int fd) noexcept {
+        alignas(::inotify_event) std::array<char, 4096> events;
+        while (fd >= 0 && ::read(fd, events.data(), events.size()) > 0) {}
+    }
+
+    /// A round. The budget has less before the others are told, and more once they were. No lock is held when it is
+    /// called: a fork() takes the core's locks before this one's.
+    void step() {
+        budget_core::demand const d = core_.demands();
+        budget_amount const       wants{sum(d.taken.bytes, d.wanted.bytes), sum(d.taken.cores, d.wanted.cores)};
+        plan                      p;
+        {
+            std::scoped_lock const guard(mutex_);
+            if (!file_) return;
+            p.status         = file_->status();
+            p.status.desired = {std::min(up(wants.bytes), capacity_.bytes), std::min(wants.cores, capacity_.cores)};
+            p.needs          = {std::min(up(d.taken.bytes), capacity_.bytes), d.taken.cores};
+            if (!look(p)) {  // somebody cleaned the directory up
+                file_.emplace(*directory_, p.status);
+                if (!look(p)) return;
+            }
+        }
+        if (p.now.keeps != p.status.has) p.status.has = core_.shrink_share(p.now.keeps);
+        {
+            std::scoped_lock const guard(mutex_);
+            if (!file_) return;
+            tell(p.status);
+            if (p.now.grows_to != p.status.has || !dead_.empty()) grow(p);
+        }
+        bool const lacks = p.status.lacks();
+        note(d, p.now, lacks);
+        bool const    over_long = over_since_ != clock::time_point{} && clock::now() - over_since_ >= grace_;
+        budget_amount grants    = p.status.has;
+        if (over_long) grants.bytes = std::min(grants.bytes, p.now.fair.bytes);
+        core_.set_share(grants, p.most, settled_);
+        last_ = clock::now();
+        if (over_ > 0) core_.give_back(over_);
+    }
+
+    struct plan {
+        share_status  status{};  ///< what is told next
+        budget_amount needs{}, most{};
+        share_step    now{};
+    };
+
+    /// Looks at what all tell. Returns false if this process's own file is not there. The mutex is locked. Throws
+    /// what share_directory::read() does.
+    bool look(plan& p) {
+        share_directory::view v    = directory_->read();
+        std::size_t           mine = 0;
+        while (mine < v.members.size() && v.members[mine].file != file_->name()) ++mine;
+        if (mine == v.members.size()) return false;
+        v.members[mine].status = p.status;
+        members_               = static_cast<int>(v.members.size());
+        dead_                  = std::move(v.dead);
+        share_claims const c(v, capacity_, directory_->owner());
+        p.most = c.capacity;
+        p.now  = share_step::of(c.all, mine, p.needs, c.capacity, std::max(slack, p.status.desired.bytes / 8));
+        return true;
+    }
+
+    /// Takes what nobody has. The mutex is locked.
+    void grow(plan& p) {
+        directory_->alone([&] {
+            directory_->sweep(dead_);
+            if (!look(p)) return;
+            share_status more = p.status;
+            more.has          = p.now.grows_to;
+            if (tell(more)) p.status = more;
+        });
+    }
+
+    /// The mutex is locked. Returns false if the others still see what was told last.
+    bool tell(share_status& s) noexcept {
+        s.since = !s.lacks() ? 0 : s.since ? s.since : boot_time();
+        return s == file_->status() || file_->tell(s);
+    }
+
+    /// Notes what the others lack, and since when nothing more can be had for who waits here.
+    void note(budget_core::demand const& d, share_step const& now, bool lacks) noexcept {
+        set_others_lack(now.others_lack);
+        std::size_t const needs = up(d.taken.bytes);
+        over_                   = now.others_lack && needs > now.fair.bytes ? needs - now.fair.bytes : 0;
+        over_since_             = over_ == 0                           ? clock::time_point{}
+                                  : over_since_ == clock::time_point{} ? clock::now()
+                                                                       : over_since_;
+        if (!lacks) lacks_since_ = {};
+        else if (lacks_since_ == clock::time_point{} || now.grows_to != had_) lacks_since_ = clock::now();
+        if (!lacks || clock::now() - lacks_since_ >= grace_) settled_ = d.changes;
+        had_      = now.grows_to;
+        restless_ = lacks || now.others_lack;
+    }
+
+    static std::size_t sum(std::size_t a, std::size_t b) noexcept { return a + std::min(b, ~a); }
+
+    /// Rounds up, so that not every page that is touched is told.
+    std::size_t up(std::size_t bytes) const noexcept {
+        std::size_t const step = std::max<std::size_t>(4096, capacity_.bytes / 4096);
+        return bytes > ~step ? bytes : (bytes + step - 1) / step * step;
+    }
+
+    static std::uint64_t boot_time() noexcept {
+        ::timespec t{};
+        ::clock_gettime(CLOCK_BOOTTIME, &t);
+        return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(t.tv_nsec);
+    }
+
+    /// In a forked child, which is not a member, and has no share.
+    void lose() noexcept {
+        if (file_) file_->abandon();
+        file_.reset();
+        directory_.reset();
+        bell_.reset();
+        changes_.reset();
+        new (&thread_) std::thread;  // the old one cannot be joined
+        core_.set_share({}, {}, settled_);
+    }
+
+    static constexpr std::size_t slack = std::size_t{16} << 20;
+
+    budget_core&                   core_;
+    std::chrono::nanoseconds const period_, grace_;
+    budget_amount const            capacity_;
+
+    fork_mutex mutex_{this, [](void* self) noexcept { static_cast<share_keeper*>(self)->lose(); }};
+    std::optional<share_directory> directory_;
+    std::optional<share_file>      file_;
+    std::vector<std::string>       dead_;
+    unique_fd                      bell_;     ///< an eventfd(2)
+    unique_fd                      changes_;  ///< an inotify(7)
+
+    // The thread's own.
+    bool              restless_ = false;
+    int               members_  = 1;
+    std::size_t       over_     = 0;  ///< bytes in use that others should have
+    budget_amount     had_{};
+    std::uint64_t     settled_ = 0;
+    clock::time_point last_{}, over_since_{}, lacks_since_{};
+
+    std::atomic<bool> stopping_{false};
+    std::thread       thread_;
+};
+
+}  // namespace tenure::detail

@@ -1,0 +1,564 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <doctest/doctest.h>
+
+#include <tenure/arbiter.hpp>
+#include <tenure/batch_scope.hpp>
+
+#include "random/dice.hpp"
+#include "temporary.hpp"
+#include "throws.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using tenure::budget_options;
+using tenure::errc;
+using tenure::machine_arbiter;
+using tenure::machine_figures;
+using tenure::memory_budget;
+using tenure::memory_use;
+using tenure::reservation;
+using tenure::share_options;
+
+constexpr std::size_t MiB = 1 << 20;
+
+/// A machine of 1,000 MiB and 8 cores, of which nobody uses any memory but what is reserved.
+struct machine {
+    temporary_directory where;
+    machine_arbiter     arbiter{options()};
+
+    tenure::arbiter_options options() const {
+        return {.directory = where.path(), .bytes = 1000 * MiB, .cores = 8, .period = 5ms, .grace = 200ms};
+    }
+    static budget_options own() {
+        budget_options o;
+        o.sample_age = 1ms;
+        o.in_use     = [] { return memory_use{}; };
+        return o;
+    }
+    memory_budget budget(share_options const& mine = {}) const { return {arbiter, mine, own()}; }
+
+    std::size_t files() const {
+        return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(where.path()), {}));
+    }
+    machine_figures::member of(std::string const& job) const {
+        for (machine_figures::member& m : arbiter.figures().members)
+            if (m.job == job) return m;
+        return {};
+    }
+};
+
+/// Waits until it is so, for ten seconds at most.
+bool soon(std::function<bool()> const& it_is) {
+    for (auto const until = std::chrono::steady_clock::now() + 10s; !it_is();) {
+        if (std::chrono::steady_clock::now() > until) return false;
+        std::this_thread::sleep_for(1ms);
+    }
+    return true;
+}
+
+/// Returns the code with which it fails.
+std::error_code code_of(std::function<void()> const& f) {
+    try {
+        f();
+    } catch (tenure::error const& e) {
+        return e.code();
+    }
+    return {};
+}
+
+/// Room that is reserved in pieces of so many bytes.
+struct rooms {
+    memory_budget*           from;
+    std::size_t              piece;
+    std::vector<reservation> all{};
+
+    /// Reserves one more. Returns false if there is no room for it by `timeout`.
+    bool grow(std::chrono::nanoseconds timeout = 10s) {
+        try {
+            all.push_back(from->reserve({.kind = "piece", .bytes = piece, .timeout = timeout}));
+            return true;
+        } catch (tenure::error const& e) {
+            if (e.code() != errc::timed_out) throw;
+            return false;
+        }
+    }
+};
+
+/// Another process, which does it and then says so, and lives until it is killed or told to go.
+class other_process {
+public:
+    explicit other_process(std::function<void()> const& work) {
+        int ready[2], go[2];
+        REQUIRE(::pipe(ready) == 0);
+        REQUIRE(::pipe(go) == 0);
+        pid_ = ::fork();
+        if (pid_ == 0) {
+            ::close(ready[0]);
+            ::close(go[1]);
+            char c = 'x';
+            try {
+                work();
+            } catch (std::exception const& e) {
+                std::fprintf(stderr, "other process: %s\n", e.what());
+                c = 'e';
+            }
+            if (::write(ready[1], &c, 1) == 1) static_cast<void>(::read(go[0], &c, 1) == 1);
+            ::_exit(0);
+        }
+        ::close(ready[1]);
+        ::close(go[0]);
+        char c = 'e';
+        CHECK(::read(ready[0], &c, 1) == 1);
+        CHECK(c == 'x');
+        ::close(ready[0]);
+        go_ = go[1];
+    }
+    ~other_process() { stop(SIGKILL); }
+    other_process(other_process const&)            = delete;
+    other_process& operator=(other_process const&) = delete;
+
+    void stop(int signal) {
+        if (pid_ <= 0) return;
+        ::kill(pid_, signal);
+        ::close(go_);
+        ::waitpid(pid_, nullptr, 0);
+        pid_ = 0;
+    }
+
+private:
+    ::pid_t pid_ = 0;
+    int     go_  = -1;
+};
+
+}  // namespace
+
+TEST_SUITE("a machine that is shared") {
+    TEST_CASE_FIXTURE(machine, "one alone has what it wants, up to all there is") {
+        memory_budget b    = budget({.job = "alone"});
+        auto          room = b.reserve({.kind = "most", .bytes = 900 * MiB, .cores = 7, .timeout = 10s});
+        CHECK(room.bytes() == 900 * MiB);
+        CHECK(of("alone").has >= 900 * MiB);
+        CHECK(of("alone").has <= 1000 * MiB);
+        CHECK(of("alone").cores >= 7);
+        CHECK(arbiter.figures().bytes == 1000 * MiB);
+        check_throws(errc::limit_exceeded, {"1048576 more than there are"},
+                     [&] { b.reserve({.kind = "more", .bytes = 1001 * MiB}); });
+        check_throws(errc::limit_exceeded, {"9 cores", "of 8"}, [&] { b.reserve({.kind = "cores", .cores = 9}); });
+    }
+
+    TEST_CASE_FIXTURE(machine, "what one does not use goes to another who wants it, at once") {
+        memory_budget a = budget({.job = "a"});
+        a.reserve({.kind = "most", .bytes = 900 * MiB, .timeout = 10s}).release();
+        CHECK(of("a").has >= 900 * MiB);  // in hand, while nobody lacks it
+        memory_budget b    = budget({.job = "b"});
+        auto          room = b.reserve({.kind = "most", .bytes = 950 * MiB, .timeout = 10s});
+        CHECK(of("b").has >= 950 * MiB);
+        CHECK(of("a").has <= 50 * MiB);
+        room.release();
+        auto back = a.reserve({.kind = "most", .timeout = 10s});
+        CHECK(of("a").has >= 900 * MiB);
+    }
+
+    TEST_CASE_FIXTURE(machine, "who tries without waiting comes to have it, too") {
+        memory_budget a = budget({.job = "a"}), b = budget({.job = "b"});
+        a.reserve({.kind = "all", .bytes = 1000 * MiB, .timeout = 10s}).release();
+        std::optional<reservation> room;
+        CHECK(soon([&] {
+            auto r = b.try_reserve({.kind = "most", .bytes = 900 * MiB});
+            if (r) room = *r;
+            return r.has_value();
+        }));
+    }
+
+    TEST_CASE_FIXTURE(machine, "two that want all come to have half each, as what one has becomes free") {
+        memory_budget a = budget({.job = "a"}), b = budget({.job = "b"});
+        rooms         of_a{&a, 100 * MiB}, of_b{&b, 100 * MiB};
+        for (int i = 0; i < 9; ++i) REQUIRE(of_a.grow());
+        std::atomic<std::size_t> got{0};
+        std::atomic<bool>        stop{false};
+        std::thread              hungry([&] {
+            while (!stop)
+                if (of_b.grow(50ms)) ++got;
+        });
+        CHECK(soon([&] { return of("b").has >= 90 * MiB; }));
+        std::atomic<bool> a_wants{true};
+        std::thread       also([&] {
+            rooms more{&a, 100 * MiB};
+            while (a_wants) more.grow(20ms), more.all.clear();
+        });
+        for (int i = 0; i < 4; ++i) of_a.all.pop_back(), std::this_thread::sleep_for(20ms);
+        CHECK(soon([&] { return got >= 4; }));
+        std::this_thread::sleep_for(50ms);
+        CHECK(got <= 5);
+        a_wants = false;
+        also.join();
+        of_a.all.clear();  // and all, when the other wants nothing
+        CHECK(soon([&] { return got >= 9; }));
+        stop = true;
+        hungry.join();
+    }
+
+    TEST_CASE_FIXTURE(machine, "a job has its weight and its floor against others of its user") {
+        memory_budget a = budget({.job = "a", .weight = 3}), b = budget({.job = "b", .floor = 400 * MiB});
+        rooms         of_a{&a, 50 * MiB}, of_b{&b, 50 * MiB};
+        auto const    fill = [](rooms& r, std::atomic<bool>& stop) {
+            while (!stop) r.grow(20ms);
+        };
+        std::atomic<bool> stop{false};
+        std::thread       first([&] { fill(of_a, stop); }), second([&] { fill(of_b, stop); });
+        CHECK(soon([&] { return of("a").has + of("b").has > 950 * MiB; }));
+        machine_figures::member const x = of("a"), y = of("b");
+        stop = true;
+        first.join();
+        second.join();
+        CHECK(y.fair >= std::min<std::size_t>(y.desired, 400 * MiB));
+        CHECK(x.fair + y.fair <= 1000 * MiB);
+        CHECK(code_of([&] { budget({.weight = 0}); }) == std::errc::invalid_argument);
+        CHECK(code_of([&] { budget({.weight = -1}); }) == std::errc::invalid_argument);
+        CHECK(code_of([&] { budget({.weight = std::numeric_limits<double>::quiet_NaN()}); }) ==
+              std::errc::invalid_argument);
+    }
+
+    TEST_CASE_FIXTURE(machine, "others that lack memory have a budget give back what it can") {
+        std::atomic<std::size_t> asked{0}, used{900 * MiB};
+        budget_options           o = own();
+        o.in_use                   = [&] { return memory_use{.in_use = used}; };
+        o.relieve                  = [&](std::size_t bytes) {
+            asked = bytes;
+            used  = 100 * MiB;
+        };
+        memory_budget a{arbiter, {.job = "a"}, o};
+        CHECK(soon([&] { return of("a").has >= 900 * MiB; }));
+        memory_budget b    = budget({.job = "b"});
+        auto const    room = b.reserve({.kind = "half", .bytes = 500 * MiB, .timeout = 10s});
+        CHECK(asked >= 400 * MiB - 1);
+        CHECK(of("a").has <= 500 * MiB);
+    }
+
+    TEST_CASE_FIXTURE(machine, "after the grace a budget that has too much grants nothing") {
+        memory_budget a = budget({.job = "a"});
+        rooms         of_a{&a, 100 * MiB};
+        for (int i = 0; i < 9; ++i) REQUIRE(of_a.grow());
+        memory_budget     b = budget({.job = "b"});
+        std::atomic<bool> stop{false};
+        std::thread       hungry([&] {
+            rooms of_b{&b, 400 * MiB};
+            while (!stop && !of_b.grow(50ms)) {}
+        });
+        CHECK(soon([&] { return a.figures().capacity <= 600 * MiB; }));
+        CHECK(a.try_reserve({.kind = "small", .bytes = 1}).error() == errc::timed_out);
+        stop = true;
+        hungry.join();
+    }
+
+    TEST_CASE_FIXTURE(machine, "cores are shared as memory is") {
+        memory_budget a = budget({.job = "a"}), b = budget({.job = "b"});
+        auto          all = a.reserve({.kind = "all", .cores = 8, .timeout = 10s});
+        std::thread   free([&] {
+            std::this_thread::sleep_for(20ms);
+            all.release();
+        });
+        auto const    most = b.reserve({.kind = "most", .cores = 6, .timeout = 10s});
+        free.join();
+        auto const rest = a.reserve({.kind = "rest", .cores = 2, .timeout = 10s});
+        CHECK(a.try_reserve({.kind = "one", .cores = 1}).error() == errc::timed_out);
+        CHECK(of("a").cores + of("b").cores <= 8);
+    }
+
+    TEST_CASE_FIXTURE(machine, "one core goes round among all who want it") {
+        tenure::arbiter_options o = options();
+        o.cores                   = 1;
+        machine_arbiter const one(o);
+        std::atomic<int>      turns[3]{};
+        std::atomic<bool>     stop{false};
+        {
+            std::vector<std::jthread> all;
+            for (std::atomic<int>& mine : turns)
+                all.emplace_back([&] {
+                    memory_budget b{one, {.job = "job"}, own()};
+                    while (!stop) {
+                        auto const core = b.try_reserve({.kind = "turn", .cores = 1});
+                        if (core) ++mine;
+                        std::this_thread::sleep_for(1ms);
+                    }
+                });
+            CHECK(soon([&] { return std::ranges::all_of(turns, [](auto& n) { return n >= 5; }); }));
+            stop = true;
+        }
+    }
+
+    TEST_CASE_FIXTURE(machine, "the least of what members say is there counts") {
+        memory_budget           a = budget();
+        tenure::arbiter_options o = options();
+        o.bytes                   = 300 * MiB;
+        machine_arbiter const less(o);
+        memory_budget         b{less, {.job = "b"}, own()};
+        CHECK(soon([&] {
+            return !a.try_reserve({.kind = "x", .bytes = 301 * MiB}) &&
+                   a.try_reserve({.kind = "x", .bytes = 301 * MiB}).error() == errc::limit_exceeded;
+        }));
+        CHECK(a.reserve({.kind = "y", .bytes = 290 * MiB, .timeout = 10s}).bytes() == 290 * MiB);
+    }
+
+    TEST_CASE_FIXTURE(machine,
+                      "jobs that wait for each other are told when others had time to end, and not before") {
+        memory_budget a = budget({.job = "a"}), b = budget({.job = "b"});
+        auto          theirs = b.reserve({.kind = "theirs", .bytes = 500 * MiB, .timeout = 10s});
+        auto          mine   = a.reserve({.kind = "mine", .bytes = 400 * MiB, .timeout = 10s});
+        {
+            tenure::batch_scope const job{{.reservation = mine}};
+            std::thread               end([&] {
+                std::this_thread::sleep_for(50ms);
+                theirs.release();
+            });
+            auto const                more = a.reserve({.kind = "more", .bytes = 300 * MiB, .timeout = 10s});
+            CHECK(more.bytes() == 300 * MiB);
+            end.join();
+        }
+        theirs = b.reserve({.kind = "theirs", .bytes = 500 * MiB, .timeout = 10s});
+        mine   = a.reserve({.kind = "mine", .bytes = 400 * MiB, .timeout = 10s});
+        tenure::batch_scope const job{{.reservation = mine}};
+        check_throws(errc::would_deadlock, {},
+                     [&] { a.reserve({.kind = "more", .bytes = 300 * MiB, .timeout = 10s}); });
+    }
+}
+
+TEST_SUITE("processes that share a machine") {
+    TEST_CASE_FIXTURE(machine, "one that is killed gives its share back at once") {
+        std::optional<memory_budget> theirs;
+        std::optional<reservation>   held;
+        other_process                p([&] {
+            theirs.emplace(arbiter, share_options{.job = "theirs"}, own());
+            held = theirs->reserve({.kind = "most", .bytes = 900 * MiB, .timeout = 10s});
+        });
+        memory_budget                b = budget({.job = "b"});
+        CHECK(soon([&] { return of("theirs").has >= 900 * MiB; }));
+        CHECK(b.try_reserve({.kind = "most", .bytes = 900 * MiB}).error() == errc::timed_out);
+        p.stop(SIGKILL);
+        CHECK(b.reserve({.kind = "most", .bytes = 900 * MiB, .timeout = 10s}).bytes() == 900 * MiB);
+        CHECK(files() == 1);  // what it left is swept
+    }
+
+    TEST_CASE_FIXTURE(machine, "a child has no share, and does not keep its parent's") {
+        std::optional<memory_budget> theirs;
+        std::optional<reservation>   held;
+        int                          of_child[2], of_test[2];
+        REQUIRE(::pipe(of_child) == 0);
+        REQUIRE(::pipe(of_test) == 0);
+        other_process p([&] {
+            theirs.emplace(arbiter, share_options{.job = "theirs"}, own());
+            held = theirs->reserve({.kind = "most", .bytes = 900 * MiB, .timeout = 10s});
+            ::close(of_test[1]);
+            if (::fork() == 0) {
+                bool const none = theirs->try_reserve({.kind = "x", .bytes = 1}).error() == errc::limit_exceeded;
+                held.reset();
+                theirs.reset();
+                memory_budget own_one{arbiter, {.job = "child"}, own()};
+                char          c = none && own_one.reserve({.kind = "x", .bytes = 1, .timeout = 10s}) ? 'y' : 'n';
+                static_cast<void>(::write(of_child[1], &c, 1) == 1);
+                static_cast<void>(::read(of_test[0], &c, 1) == 1);  // until the test closes its end
+                ::_exit(0);
+            }
+        });
+        char          c = 0;
+        CHECK(::read(of_child[0], &c, 1) == 1);
+        CHECK(c == 'y');
+        CHECK(of("child").job == "child");
+        CHECK(of("theirs").has >= 900 * MiB);
+        p.stop(SIGKILL);
+        memory_budget b = budget({.job = "b"});
+        CHECK(b.reserve({.kind = "most", .bytes = 900 * MiB, .timeout = 10s}).bytes() == 900 * MiB);
+        for (int const fd : {of_child[0], of_child[1], of_test[0], of_test[1]}) ::close(fd);
+    }
+
+    TEST_CASE_FIXTURE(machine, "many that come, want, end and are killed never have more than there is") {
+        constexpr std::size_t count  = 6;
+        std::uint64_t const   rounds = from_environment("TENURE_STEPS", TENURE_SANITIZED ? 10 : 40);
+        dice                  random(from_environment("TENURE_SEED", 1));
+        std::vector<::pid_t>  all(count, 0);
+        auto const            start = [&](std::uint64_t seed) {
+            ::pid_t const pid = ::fork();
+            if (pid != 0) return pid;
+            dice          d(seed);
+            memory_budget b{arbiter, {.job = "worker"}, own()};
+            for (;;) {
+                auto const room = b.try_reserve({.kind = "r", .bytes = (1 + d.below(500)) * MiB});
+                if (!room) {
+                    rooms r{&b, (1 + d.below(500)) * MiB};
+                    r.grow(20ms);
+                }
+                std::this_thread::sleep_for(std::chrono::milliseconds(d.below(4)));
+            }
+        };
+        for (::pid_t& p : all) p = start(random());
+        for (std::uint64_t i = 0; i < rounds; ++i) {
+            std::this_thread::sleep_for(10ms);
+            std::size_t                           sum = 0;
+            tenure::detail::share_directory const here(where.path());
+            CHECK(here.alone([&] {  // nobody grows while it is read
+                for (auto const& m : here.read().members) sum += m.status.has.bytes;
+            }));
+            CHECK(sum <= 1000 * MiB);
+            ::pid_t& p = all[random.below(count)];
+            ::kill(p, SIGKILL);
+            ::waitpid(p, nullptr, 0);
+            p = start(random());
+        }
+        memory_budget b = budget({.job = "last"});
+        CHECK(b.reserve({.kind = "some", .bytes = 100 * MiB, .timeout = 10s}).bytes() == 100 * MiB);
+        for (::pid_t const p : all) ::kill(p, SIGKILL);
+        for (::pid_t const p : all) ::waitpid(p, nullptr, 0);
+        CHECK(b.reserve({.kind = "all", .bytes = 890 * MiB, .timeout = 10s}).bytes() == 890 * MiB);
+    }
+}
+
+TEST_SUITE("the directory of a machine") {
+    TEST_CASE("must be one that nobody else can empty") {
+        temporary_directory const where;
+        auto const open = [&](std::filesystem::path const& p) { machine_arbiter const a({.directory = p}); };
+        REQUIRE(::chmod(where.path().c_str(), 0777) == 0);
+        check_throws(errc::insecure, {"chmod +t"}, [&] { open(where.path()); });
+        REQUIRE(::chmod(where.path().c_str(), 01777) == 0);
+        open(where.path());
+        CHECK(code_of([&] { open(where.path() / "none"); }) == std::errc::no_such_file_or_directory);
+        std::ofstream(where.path() / "file") << "text";
+        CHECK(code_of([&] { open(where.path() / "file"); }) == std::errc::not_a_directory);
+    }
+
+    TEST_CASE("is the user's own if none is named") {
+        temporary_directory const where;
+        ::setenv("XDG_RUNTIME_DIR", where.path().c_str(), 1);
+        machine_arbiter const a;
+        CHECK(std::filesystem::is_directory(where.path() / "tenure"));
+        CHECK(a.figures().bytes > 0);
+        CHECK(a.figures().members.empty());
+        std::filesystem::remove(where.path() / "tenure");
+        std::filesystem::create_symlink("/", where.path() / "tenure");
+        check_throws(errc::insecure, {"is not a directory of this user's"}, [] { machine_arbiter const b; });
+        ::unsetenv("XDG_RUNTIME_DIR");
+    }
+
+    TEST_CASE("that is full, or cannot be written, is told when a process joins") {
+        small_disk const disk(64 * 1024);
+        if (!disk) {
+            MESSAGE("skipped: a test may not mount a file system here");
+            return;
+        }
+        machine_arbiter const a({.directory = disk.path()});
+        std::ofstream(disk.path() / "filler") << std::string(1 << 20, 'x');
+        check_throws(errc::store_full, {"write a file in"}, [&] { memory_budget const b(a, {}); });
+        CHECK(std::distance(std::filesystem::directory_iterator(disk.path()), {}) == 1);
+    }
+
+    TEST_CASE_FIXTURE(machine, "may hold anything: what makes no sense does not count, and one can read why") {
+        std::filesystem::path const d    = where.path();
+        memory_budget               a    = budget({.job = "a"});
+        std::string const           mine = std::filesystem::directory_iterator(d)->path().filename().string();
+        std::string                 whole;
+        {
+            std::ifstream in(d / mine, std::ios::binary);
+            whole.assign(std::istreambuf_iterator<char>(in), {});
+        }
+        std::vector<int> locked;
+        auto const       put = [&](std::string const& name, std::string const& text, bool lives) {
+            std::ofstream(d / name, std::ios::binary) << text;
+            if (!lives) return;
+            int const      fd = ::open((d / name).c_str(), O_RDWR);
+            struct ::flock l{};
+            l.l_type   = F_WRLCK;
+            l.l_whence = SEEK_SET;
+            REQUIRE(::fcntl(fd, F_OFD_SETLK, &l) == 0);
+            locked.push_back(fd);
+        };
+        auto const with = [&](std::size_t at, auto value) {
+            std::string s = whole;
+            std::memcpy(s.data() + at, &value, sizeof value);
+            return s;
+        };
+        using layout = tenure::detail::share_file_layout;
+        using status = tenure::detail::share_status;
+        std::size_t const in =
+            offsetof(layout, status) + (whole[offsetof(layout, serial)] & 1 ? sizeof(status) : 0);
+        put("share-empty", "", true);
+        put("share-short", whole.substr(0, 60), true);
+        put("share-text", std::string(whole.size(), 'x'), true);
+        put("share-nan", with(in + offsetof(status, weight), std::numeric_limits<double>::quiet_NaN()), true);
+        put("share-weight", with(in + offsetof(status, weight), -1.0), true);
+        put("share-much", with(in + offsetof(status, has), ~std::uint64_t{0}), true);
+        put("share-machine", with(in + offsetof(status, capacity), std::uint64_t{0}), true);
+        std::string endless = whole;
+        std::fill_n(endless.begin() + static_cast<std::ptrdiff_t>(in + offsetof(status, job)), sizeof(status::job),
+                    'j');
+        put("share-name", endless, true);
+        REQUIRE(::mkfifo((d / "share-pipe").c_str(), 0600) == 0);
+        std::filesystem::create_directory(d / "share-directory");
+        std::filesystem::create_symlink("/dev/zero", d / "share-link");
+        put("share-dead", whole, false);
+        put("other", "text", true);
+
+        machine_figures const f = arbiter.figures();
+        CHECK(f.members.size() == 1);
+        std::vector<std::string> ignored;
+        for (auto const& r : f.ignored) {
+            CHECK(!r.why.empty());
+            ignored.push_back(r.file);
+        }
+        std::ranges::sort(ignored);
+        CHECK(ignored == std::vector<std::string>{"share-directory", "share-empty", "share-link", "share-machine",
+                                                  "share-much", "share-name", "share-nan", "share-pipe",
+                                                  "share-short", "share-text", "share-weight"});
+        CHECK(a.reserve({.kind = "most", .bytes = 900 * MiB, .timeout = 10s}).bytes() == 900 * MiB);
+        CHECK(soon([&] { return !std::filesystem::exists(d / "share-dead"); }));
+        for (int const fd : locked) ::close(fd);
+    }
+
+    TEST_CASE_FIXTURE(machine, "may be cleaned up: who is a member comes back") {
+        memory_budget a    = budget({.job = "a"});
+        auto const    room = a.reserve({.kind = "r", .bytes = 500 * MiB, .timeout = 10s});
+        for (auto const& e : std::filesystem::directory_iterator(where.path())) std::filesystem::remove(e.path());
+        CHECK(soon([&] { return of("a").has >= 500 * MiB; }));
+        CHECK(files() == 1);
+    }
+
+    TEST_CASE_FIXTURE(machine, "that another locks for ever lets nobody grow, and nobody hangs") {
+        memory_budget a  = budget({.job = "a"});
+        int const     fd = ::open(where.path().c_str(), O_RDONLY | O_DIRECTORY);
+        REQUIRE(::flock(fd, LOCK_EX) == 0);
+        rooms r{&a, 500 * MiB};
+        CHECK_FALSE(r.grow(50ms));
+        CHECK(code_of([&] { budget({.job = "b"}); }) == std::errc::device_or_resource_busy);
+        ::close(fd);
+        CHECK(r.grow());
+    }
+}

@@ -1,0 +1,232 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tenure/budget/fair_shares.hpp>
+
+#include "random/dice.hpp"
+
+namespace {
+
+using tenure::detail::budget_amount;
+using tenure::detail::fair_shares;
+using tenure::detail::share_claim;
+using tenure::detail::share_step;
+using claims = std::vector<share_claim>;
+
+constexpr std::size_t no_cores = static_cast<std::size_t>(-1);
+
+share_claim bytes(std::uint64_t user, std::size_t desired) { return {.user = user, .desired = {desired, 0}}; }
+
+std::vector<std::size_t> bytes_of(claims const& all, std::size_t capacity) {
+    std::vector<std::size_t> out;
+    for (budget_amount const a : fair_shares::of(all, {capacity, no_cores})) out.push_back(a.bytes);
+    return out;
+}
+using sizes = std::vector<std::size_t>;
+
+}  // namespace
+
+TEST_SUITE("fair shares") {
+    TEST_CASE("who wants little gets it, and the others divide the rest") {
+        CHECK(bytes_of({}, 100).empty());
+        CHECK(bytes_of({bytes(1, 30)}, 100) == sizes{30});
+        CHECK(bytes_of({bytes(1, 300)}, 100) == sizes{100});
+        CHECK(bytes_of({bytes(1, 10), bytes(2, 80), bytes(3, 80)}, 100) == sizes{10, 45, 45});
+        CHECK(bytes_of({bytes(1, 80), bytes(2, 0), bytes(3, 80)}, 100) == sizes{50, 0, 50});
+        CHECK(bytes_of({bytes(1, 40), bytes(2, 60)}, 100) == sizes{40, 60});
+        CHECK(bytes_of({bytes(1, 40), bytes(2, 60)}, 0) == sizes{0, 0});
+    }
+
+    TEST_CASE("users come first, then what each of them runs") {
+        CHECK(bytes_of({bytes(1, 100), bytes(2, 100), bytes(1, 100), bytes(1, 100)}, 120) == sizes{20, 60, 20, 20});
+        CHECK(bytes_of({bytes(1, 10), bytes(2, 100), bytes(1, 10), bytes(1, 100)}, 120) == sizes{10, 60, 10, 40});
+    }
+
+    TEST_CASE("weights and floors count among what one user runs") {
+        claims all{bytes(1, 100), bytes(1, 100), bytes(2, 100)};
+        all[0].weight = 3;
+        CHECK(bytes_of(all, 80) == sizes{30, 10, 40});
+        all[2].weight = 1000;  // takes nothing from another user
+        all[2].floor  = 1000;
+        CHECK(bytes_of(all, 80) == sizes{30, 10, 40});
+        all[1].floor = 25;
+        CHECK(bytes_of(all, 80) == sizes{15, 25, 40});
+        all[0].floor = 75;  // more than the user gets: in proportion
+        CHECK(bytes_of(all, 80) == sizes{30, 10, 40});
+        all[0].desired.bytes = 5;  // a floor is not wanted when nothing is
+        CHECK(bytes_of(all, 80) == sizes{5, 35, 40});
+    }
+
+    TEST_CASE("of memory and cores, the larger part is made even") {
+        // The example of Ghodsi et al., 4.1: 9 cores, 18 GB; A's tasks take <1, 4>, B's <3, 1>: 3 tasks and 2.
+        claims const all{{.user = 1, .desired = {400, 100}}, {.user = 2, .desired = {100, 300}}};
+        auto const   got = fair_shares::of(all, {18, 9});
+        CHECK(got[0].bytes == 12);
+        CHECK(got[0].cores == 3);
+        CHECK(got[1].bytes == 2);
+        CHECK(got[1].cores == 6);
+
+        // Two thirds of the cores and of the memory: and no core is left unused.
+        claims const more{{.user = 1, .desired = {100, 4}}, {.user = 2, .desired = {100, 0}}};
+        auto const   rest = fair_shares::of(more, {100, 2});
+        CHECK(rest[0].bytes == 33);
+        CHECK(rest[1].bytes == 66);
+        CHECK(rest[0].cores == 2);
+
+        // Who does without what is used up goes on.
+        claims const free{{.user = 1, .desired = {10, 40}}, {.user = 2, .desired = {10, 40}}, bytes(3, 1000)};
+        auto const   others = fair_shares::of(free, {100, 10});
+        CHECK(others[0].cores == 5);
+        CHECK(others[1].cores == 5);
+        CHECK(others[2].bytes == 97);
+
+        CHECK(fair_shares::of(more, {100, 0})[0].bytes == 0);  // it cannot run
+        CHECK(fair_shares::of(more, {100, 0})[1].bytes == 100);
+    }
+
+    TEST_CASE("what cannot be divided goes to who has wanted it longest") {
+        claims all;
+        for (std::uint64_t i = 0; i < 12; ++i) all.push_back({.user = i % 3, .desired = {0, 1}, .since = 100 - i});
+        auto const got = fair_shares::of(all, {0, 2});
+        for (std::size_t i = 0; i < 12; ++i) CHECK(got[i].cores == (i >= 10 ? 1 : 0));
+        all[0].since = 1;
+        CHECK(fair_shares::of(all, {0, 2})[0].cores == 1);
+    }
+
+    TEST_CASE("are never more than there is or than is wanted, leave nothing that is wanted, and envy nobody") {
+        dice random(from_environment("TENURE_SEED", 1));
+        for (int round = 0; round < 2000; ++round) {
+            auto const below = [&](std::size_t n) { return static_cast<std::size_t>(random.below(n)); };
+            claims     all(1 + below(40));
+            for (share_claim& c : all) {
+                c.user    = below(4);
+                c.desired = {below(3) ? below(std::size_t{1} << (1 + below(40))) : 0, below(3) ? below(20) : 0};
+                c.floor   = below(4) ? 0 : below(std::size_t{1} << 30);
+                c.weight  = below(2) ? 1 : 0.25 * static_cast<double>(1 + below(16));
+                c.since   = below(1000);
+            }
+            bool const          with_cores = below(2);
+            budget_amount const capacity{below(std::size_t{1} << (1 + below(42))),
+                                         with_cores ? below(64) : no_cores};
+            if (!with_cores)
+                for (share_claim& c : all) c.desired.cores = 0;
+            auto const    got = fair_shares::of(all, capacity);
+            budget_amount sum{}, lacked{};
+            for (std::size_t i = 0; i < all.size(); ++i) {
+                REQUIRE(got[i].bytes <= all[i].desired.bytes);
+                REQUIRE(got[i].cores <= all[i].desired.cores);
+                sum.bytes += got[i].bytes;
+                sum.cores += got[i].cores;
+                lacked.cores += all[i].desired.cores - got[i].cores;
+                lacked.bytes += all[i].desired.bytes - got[i].bytes;
+            }
+            REQUIRE(sum.bytes <= capacity.bytes);
+            REQUIRE(sum.cores <= capacity.cores);
+            if (with_cores) continue;
+            REQUIRE((lacked.bytes == 0 || sum.bytes + all.size() >= capacity.bytes));  // but for roundings
+            // Of one user: nobody who lacks something has less for its weight than one who is above its floor.
+            for (std::size_t i = 0; i < all.size(); ++i) {
+                if (got[i].bytes + 1 >= all[i].desired.bytes) continue;
+                for (std::size_t k = 0; k < all.size(); ++k) {
+                    if (all[k].user != all[i].user || got[k].bytes <= all[k].floor + 1) continue;
+                    double const mine  = static_cast<double>(got[i].bytes + 2) / all[i].weight;
+                    double const yours = static_cast<double>(got[k].bytes - 1) / all[k].weight;
+                    REQUIRE(mine * (1 + 1e-9) >= yours);
+                }
+            }
+        }
+    }
+}
+
+namespace {
+
+/// Processes that step one after another in periods of a virtual clock, each by what all have told.
+struct machine {
+    claims        all;
+    sizes         needs;  ///< what they cannot give back at once
+    budget_amount capacity;
+    std::size_t   slack = 0;
+
+    std::size_t taken() const {
+        std::size_t sum = 0;
+        for (share_claim const& c : all) sum += c.has.bytes;
+        return sum;
+    }
+    void step(std::size_t i) {
+        share_step const s = share_step::of(all, i, {needs[i], 0}, capacity, slack);
+        all[i].has         = s.keeps;
+        auto const grown   = share_step::of(all, i, {needs[i], 0}, capacity, slack);
+        all[i].has         = grown.grows_to;
+    }
+    void period() {
+        for (std::size_t i = 0; i < all.size(); ++i) step(i);
+    }
+    /// Whether each has what it should, and no more where others lack it.
+    bool is_fair() const {
+        auto const  fair   = fair_shares::of(all, capacity);
+        std::size_t wanted = 0;
+        for (share_claim const& c : all) wanted += c.desired.bytes;
+        for (std::size_t i = 0; i < all.size(); ++i)
+            if (all[i].has.bytes < fair[i].bytes || (wanted > capacity.bytes && all[i].has.bytes != fair[i].bytes))
+                return false;
+        return true;
+    }
+};
+
+}  // namespace
+
+TEST_SUITE("processes that share a machine") {
+    TEST_CASE("come to the exact shares within three periods of any change, a thousand of them") {
+        dice              random(from_environment("TENURE_SEED", 1));
+        auto const        below = [&](std::size_t n) { return static_cast<std::size_t>(random.below(n)); };
+        std::size_t const count = TENURE_SANITIZED ? 100 : 1000;
+        machine           m{claims(count), sizes(count), {std::size_t{64} << 30, no_cores}};
+        std::size_t       worst = 0;
+        for (int change = 0; change < 12; ++change) {
+            for (std::size_t i = 0; i < count; ++i)
+                if (change == 0 || below(3) == 0) {
+                    m.all[i].user          = i % 7;
+                    m.all[i].desired.bytes = below(std::size_t{1} << (20 + below(10)));
+                    m.all[i].weight        = static_cast<double>(1 + below(4));
+                }
+            if (change % 4 == 3) m.all[below(count)] = {};  // a crash
+            std::size_t periods = 0;
+            do {
+                m.period();
+                REQUIRE(m.taken() <= m.capacity.bytes);
+                ++periods;
+            } while (!m.is_fair() && periods < 10);
+            worst = std::max(worst, periods);
+        }
+        CHECK(worst <= 3);
+    }
+
+    TEST_CASE("never have more than there is, whatever they need and whenever they step") {
+        dice       random(from_environment("TENURE_SEED", 1));
+        auto const below = [&](std::size_t n) { return static_cast<std::size_t>(random.below(n)); };
+        machine    m{claims(8), sizes(8), {1000, no_cores}, 50};
+        for (std::size_t i = 0; i < 8; ++i) m.all[i].user = i % 3;
+        std::size_t const steps = from_environment("TENURE_STEPS", TENURE_SANITIZED ? 20'000 : 200'000);
+        for (std::size_t n = 0; n < steps; ++n) {
+            std::size_t const i = below(8);
+            switch (below(6)) {
+            case 0: m.all[i].desired.bytes = below(700); break;
+            case 1: m.needs[i] = below(m.all[i].has.bytes + 1); break;
+            case 2: m.all[i].weight = static_cast<double>(1 + below(3)); break;
+            case 3:
+                if (below(100) == 0) m.all[i] = {.user = m.all[i].user}, m.needs[i] = 0;
+                break;
+            default: m.step(i);
+            }
+            m.needs[i] = std::min(m.needs[i], m.all[i].has.bytes);
+            if (m.taken() > m.capacity.bytes) FAIL("more than there is, after step ", n);
+        }
+    }
+}
