@@ -525,10 +525,20 @@ TEST_SUITE("the directory of a machine") {
         std::filesystem::create_directory(d / "share-directory");
         std::filesystem::create_symlink("/dev/zero", d / "share-link");
         put("share-dead", whole, false);
+        bool const stranger = ::geteuid() == 0;  // who may give files away
+        if (stranger) {                          // says that there is little for all, and that it comes first
+            std::string s = with(in + offsetof(status, capacity), std::uint64_t{MiB});
+            std::memset(s.data() + in + offsetof(status, has), 0, sizeof(status::has));
+            double const heavy = 1000;
+            std::memcpy(s.data() + in + offsetof(status, weight), &heavy, sizeof heavy);
+            put("share-stranger", s, true);
+            REQUIRE(::chown((d / "share-stranger").c_str(), 12345, 12345) == 0);
+        }
         put("other", "text", true);
 
         machine_figures const f = arbiter.figures();
-        CHECK(f.members.size() == 1);
+        CHECK(f.bytes == 1000 * MiB);
+        CHECK(f.members.size() == (stranger ? 2 : 1));
         std::vector<std::string> ignored;
         for (auto const& r : f.ignored) {
             CHECK(!r.why.empty());

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -40,7 +41,7 @@ public:
         std::vector<std::size_t> users;  // each user's first claim in `order`
         std::vector<std::size_t> order(claims.size());
         for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-        std::ranges::stable_sort(order, {}, [&](std::size_t i) { return claims[i].user; });
+        std::ranges::sort(order, {}, [&](std::size_t i) { return std::pair(claims[i].user, i); });
         amounts const all{static_cast<double>(capacity.bytes), static_cast<double>(capacity.cores)};
         for (std::size_t const i : order) {
             share_claim const& c = claims[i];
@@ -195,8 +196,8 @@ private:
             all -= std::min(all, out[i].cores);
             if (out[i].cores < claims[i].desired.cores) wanting.push_back(i);
         }
-        std::ranges::stable_sort(wanting, {}, [&](std::size_t i) {
-            return std::pair(cores[i] <= rounding, claims[i].since ? claims[i].since : ~std::uint64_t{0});
+        std::ranges::sort(wanting, {}, [&](std::size_t i) {
+            return std::tuple(cores[i] <= rounding, claims[i].since ? claims[i].since : ~std::uint64_t{0}, i);
         });
         for (std::size_t const i : wanting) {
             if (all == 0) return;

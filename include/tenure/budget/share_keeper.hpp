@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <mutex>
 #include <new>
@@ -78,7 +77,7 @@ public:
         first.weight   = mine.weight;
         if (char const* const why = first.fault())
             raise(error(std::make_error_code(std::errc::invalid_argument), std::string("share a machine: ") + why));
-        std::memcpy(first.job.data(), mine.job.data(), std::min(mine.job.size(), first.job.size() - 1));
+        mine.job.copy(first.job.data(), first.job.size() - 1);
         file_.emplace(*directory_, first);
         bell_    = unique_fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
         changes_ = unique_fd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
