@@ -140,9 +140,11 @@ public:
     /// Calls f() while nobody else does in a process that shares the directory. Returns false if others hold the
     /// lock for too long. A process that dies gives it back.
     template <class F>
-    bool alone(F f) const {
-        for (int tries = 0; ::flock(directory_.get(), LOCK_EX | LOCK_NB) != 0; ++tries) {
-            if (tries == 100 || (errno != EWOULDBLOCK && errno != EINTR)) return false;
+    bool alone(F f, std::chrono::nanoseconds patience = std::chrono::milliseconds(10)) const {
+        auto const until = std::chrono::steady_clock::now() + patience;
+        while (::flock(directory_.get(), LOCK_EX | LOCK_NB) != 0) {
+            if (errno != EWOULDBLOCK && errno != EINTR) return false;
+            if (std::chrono::steady_clock::now() > until) return false;
             std::this_thread::sleep_for(std::chrono::microseconds(100));
         }
         struct unlock {
@@ -237,15 +239,15 @@ public:
     share_file(share_directory const& in, share_status const& first) : in_(&in) {
         std::uint64_t random[2];
         if (::getrandom(random, sizeof random, 0) != sizeof random) in.fail(errno, "name a file in");
-        name_          = std::string(share_directory::prefix) + printed("%016llx%016llx",
-                                                                        static_cast<unsigned long long>(random[0]),
-                                                                        static_cast<unsigned long long>(random[1]));
-        int        why = EBUSY;
-        bool const done =
-            in.alone([&] { why = create(first) ? 0 : errno; });  // or it would be swept as a dead one's
+        name_   = std::string(share_directory::prefix) + printed("%016llx%016llx",
+                                                                 static_cast<unsigned long long>(random[0]),
+                                                                 static_cast<unsigned long long>(random[1]));
+        int why = EBUSY;
+        // Alone, or it would be swept as a dead one's.
+        bool const done = in.alone([&] { why = create(first) ? 0 : errno; }, std::chrono::seconds(2));
         if (done && why == 0) return;
         if (file_) ::unlinkat(in.directory_.get(), name_.c_str(), 0);
-        in.fail(why, done ? "write a file in" : "lock");
+        in.fail(why, done ? "write a file in" : "wait for the lock of");
     }
     ~share_file() {
         if (file_) ::unlinkat(in_->directory_.get(), name_.c_str(), 0);
