@@ -517,16 +517,21 @@ TEST_SUITE("the directory of a machine") {
             std::ifstream in(d / mine, std::ios::binary);
             whole.assign(std::istreambuf_iterator<char>(in), {});
         }
-        std::vector<int> locked;
-        auto const       put = [&](std::string const& name, std::string const& text, bool lives) {
-            std::ofstream(d / name, std::ios::binary) << text;
-            if (!lives) return;
-            int const      fd = ::open((d / name).c_str(), O_RDWR);
-            struct ::flock l{};
-            l.l_type   = F_WRLCK;
-            l.l_whence = SEEK_SET;
-            REQUIRE(::fcntl(fd, F_OFD_SETLK, &l) == 0);
-            locked.push_back(fd);
+        std::vector<int>                      locked;
+        tenure::detail::share_directory const here(d);
+        auto const put = [&](std::string const& name, std::string const& text, bool lives) {
+            REQUIRE(here.alone(
+                [&] {  // or it would be swept before it lives
+                    std::ofstream(d / name, std::ios::binary) << text;
+                    if (!lives) return;
+                    int const      fd = ::open((d / name).c_str(), O_RDWR);
+                    struct ::flock l{};
+                    l.l_type   = F_WRLCK;
+                    l.l_whence = SEEK_SET;
+                    REQUIRE(::fcntl(fd, F_OFD_SETLK, &l) == 0);
+                    locked.push_back(fd);
+                },
+                10s));
         };
         auto const with = [&](std::size_t at, auto value) {
             std::string s = whole;

@@ -127,10 +127,9 @@ public:
         for (std::size_t n = 0; ::dirent const* const e = ::readdir(all.get());) {
             std::string_view const name = e->d_name;
             if (!name.starts_with(prefix)) continue;
-            if (++n > most_files) {
-                out.others.push_back({std::string(name), "there are more than 4096 such files"});
-                break;
-            }
+            if (++n > most_files)  // those that are not read may have something
+                raise(error(errc::limit_exceeded, printed("share a machine: more than %zu files in ", most_files) +
+                                                      path_.string() + ": remove what is not its processes'"));
             read_one(std::string(name), out);
         }
         std::ranges::sort(out.members, {}, &member::file);
@@ -165,7 +164,7 @@ private:
     friend class share_file;
 
     static constexpr std::string_view prefix     = "share-";
-    static constexpr std::size_t      most_files = 4096;
+    static constexpr std::size_t      most_files = 65'536;
 
     [[noreturn]] void fail(int e, char const* what) const {
         raise(error(io_code(e), printed("share a machine: %s ", what) + path_.string()));
