@@ -241,6 +241,12 @@ std::vector<figure> figures(results const& all) {
     rows.value("server's memory afterwards, of what clients had", rows.get("remote/server_memory/tenure", "left"),
                "x", 0.02);
 
+    rows.value("reserve and release", rows.get("budget/reserve"), "ns", 60);
+    rows.value("the same of a share of a machine", rows.get("budget/reserve/share"), "ns", 1000);
+    rows.value("from a release to who waited, p99", rows.get("budget/wake", "p99_us"), "us", 100);
+    rows.value("the same in another process, p99", rows.get("budget/wake/elsewhere", "p99_us"), "us", 1000);
+    rows.value("from a death to another that waited, p99", rows.get("budget/wake/crash", "p99_us"), "us", 100'000);
+
     rows.value("#include <tenure/tenure.hpp>", scaled(rows.get("include/tenure/tenure.hpp"), 1e-9), "s", 0.7);
     return rows.take();
 }
