@@ -290,6 +290,10 @@ TEST_SUITE("a machine that is shared") {
         });
         CHECK(soon([&] { return a.figures().capacity <= 600 * MiB; }));
         CHECK(a.try_reserve({.kind = "small", .bytes = 1}).error() == errc::timed_out);
+        for (int i = 0; i < 20; ++i) {  // what its jobs have is still its
+            CHECK(of("a").has >= 900 * MiB);
+            std::this_thread::sleep_for(5ms);
+        }
         stop = true;
         hungry.join();
     }
@@ -300,6 +304,8 @@ TEST_SUITE("a machine that is shared") {
         REQUIRE(core->begin(*room, {.kind = "in between", .bytes = 100 * MiB, .cores = 2}, nullptr) == errc{});
         CHECK(core->shrink_share({10 * MiB, 1}) == tenure::detail::budget_amount{100 * MiB, 2});
         CHECK(core->shrink_share({300 * MiB, 3}) == tenure::detail::budget_amount{100 * MiB, 2});  // nor grow
+        core->set_share({10 * MiB, 1}, {300 * MiB, 3}, 0);
+        CHECK(core->shrink_share({50 * MiB, 1}) == tenure::detail::budget_amount{100 * MiB, 2});
     }
 
     TEST_CASE_FIXTURE(machine, "cores are shared as memory is") {
@@ -409,12 +415,13 @@ TEST_SUITE("processes that share a machine") {
                 bool const stays = std::filesystem::exists(file);  // it is the parent's
                 bool const none =
                     stays && theirs->try_reserve({.kind = "x", .bytes = 1}).error() == errc::limit_exceeded;
-                held.reset();
-                theirs.reset();
                 memory_budget own_one{arbiter, {.job = "child"}, own()};
                 char          c = none && own_one.reserve({.kind = "x", .bytes = 1, .timeout = 10s}) ? 'y' : 'n';
                 static_cast<void>(::write(of_child[1], &c, 1) == 1);
                 static_cast<void>(::read(of_test[0], &c, 1) == 1);  // until the test closes its end
+                held.reset();
+                theirs.reset();
+                static_cast<void>(::write(of_child[1], &c, 1) == 1);
                 ::_exit(0);
             }
         });
@@ -426,7 +433,10 @@ TEST_SUITE("processes that share a machine") {
         p.stop(SIGKILL);
         memory_budget b = budget({.job = "b"});
         CHECK(b.reserve({.kind = "most", .bytes = 900 * MiB, .timeout = 10s}).bytes() == 900 * MiB);
-        for (int const fd : {of_child[0], of_child[1], of_test[0], of_test[1]}) ::close(fd);
+        ::close(of_test[1]);
+        CHECK(::read(of_child[0], &c, 1) == 1);
+        CHECK(of("b").has >= 900 * MiB);
+        for (int const fd : {of_child[0], of_child[1], of_test[0]}) ::close(fd);
     }
 
     TEST_CASE_FIXTURE(machine, "many that come, want, end and are killed never have more than there is") {

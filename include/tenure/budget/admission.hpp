@@ -17,6 +17,9 @@
 
 namespace tenure::detail {
 
+/// Returns the sum, or the largest number if it is more.
+constexpr std::size_t saturated_sum(std::size_t a, std::size_t b) noexcept { return a + std::min(b, ~a); }
+
 /// What a budget has, and what is asked of it.
 struct budget_amount {
     std::size_t bytes = 0;
@@ -91,15 +94,15 @@ public:
 
     /// Returns what holders have, or the process uses, and cannot give back at once.
     budget_amount taken() const noexcept {
-        return {std::max(sum(baseline_, reserved_.bytes), in_use_), reserved_.cores};
+        return {std::max(saturated_sum(baseline_, reserved_.bytes), in_use_), reserved_.cores};
     }
 
     /// Returns what all that wait want, together.
     budget_amount wanted() const noexcept {
         budget_amount all;
         for (waiter const* const w : waiting_) {
-            all.bytes = sum(all.bytes, w->wants.bytes);
-            all.cores = sum(all.cores, w->wants.cores);
+            all.bytes = saturated_sum(all.bytes, w->wants.bytes);
+            all.cores = saturated_sum(all.cores, w->wants.cores);
         }
         return all;
     }
@@ -111,7 +114,7 @@ public:
     }
 
     /// Whether more bytes would be free if the process used less, and not just if jobs ended.
-    bool is_short_of_memory() const noexcept { return in_use_ > sum(baseline_, reserved_.bytes); }
+    bool is_short_of_memory() const noexcept { return in_use_ > saturated_sum(baseline_, reserved_.bytes); }
 
     /// Grants it to one who has nothing yet, if it fits and nobody who has waited long enough would be passed.
     /// `now`: tells the time, where it matters.
@@ -230,8 +233,6 @@ private:
         bool operator()(waiter const* a, waiter const* b) const noexcept { return a->serial < b->serial; }
     };
 
-    static std::size_t sum(std::size_t a, std::size_t b) noexcept { return a + std::min(b, ~a); }
-
     std::size_t free_bytes() const noexcept { return capacity_.bytes - std::min(capacity_.bytes, taken().bytes); }
 
     bool is_aged(waiter const& w, time now) const noexcept { return now - w.since >= aging_; }
@@ -254,7 +255,8 @@ private:
         for (auto i = waiting_.begin(); i != waiting_.end();) {
             waiter&             w   = **i++;
             budget_amount const has = w.into->has;
-            if (is_possible({sum(has.bytes, w.wants.bytes), sum(has.cores, w.wants.cores)})) continue;
+            if (is_possible({saturated_sum(has.bytes, w.wants.bytes), saturated_sum(has.cores, w.wants.cores)}))
+                continue;
             leave(w);
             w.answer = errc::limit_exceeded;
             tell(w);

@@ -285,12 +285,13 @@ public:
     /// Has the capacity come from elsewhere. Nobody uses the budget yet.
     void take_share(std::unique_ptr<capacity_source> from) noexcept { source_ = std::move(from); }
 
-    /// Has a share be less, but not less than what cannot be given back. Returns what it is then.
+    /// Has a share be less, but not less than what cannot be given back. Returns what it is then: more than `to` if
+    /// that is taken by now.
     budget_amount shrink_share(budget_amount to) noexcept {
         std::scoped_lock const guard(mutex_);
         budget_amount const    taken = rules_.taken();
-        share_                       = {std::min(share_.bytes, std::max(to.bytes, taken.bytes)),
-                                        std::min(share_.cores, std::max(to.cores, taken.cores))};
+        share_                       = {std::max(taken.bytes, std::min(share_.bytes, to.bytes)),
+                                        std::max(taken.cores, std::min(share_.cores, to.cores))};
         apply_capacity();
         return share_;
     }

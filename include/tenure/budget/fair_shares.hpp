@@ -225,24 +225,22 @@ struct share_step {
             std::size_t        taken = 0, wanted = 0, lacked = 0;  // all of them, and what others want besides
             share_claim const& me = claims[mine];
             for (share_claim const& c : claims) {
-                wanted = sum(wanted, c.desired.*amount);
+                wanted = saturated_sum(wanted, c.desired.*amount);
                 if (&c == &me) continue;
-                taken  = sum(taken, c.has.*amount);
-                lacked = sum(lacked, c.desired.*amount - std::min(c.desired.*amount, c.has.*amount));
+                taken  = saturated_sum(taken, c.has.*amount);
+                lacked = saturated_sum(lacked, c.desired.*amount - std::min(c.desired.*amount, c.has.*amount));
             }
             std::size_t const has = me.has.*amount, room = all - std::min(all, taken);
             bool const        lack = lacked > room - std::min(room, has);
-            std::size_t const aim  = wanted > all ? out.fair.*amount : sum(me.desired.*amount, lack ? 0 : slack);
-            out.keeps.*amount      = lack ? std::min(has, std::max(out.fair.*amount, needs.*amount)) : has;
-            out.grows_to.*amount   = std::max(out.keeps.*amount, std::min(aim, room));
-            out.others_lack        = out.others_lack || lack;
-            slack                  = 0;  // of cores
+            std::size_t const aim =
+                wanted > all ? out.fair.*amount : saturated_sum(me.desired.*amount, lack ? 0 : slack);
+            out.keeps.*amount    = lack ? std::min(has, std::max(out.fair.*amount, needs.*amount)) : has;
+            out.grows_to.*amount = std::max(out.keeps.*amount, std::min(aim, room));
+            out.others_lack      = out.others_lack || lack;
+            slack                = 0;  // of cores
         }
         return out;
     }
-
-private:
-    static std::size_t sum(std::size_t a, std::size_t b) noexcept { return a + std::min(b, ~a); }
 };
 
 }  // namespace tenure::detail

@@ -10,9 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <new>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -70,7 +70,7 @@ public:
     /// Throws what the system says, insecure, std::bad_alloc.
     share_keeper(budget_core& of, arbiter_options const& machine, share_options const& mine)
         : core_(of), period_(machine.period), grace_(machine.grace), capacity_{machine.bytes, machine.cores} {
-        directory_.emplace(machine.directory);
+        directory_ = std::make_unique<share_directory>(machine.directory);
         share_status first;
         first.capacity = capacity_;
         first.floor    = mine.floor;
@@ -78,7 +78,7 @@ public:
         if (char const* const why = first.fault())
             raise(error(std::make_error_code(std::errc::invalid_argument), std::string("share a machine: ") + why));
         mine.job.copy(first.job.data(), first.job.size() - 1);
-        file_.emplace(*directory_, first);
+        file_    = std::make_unique<share_file>(*directory_, first);
         bell_    = unique_fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
         changes_ = unique_fd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
         // Without (fs.inotify limits how many a user has), what others do is seen a period later.
@@ -135,7 +135,8 @@ private:
     /// called: a fork() takes the core's locks before this one's.
     void step() {
         budget_core::demand const d = core_.demands();
-        budget_amount const       wants{sum(d.taken.bytes, d.wanted.bytes), sum(d.taken.cores, d.wanted.cores)};
+        budget_amount const       wants{saturated_sum(d.taken.bytes, d.wanted.bytes),
+                                  saturated_sum(d.taken.cores, d.wanted.cores)};
         plan                      p;
         {
             std::scoped_lock const guard(mutex_);
@@ -144,11 +145,14 @@ private:
             p.status.desired = {std::min(up(wants.bytes), capacity_.bytes), std::min(wants.cores, capacity_.cores)};
             p.needs          = {std::min(up(d.taken.bytes), capacity_.bytes), d.taken.cores};
             if (!look(p)) {  // somebody cleaned the directory up
-                file_.emplace(*directory_, p.status);
+                file_ = std::make_unique<share_file>(*directory_, p.status);
                 if (!look(p)) return;
             }
         }
-        if (p.now.keeps != p.status.has) p.status.has = core_.shrink_share(p.now.keeps);
+        if (p.now.keeps != p.status.has) {
+            budget_amount const has = core_.shrink_share(p.now.keeps);
+            p.status.has = {std::min(p.status.has.bytes, has.bytes), std::min(p.status.has.cores, has.cores)};
+        }
         {
             std::scoped_lock const guard(mutex_);
             if (!file_) return;
@@ -219,8 +223,6 @@ private:
         restless_ = lacks || now.others_lack;
     }
 
-    static std::size_t sum(std::size_t a, std::size_t b) noexcept { return a + std::min(b, ~a); }
-
     /// Rounds up, so that not every page that is touched is told.
     std::size_t up(std::size_t bytes) const noexcept {
         std::size_t const step = std::max<std::size_t>(4096, capacity_.bytes / 4096);
@@ -251,11 +253,11 @@ private:
     budget_amount const            capacity_;
 
     fork_mutex mutex_{this, [](void* self) noexcept { static_cast<share_keeper*>(self)->lose(); }};
-    std::optional<share_directory> directory_;
-    std::optional<share_file>      file_;
-    std::vector<std::string>       dead_;
-    unique_fd                      bell_;     ///< an eventfd(2)
-    unique_fd                      changes_;  ///< an inotify(7)
+    std::unique_ptr<share_directory> directory_;
+    std::unique_ptr<share_file>      file_;
+    std::vector<std::string>         dead_;
+    unique_fd                        bell_;     ///< an eventfd(2)
+    unique_fd                        changes_;  ///< an inotify(7)
 
     // The thread's own.
     bool              restless_ = false;
