@@ -31,6 +31,12 @@ std::vector<std::size_t> bytes_of(claims const& all, std::size_t capacity) {
 }
 using sizes = std::vector<std::size_t>;
 
+std::size_t sum_of(std::vector<budget_amount> const& all) {
+    std::size_t sum = 0;
+    for (budget_amount const a : all) sum += a.bytes;
+    return sum;
+}
+
 }  // namespace
 
 TEST_SUITE("fair shares") {
@@ -73,12 +79,12 @@ TEST_SUITE("fair shares") {
         CHECK(got[1].bytes == 2);
         CHECK(got[1].cores == 6);
 
-        // Two thirds of the cores and of the memory: and no core is left unused.
+        // Two thirds of the cores and of the memory.
         claims const more{{.user = 1, .desired = {100, 4}}, {.user = 2, .desired = {100, 0}}};
         auto const   rest = fair_shares::of(more, {100, 2});
         CHECK(rest[0].bytes == 33);
         CHECK(rest[1].bytes == 66);
-        CHECK(rest[0].cores == 2);
+        CHECK(rest[0].cores == 1);
 
         // Who does without what is used up goes on.
         claims const free{{.user = 1, .desired = {10, 40}}, {.user = 2, .desired = {10, 40}}, bytes(3, 1000)};
@@ -91,13 +97,58 @@ TEST_SUITE("fair shares") {
         CHECK(fair_shares::of(more, {100, 0})[1].bytes == 100);
     }
 
-    TEST_CASE("what cannot be divided goes to who has wanted it longest") {
-        claims all;
-        for (std::uint64_t i = 0; i < 12; ++i) all.push_back({.user = i % 3, .desired = {0, 1}, .since = 100 - i});
-        auto const got = fair_shares::of(all, {0, 2});
-        for (std::size_t i = 0; i < 12; ++i) CHECK(got[i].cores == (i >= 10 ? 1 : 0));
-        all[0].since = 1;
-        CHECK(fair_shares::of(all, {0, 2})[0].cores == 1);
+    TEST_CASE("what cannot be divided goes round") {
+        auto const due = [](claims const& all, budget_amount capacity) {
+            return fair_shares::in_turn(all, capacity, fair_shares::of(all, capacity));
+        };
+        auto const job = [](std::uint64_t user, std::size_t size, std::uint64_t since) {
+            return share_claim{.user = user, .next = {size, 0}, .desired = {size, 0}, .since = since};
+        };
+        claims cores;
+        for (std::uint64_t i = 0; i < 12; ++i)
+            cores.push_back({.user = i % 3, .next = {0, 1}, .desired = {0, 1}, .since = 100 - i});
+        auto const two = due(cores, {0, 2});
+        for (std::size_t i = 0; i < 12; ++i) CHECK(two[i].cores == (i >= 10 ? 1 : 0));
+
+        // Four of 40 in 100: a quarter would do for none.
+        claims four{job(1, 40, 3), job(1, 40, 1), job(1, 40, 4), job(1, 40, 2)};
+        auto   got = due(four, {100, no_cores});
+        CHECK(got[1].bytes == 40);
+        CHECK(got[3].bytes == 40);
+        CHECK(got[0].bytes == 20);  // is kept for it
+        CHECK(got[2].bytes == 0);
+
+        four[1].taken = {40, 0};  // it has started, and has another to start
+        four[1].next = four[1].desired = {80, 0};
+        four[1].since                  = 5;
+        got                            = due(four, {100, no_cores});
+        CHECK(got[1].bytes == 40);
+        CHECK(got[3].bytes == 40);
+        CHECK(got[0].bytes == 20);
+
+        four[0].taken = {10, 0};  // it has started, needs more, and comes before all
+        four[0].next = four[0].desired = {35, 0};
+        four[0].started                = true;
+        four[0].since                  = 9;
+        got                            = due(four, {100, no_cores});
+        CHECK(got[0].bytes == 35);
+        CHECK(got[1].bytes == 40);
+        CHECK(got[3].bytes == 25);
+
+        // By user first, and who can start with a share is left alone.
+        claims users{job(1, 60, 1), job(1, 60, 2), job(2, 60, 3), bytes(3, 10)};
+        got = due(users, {130, no_cores});
+        CHECK(got[0].bytes == 60);
+        CHECK(got[1].bytes == 0);
+        CHECK(got[2].bytes == 60);
+        CHECK(got[3].bytes == 10);
+
+        // What is taken stays, whatever the share.
+        claims over{job(1, 90, 1), job(2, 50, 2)};
+        over[0].taken = {90, 0};
+        got           = due(over, {100, no_cores});
+        CHECK(got[0].bytes == 90);
+        CHECK(got[1].bytes == 50);  // its share: it can start with it
     }
 
     TEST_CASE("are never more than there is or than is wanted, leave nothing that is wanted, and envy nobody") {
@@ -117,7 +168,20 @@ TEST_SUITE("fair shares") {
                                          with_cores ? below(64) : no_cores};
             if (!with_cores)
                 for (share_claim& c : all) c.desired.cores = 0;
-            auto const    got = fair_shares::of(all, capacity);
+            auto const got = fair_shares::of(all, capacity);
+            for (share_claim& c : all) {
+                c.next  = {below(c.desired.bytes + 1), below(c.desired.cores + 1)};
+                c.taken = {below(c.next.bytes / all.size() + 1), 0};
+            }
+            budget_amount due_in_all{};
+            for (budget_amount const a : fair_shares::in_turn(all, capacity, got)) {
+                due_in_all.bytes += a.bytes;
+                due_in_all.cores += a.cores;
+            }
+            std::size_t taken = 0;
+            for (share_claim const& c : all) taken += c.taken.bytes;
+            REQUIRE((due_in_all.bytes <= capacity.bytes || due_in_all.bytes <= taken + sum_of(got)));
+            REQUIRE(due_in_all.cores <= capacity.cores);
             budget_amount sum{}, lacked{};
             for (std::size_t i = 0; i < all.size(); ++i) {
                 REQUIRE(got[i].bytes <= all[i].desired.bytes);
@@ -160,9 +224,10 @@ struct machine {
         return sum;
     }
     void step(std::size_t i) {
-        share_step const s = share_step::of(all, i, {needs[i], 0}, capacity, slack);
+        all[i].taken       = {needs[i], 0};
+        share_step const s = share_step::of(all, i, capacity, slack);
         all[i].has         = s.keeps;
-        auto const grown   = share_step::of(all, i, {needs[i], 0}, capacity, slack);
+        auto const grown   = share_step::of(all, i, capacity, slack);
         all[i].has         = grown.grows_to;
     }
     void period() {

@@ -54,8 +54,8 @@ struct machine_figures {
 ///
 /// Shares are max-min fair by user, and then by job; detail::fair_shares says how. Who wants more than its share
 /// gets what the others do not want. Once they do, it gives it back: what is not reserved at once; for the rest its
-/// budget's `relieve` is called, and after `grace` the budget grants nothing until it is within its share. The sum
-/// of what all have is never above what there is.
+/// budget's `relieve` is called, and no further job starts. Where shares are too small for the jobs that wait, they
+/// start one after the other. The sum of what all have is never above what there is.
 ///
 /// The processes tell each other what they have and want by files in a directory, each its own, and act on what
 /// they read there. A process that dies, in whatever way, gives back its share at once. A child of a fork() has

@@ -97,6 +97,11 @@ public:
         return {std::max(saturated_sum(baseline_, reserved_.bytes), in_use_), reserved_.cores};
     }
 
+    /// Returns what the first in line wants.
+    budget_amount first() const noexcept { return waiting_.empty() ? budget_amount{} : (*waiting_.begin())->wants; }
+
+    bool first_has_room() const noexcept { return !waiting_.empty() && !(*waiting_.begin())->has.empty(); }
+
     /// Returns what all that wait want, together.
     budget_amount wanted() const noexcept {
         budget_amount all;
@@ -163,7 +168,7 @@ public:
 
     /// Returns the bytes that the first in line lacks.
     std::size_t missing() const noexcept {
-        std::size_t const wanted = waiting_.empty() ? 0 : (*waiting_.begin())->wants.bytes;
+        std::size_t const wanted = first().bytes;
         return wanted - std::min(wanted, free_bytes());
     }
 

@@ -236,8 +236,11 @@ public:
             if (room.older_) room.older_->newer_ = room.newer_;
             rules_.release(room);
             room.bytes_.store(0, std::memory_order_relaxed);
-            ++changes_;  // what is in use may still be what it had
-            if (source_ && source_->others_lack()) source_->wake();
+            ++changes_;                               // what is in use may still be what it had
+            if (source_ && source_->others_lack()) {  // no other job here starts with it before theirs had a turn
+                shrink_to(share_.fair);
+                source_->wake();
+            }
             if (rules_.waiting() == 0) return;
             answer();
             if (rules_.waiting() == 0) return;
@@ -267,18 +270,25 @@ public:
 
     /// What is asked of a source of capacity.
     struct demand {
-        budget_amount taken{};      ///< cannot be given back at once
-        budget_amount wanted{};     ///< by those that wait, or just tried without waiting
-        std::uint64_t changes = 0;  ///< those that this counts
+        budget_amount taken{};          ///< cannot be given back at once
+        budget_amount next{};           ///< with what the first that waits wants
+        budget_amount wanted{};         ///< by all that wait, or just tried without waiting
+        std::uint64_t changes = 0;      ///< those that this counts
+        bool          started = false;  ///< the first that waits has room
     };
     demand demands() {
         look_if_old();
         std::scoped_lock const guard(mutex_);
-        demand                 d{rules_.taken(), rules_.wanted(), changes_};
+        demand                 d{.taken   = rules_.taken(),
+                                 .wanted  = rules_.wanted(),
+                                 .changes = changes_,
+                                 .started = rules_.first_has_room()};
+        budget_amount          first = rules_.first();
         if (std::chrono::nanoseconds(coarse_now() - tried_at_) < std::chrono::milliseconds(100)) {
-            d.wanted.bytes = std::max(d.wanted.bytes, tried_.bytes);
-            d.wanted.cores = std::max(d.wanted.cores, tried_.cores);
+            d.wanted = {std::max(d.wanted.bytes, tried_.bytes), std::max(d.wanted.cores, tried_.cores)};
+            if (rules_.waiting() == 0) first = tried_;
         }
+        d.next = {saturated_sum(d.taken.bytes, first.bytes), saturated_sum(d.taken.cores, first.cores)};
         return d;
     }
 
@@ -289,20 +299,19 @@ public:
     /// that is taken by now.
     budget_amount shrink_share(budget_amount to) noexcept {
         std::scoped_lock const guard(mutex_);
-        budget_amount const    taken = rules_.taken();
-        share_                       = {std::max(taken.bytes, std::min(share_.bytes, to.bytes)),
-                                        std::max(taken.cores, std::min(share_.cores, to.cores))};
-        apply_capacity();
-        return share_;
+        return shrink_to(to);
     }
 
-    /// Sets what the source gives and what it could ever give. `settled`: the changes after which it gives no more
-    /// unless somebody gives something back.
-    void set_share(budget_amount has, budget_amount most, std::uint64_t settled) noexcept {
+    /// What a source gives.
+    struct share {
+        budget_amount has{}, most{},
+            fair{};  ///< now; what it could ever give; what it gives while others lack some
+        std::uint64_t settled =
+            0;  ///< the changes after which it gives no more unless somebody gives something back
+    };
+    void set_share(share const& s) noexcept {
         std::scoped_lock const guard(mutex_);
-        share_         = has;
-        most_          = most;
-        share_settled_ = settled;
+        share_ = s;
         apply_capacity();
         answer();
     }
@@ -365,7 +374,8 @@ public:
     }
 
 private:
-    static constexpr std::size_t least_step = 256 * 1024;
+    static constexpr std::size_t   least_step = 256 * 1024;
+    static constexpr budget_amount everything{no_limit, any_number_of_cores};
 
     std::chrono::nanoseconds poll() const noexcept {
         return std::clamp<std::chrono::nanoseconds>(options_.sample_age, std::chrono::milliseconds(1),
@@ -410,7 +420,7 @@ private:
 
     /// Answers all that can be answered. The lock is held.
     void answer() noexcept {
-        rules_.answer(std::chrono::steady_clock::now(), std::min(settled_, share_settled_) >= changes_,
+        rules_.answer(std::chrono::steady_clock::now(), std::min(settled_, share_.settled) >= changes_,
                       [this](admission_rules::waiter& w) {
                           if (*w.answer == errc{}) note_grant(static_cast<lent_room&>(*w.into));
                           static_cast<waiting&>(w).decided();
@@ -451,12 +461,21 @@ private:
     }
 
     /// The lock is held.
+    budget_amount shrink_to(budget_amount to) noexcept {
+        budget_amount const taken = rules_.taken();
+        share_.has                = {std::max(taken.bytes, std::min(share_.has.bytes, to.bytes)),
+                                     std::max(taken.cores, std::min(share_.has.cores, to.cores))};
+        apply_capacity();
+        return share_.has;
+    }
+
+    /// The lock is held.
     void apply_capacity() noexcept {
         budget_amount const own{std::min(bytes_ == no_limit ? machine_ : bytes_, limit_), cores_};
         auto const          both = [&](budget_amount a) {
             return budget_amount{std::min(own.bytes, a.bytes), std::min(own.cores, a.cores)};
         };
-        rules_.set_capacity(both(share_), both(most_));
+        rules_.set_capacity(both(share_.has), both(share_.most));
     }
 
     /// Has the budget's thread do a round for those that wait. The lock is given up.
@@ -506,12 +525,11 @@ private:
     std::atomic<bool>          looking_{false}, relieving_{false};  ///< a thread is
 
     // Guarded by mutex_.
-    std::size_t     bytes_, cores_;  ///< as the user said
-    std::size_t     limit_ = no_limit;
-    budget_amount   share_{no_limit, any_number_of_cores}, most_ = share_;  ///< of the source, if there is one
-    budget_amount   tried_{};                                               ///< last, without waiting for it
-    std::uint64_t   tried_at_      = 0;
-    std::uint64_t   share_settled_ = ~std::uint64_t{0};  ///< as `settled_`, of the source
+    std::size_t bytes_, cores_;  ///< as the user said
+    std::size_t limit_ = no_limit;
+    share       share_{everything, everything, everything, ~std::uint64_t{0}};  ///< of the source, if there is one
+    budget_amount   tried_{};                                                   ///< last, without waiting for it
+    std::uint64_t   tried_at_ = 0;
     admission_rules rules_;
     job_kinds       kinds_{};
     lent_room*      newest_  = nullptr;

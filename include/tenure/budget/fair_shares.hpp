@@ -7,8 +7,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -20,10 +20,13 @@ namespace tenure::detail {
 struct share_claim {
     std::uint64_t user = 0;  ///< whose process it is
     budget_amount has{};
+    budget_amount taken{};  ///< of that, what it cannot give back at once
+    budget_amount next{};   ///< what it has to have for its next job to start
     budget_amount desired{};
-    std::size_t   floor  = 0;  ///< bytes that it gets in any case, as far as its user's share goes
-    double        weight = 1;  ///< against the other claims of its user; above 0
-    std::uint64_t since  = 0;  ///< when it began to want more than it has, 0 if it does not: the first gets a core
+    std::size_t   floor   = 0;      ///< bytes that it gets in any case, as far as its user's share goes
+    double        weight  = 1;      ///< against the other claims of its user; above 0
+    std::uint64_t since   = 0;      ///< when it began to want more than it has, or a job of it started since; or 0
+    bool          started = false;  ///< `next` is for a job that has started, and cannot end without
 };
 
 /// Fair shares: max-min fair by user, and within what a user gets by claim. Who wants little gets it; what is left
@@ -35,7 +38,7 @@ struct share_claim {
 /// but for a byte of rounding.
 class fair_shares {
 public:
-    /// Returns what each claim gets; their sum is at most the capacity. Cost: O(n log n).
+    /// Returns what each claim gets, in whole bytes and cores; their sum is at most the capacity. Cost: O(n log n).
     static std::vector<budget_amount> of(std::span<share_claim const> claims, budget_amount capacity) {
         std::vector<part>        parts;
         std::vector<std::size_t> users;  // each user's first claim in `order`
@@ -76,21 +79,72 @@ public:
         fill(rest, left, all);
 
         std::vector<budget_amount> out(claims.size());
-        std::vector<double>        cores(claims.size());
-        std::size_t                bytes_left = capacity.bytes;
         for (std::size_t i = 0; i < parts.size(); ++i) {
-            double const      bytes = parts[i].gets()[0] + rest[i].gets()[0] + rounding;
-            std::size_t const most  = std::min(claims[order[i]].desired.bytes, bytes_left);
-            out[order[i]].bytes     = bytes < static_cast<double>(most) ? static_cast<std::size_t>(bytes) : most;
-            bytes_left -= out[order[i]].bytes;
-            cores[order[i]] = parts[i].gets()[1] + rest[i].gets()[1];
+            amounts const first = parts[i].gets(), more = rest[i].gets();
+            for (std::size_t r = 0; r < 2; ++r) {
+                auto const        amount = fields[r];
+                double const      gets   = first[r] + more[r] + rounding;
+                std::size_t const most   = std::min(claims[order[i]].desired.*amount, capacity.*amount);
+                std::size_t const whole  = gets < static_cast<double>(most) ? static_cast<std::size_t>(gets) : most;
+                out[order[i]].*amount    = whole;
+                capacity.*amount -= whole;
+            }
         }
-        divide_cores(claims, cores, capacity.cores, out);
         return out;
+    }
+
+    /// Returns what is due to each: its share, where its next job can start with that. The others would keep each
+    /// other from starting for ever. So they keep what is taken, and what is left then is for one after the other
+    /// to have as much as its next job needs: first to those whose jobs cannot end without, then in turn by user,
+    /// to whose user has least, and then to who has waited longest. The first for whom there is not enough gets
+    /// what there is; it will be enough once jobs have ended. Cost: O(n) for each turn.
+    static std::vector<budget_amount> in_turn(std::span<share_claim const> claims, budget_amount capacity,
+                                              std::vector<budget_amount> shares) {
+        std::vector<std::size_t>        waiting;
+        std::map<std::uint64_t, double> users;
+        budget_amount                   left = capacity;
+        auto const                      part = [&](budget_amount a) {
+            double const bytes =
+                capacity.bytes ? static_cast<double>(a.bytes) / static_cast<double>(capacity.bytes) : 0;
+            double const cores =
+                capacity.cores ? static_cast<double>(a.cores) / static_cast<double>(capacity.cores) : 0;
+            return std::max(bytes, cores);
+        };
+        for (std::size_t i = 0; i < claims.size(); ++i) {
+            share_claim const& c = claims[i];
+            if (c.next.bytes > shares[i].bytes || c.next.cores > shares[i].cores) {
+                shares[i] = c.taken;
+                if (c.next.bytes > c.taken.bytes || c.next.cores > c.taken.cores) waiting.push_back(i);
+            }
+            left.bytes -= std::min(left.bytes, shares[i].bytes);
+            left.cores -= std::min(left.cores, shares[i].cores);
+            users[c.user] += part(shares[i]);
+        }
+        auto const since = [&](std::size_t i) { return claims[i].since ? claims[i].since : ~std::uint64_t{0}; };
+        std::ranges::sort(waiting, {}, [&](std::size_t i) { return std::pair(since(i), i); });
+        auto const turn = [&](std::size_t i) { return claims[i].started ? -1 : users[claims[i].user]; };
+        while (!waiting.empty()) {
+            auto const         first = std::ranges::min_element(waiting, {}, turn);
+            share_claim const& c     = claims[*first];
+            budget_amount      missing{}, gets{};
+            for (auto const amount : fields) {
+                missing.*amount = c.next.*amount - std::min(c.next.*amount, c.taken.*amount);
+                gets.*amount    = std::min(missing.*amount, left.*amount);
+                left.*amount -= gets.*amount;
+                shares[*first].*amount += gets.*amount;
+            }
+            if (gets != missing) break;
+            users[c.user] += part(missing);
+            waiting.erase(first);
+        }
+        return shares;
     }
 
 private:
     using amounts = std::array<double, 2>;  ///< bytes and cores
+
+    static constexpr std::array<std::size_t budget_amount::*, 2> fields{&budget_amount::bytes,
+                                                                        &budget_amount::cores};
 
     static constexpr double rounding = 1e-3;  ///< more than the error of all these sums, and less than a byte
 
@@ -186,40 +240,24 @@ private:
         }
         for (part& p : parts) p.least *= scale;
     }
-
-    /// A core cannot be divided: each gets the whole ones, and those that are left go to who has wanted longest.
-    static void divide_cores(std::span<share_claim const> claims, std::span<double const> cores, std::size_t all,
-                             std::span<budget_amount> out) {
-        std::vector<std::size_t> wanting;
-        for (std::size_t i = 0; i < claims.size(); ++i) {
-            out[i].cores = std::min(claims[i].desired.cores, static_cast<std::size_t>(cores[i] + rounding));
-            all -= std::min(all, out[i].cores);
-            if (out[i].cores < claims[i].desired.cores) wanting.push_back(i);
-        }
-        std::ranges::sort(wanting, {}, [&](std::size_t i) {
-            return std::tuple(cores[i] <= rounding, claims[i].since ? claims[i].since : ~std::uint64_t{0}, i);
-        });
-        for (std::size_t const i : wanting) {
-            if (all == 0) return;
-            ++out[i].cores;
-            --all;
-        }
-    }
 };
 
 /// What a process does with its share. Nobody takes: who has more than it should gives some back, and then the
 /// others grow, by what nobody has.
 struct share_step {
-    budget_amount fair{};               ///< what it should have at least
+    budget_amount fair{};               ///< its share
+    budget_amount due{};                ///< what it should have: its share, or what is taken, or what a job needs
     budget_amount keeps{};              ///< what it has once it gave back what others lack
     budget_amount grows_to{};           ///< what it may have, if nobody grows at the same time
     bool          others_lack = false;  ///< something that it has, and that nobody else can give
 
-    /// `needs`: what it cannot give back at once. `slack`: bytes to have in hand while nobody lacks them.
-    static share_step of(std::span<share_claim const> claims, std::size_t mine, budget_amount needs,
-                         budget_amount capacity, std::size_t slack) {
+    /// `slack`: bytes to have in hand while nobody lacks them.
+    static share_step of(std::span<share_claim const> claims, std::size_t mine, budget_amount capacity,
+                         std::size_t slack) {
         share_step out;
-        out.fair = fair_shares::of(claims, capacity)[mine];
+        auto       shares = fair_shares::of(claims, capacity);
+        out.fair          = shares[mine];
+        out.due           = fair_shares::in_turn(claims, capacity, std::move(shares))[mine];
         for (auto const amount : {&budget_amount::bytes, &budget_amount::cores}) {
             std::size_t const  all   = capacity.*amount;
             std::size_t        taken = 0, wanted = 0, lacked = 0;  // all of them, and what others want besides
@@ -233,8 +271,8 @@ struct share_step {
             std::size_t const has = me.has.*amount, room = all - std::min(all, taken);
             bool const        lack = lacked > room - std::min(room, has);
             std::size_t const aim =
-                wanted > all ? out.fair.*amount : saturated_sum(me.desired.*amount, lack ? 0 : slack);
-            out.keeps.*amount    = lack ? std::min(has, std::max(out.fair.*amount, needs.*amount)) : has;
+                wanted > all ? out.due.*amount : saturated_sum(me.desired.*amount, lack ? 0 : slack);
+            out.keeps.*amount    = lack ? std::min(has, std::max(out.due.*amount, me.taken.*amount)) : has;
             out.grows_to.*amount = std::max(out.keeps.*amount, std::min(aim, room));
             out.others_lack      = out.others_lack || lack;
             slack                = 0;  // of cores

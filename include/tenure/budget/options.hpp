@@ -58,7 +58,8 @@ struct arbiter_options {
     /// How often they look at each other, besides when something changes, as long as one of them lacks something.
     std::chrono::nanoseconds period = std::chrono::milliseconds(50);
 
-    /// How long one that has more than its share may take to give it back.
+    /// How long others may take to give something back before jobs that have room and wait for more are told
+    /// would_deadlock.
     std::chrono::nanoseconds grace = std::chrono::seconds(1);
 };
 

@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,7 +23,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/inotify.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -39,18 +37,19 @@ namespace tenure::detail {
 
 /// What a process tells the others of a machine, in a file that it alone writes.
 struct share_status {
-    budget_amount        capacity{};  ///< of the machine, as this process was told
-    budget_amount        has{};
-    budget_amount        desired{};
-    std::uint64_t        floor  = 0;
-    double               weight = 1;
-    std::uint64_t        since  = 0;  ///< CLOCK_BOOTTIME when it began to lack something, in nanoseconds; or 0
-    std::array<char, 48> job{};       ///< a name, ended by 0
+    budget_amount capacity{};  ///< of the machine, as this process was told
+    budget_amount has{};
+    budget_amount taken{};  ///< of that, what cannot be given back at once
+    budget_amount next{};   ///< what it has to have for its next job to start
+    budget_amount desired{};
+    std::uint64_t started = 0;  ///< 1: `next` is for a job that has begun, and cannot end without
+    std::uint64_t floor   = 0;
+    double        weight  = 1;
+    std::uint64_t since =
+        0;  ///< CLOCK_BOOTTIME when it began to lack something, or started a job since; in nanoseconds, or 0
+    std::array<char, 48> job{};  ///< a name, ended by 0
 
-    friend bool operator==(share_status const& a, share_status const& b) noexcept {
-        return a.has == b.has && a.desired == b.desired && a.capacity == b.capacity && a.floor == b.floor &&
-               a.weight == b.weight && a.since == b.since && a.job == b.job;
-    }
+    friend bool operator==(share_status const&, share_status const&) = default;
 
     std::string_view name() const noexcept { return job.data(); }
     bool             lacks() const noexcept { return desired.bytes > has.bytes || desired.cores > has.cores; }

@@ -55,10 +55,13 @@ struct share_claims {
             }
             all.push_back({.user    = m.user,
                            .has     = s.has,
+                           .taken   = s.taken,
+                           .next    = s.next,
                            .desired = s.desired,
                            .floor   = static_cast<std::size_t>(s.floor),
                            .weight  = s.weight,
-                           .since   = s.since});
+                           .since   = s.since,
+                           .started = s.started != 0});
         }
     }
 };
@@ -143,7 +146,10 @@ private:
             if (!file_) return;
             p.status         = file_->status();
             p.status.desired = {std::min(up(wants.bytes), capacity_.bytes), std::min(wants.cores, capacity_.cores)};
-            p.needs          = {std::min(up(d.taken.bytes), capacity_.bytes), d.taken.cores};
+            p.status.taken   = {std::min(up(d.taken.bytes), capacity_.bytes),
+                                std::min(d.taken.cores, capacity_.cores)};
+            p.status.started = d.started ? 1 : 0;
+            p.status.next = {std::min(up(d.next.bytes), capacity_.bytes), std::min(d.next.cores, capacity_.cores)};
             if (!look(p)) {  // somebody cleaned the directory up
                 file_ = std::make_unique<share_file>(*directory_, p.status);
                 if (!look(p)) return;
@@ -161,17 +167,14 @@ private:
         }
         bool const lacks = p.status.lacks();
         note(d, p.now, lacks);
-        bool const    over_long = over_since_ != clock::time_point{} && clock::now() - over_since_ >= grace_;
-        budget_amount grants    = p.status.has;
-        if (over_long) grants.bytes = std::min(grants.bytes, p.now.fair.bytes);
-        core_.set_share(grants, p.most, settled_);
+        core_.set_share({p.status.has, p.most, p.now.fair, settled_});
         last_ = clock::now();
         if (over_ > 0) core_.give_back(over_);
     }
 
     struct plan {
         share_status  status{};  ///< what is told next
-        budget_amount needs{}, most{};
+        budget_amount most{};
         share_step    now{};
     };
 
@@ -187,7 +190,7 @@ private:
         dead_                  = std::move(v.dead);
         share_claims const c(v, capacity_, directory_->owner());
         p.most = c.capacity;
-        p.now  = share_step::of(c.all, mine, p.needs, c.capacity, std::max(slack, p.status.desired.bytes / 8));
+        p.now  = share_step::of(c.all, mine, c.capacity, std::max(slack, p.status.desired.bytes / 8));
         return true;
     }
 
@@ -204,8 +207,10 @@ private:
 
     /// The mutex is locked. Returns false if the others still see what was told last.
     bool tell(share_status& s) noexcept {
-        s.since = !s.lacks() ? 0 : s.since ? s.since : boot_time();
-        return s == file_->status() || file_->tell(s);
+        share_status const& told  = file_->status();
+        bool const          began = s.taken.bytes > told.taken.bytes || s.taken.cores > told.taken.cores;
+        s.since                   = !s.lacks() ? 0 : s.since && !began ? s.since : boot_time();
+        return s == told || file_->tell(s);
     }
 
     /// Notes what the others lack, and since when nothing more can be had for who waits here.
@@ -213,9 +218,6 @@ private:
         set_others_lack(now.others_lack);
         std::size_t const needs = up(d.taken.bytes);
         over_                   = now.others_lack && needs > now.fair.bytes ? needs - now.fair.bytes : 0;
-        over_since_             = over_ == 0                           ? clock::time_point{}
-                                  : over_since_ == clock::time_point{} ? clock::now()
-                                                                       : over_since_;
         if (!lacks) lacks_since_ = {};
         else if (lacks_since_ == clock::time_point{} || now.grows_to != had_) lacks_since_ = clock::now();
         if (!lacks || clock::now() - lacks_since_ >= grace_) settled_ = d.changes;
@@ -243,7 +245,7 @@ private:
         bell_.reset();
         changes_.reset();
         new (&thread_) std::thread;  // the old one cannot be joined
-        core_.set_share({}, {}, settled_);
+        core_.set_share({.settled = settled_});
     }
 
     static constexpr std::size_t slack = std::size_t{16} << 20;
@@ -265,7 +267,7 @@ private:
     std::size_t       over_     = 0;  ///< bytes in use that others should have
     budget_amount     had_{};
     std::uint64_t     settled_ = 0;
-    clock::time_point last_{}, over_since_{}, lacks_since_{};
+    clock::time_point last_{}, lacks_since_{};
 
     std::atomic<bool> stopping_{false};
     std::thread       thread_;
