@@ -236,8 +236,9 @@ public:
             if (room.older_) room.older_->newer_ = room.newer_;
             rules_.release(room);
             room.bytes_.store(0, std::memory_order_relaxed);
-            ++changes_;                               // what is in use may still be what it had
-            if (source_ && source_->others_lack()) {  // no other job here starts with it before theirs had a turn
+            ++changes_;  // what is in use may still be what it had
+            // No other job starts with it here before one elsewhere had a turn.
+            if (source_ && source_->others_lack()) {
                 shrink_to(share_.fair);
                 source_->wake();
             }
