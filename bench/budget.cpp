@@ -83,6 +83,13 @@ void semaphore(benchmark::State& state) {
     }
 }
 
+/// Of so many seconds each.
+void count_quantiles(benchmark::State& state, std::vector<double>& all) {
+    std::ranges::sort(all);
+    state.counters["p50_us"] = all[all.size() / 2] * 1e6;
+    state.counters["p99_us"] = all[all.size() * 99 / 100] * 1e6;
+}
+
 /// From a release to the moment when the thread that waited for it goes on: the mean as the time, and the
 /// quantiles.
 void woken(benchmark::State& state) {
@@ -118,9 +125,7 @@ void woken(benchmark::State& state) {
     }
     over = true;
     waits.join();
-    std::ranges::sort(all);
-    state.counters["p50_us"] = all[all.size() / 2] * 1e6;
-    state.counters["p99_us"] = all[all.size() * 99 / 100] * 1e6;
+    count_quantiles(state, all);
 }
 
 /// As woken(), but it is another process that waits, which has to be given what this one releases.
@@ -155,9 +160,7 @@ void woken_elsewhere(benchmark::State& state) {
             all.push_back(took);
             state.SetIterationTime(took);
         }
-        std::ranges::sort(all);
-        state.counters["p50_us"] = all[all.size() / 2] * 1e6;
-        state.counters["p99_us"] = all[all.size() * 99 / 100] * 1e6;
+        count_quantiles(state, all);
     }
     for (int const fd : {begin[0], begin[1], began[0], began[1]}) ::close(fd);
 }
@@ -193,9 +196,7 @@ void woken_by_a_crash(benchmark::State& state) {
         all.push_back(took);
         state.SetIterationTime(took);
     }
-    std::ranges::sort(all);
-    state.counters["p50_us"] = all[all.size() / 2] * 1e6;
-    state.counters["p99_us"] = all[all.size() * 99 / 100] * 1e6;
+    count_quantiles(state, all);
     for (int const fd : ready) ::close(fd);
 }
 

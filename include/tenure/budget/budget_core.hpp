@@ -473,10 +473,7 @@ private:
     /// The lock is held.
     void apply_capacity() noexcept {
         budget_amount const own{std::min(bytes_ == no_limit ? machine_ : bytes_, limit_), cores_};
-        auto const          both = [&](budget_amount a) {
-            return budget_amount{std::min(own.bytes, a.bytes), std::min(own.cores, a.cores)};
-        };
-        rules_.set_capacity(both(share_.has), both(share_.most));
+        rules_.set_capacity(smaller(own, share_.has), smaller(own, share_.most));
     }
 
     /// Has the budget's thread do a round for those that wait. The lock is given up.

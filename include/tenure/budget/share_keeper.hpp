@@ -145,19 +145,17 @@ private:
             std::scoped_lock const guard(mutex_);
             if (!file_) return;
             p.status         = file_->status();
-            p.status.desired = {std::min(up(wants.bytes), capacity_.bytes), std::min(wants.cores, capacity_.cores)};
-            p.status.taken   = {std::min(up(d.taken.bytes), capacity_.bytes),
-                                std::min(d.taken.cores, capacity_.cores)};
+            p.status.desired = smaller({up(wants.bytes), wants.cores}, capacity_);
+            p.status.taken   = smaller({up(d.taken.bytes), d.taken.cores}, capacity_);
             p.status.started = d.started ? 1 : 0;
-            p.status.next = {std::min(up(d.next.bytes), capacity_.bytes), std::min(d.next.cores, capacity_.cores)};
+            p.status.next    = smaller({up(d.next.bytes), d.next.cores}, capacity_);
             if (!look(p)) {  // somebody cleaned the directory up
                 file_ = std::make_unique<share_file>(*directory_, p.status);
                 if (!look(p)) return;
             }
         }
         if (p.now.keeps != p.status.has) {
-            budget_amount const has = core_.shrink_share(p.now.keeps);
-            p.status.has = {std::min(p.status.has.bytes, has.bytes), std::min(p.status.has.cores, has.cores)};
+            p.status.has = smaller(p.status.has, core_.shrink_share(p.now.keeps));
         }
         {
             std::scoped_lock const guard(mutex_);
