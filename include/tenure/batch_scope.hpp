@@ -479,6 +479,21 @@ public:
         return {};
     }
 
+    /// Says how far the job is: so much of `total` is done, in units of its own; 0: nobody knows of how much. The
+    /// snapshot tells the rate, and the time left. Any thread. Throws batch_ended, memory_full. Cost: some 50 ns.
+    template <class Feature = detail::change_batch_calls>
+    void progress(std::uint64_t done, std::uint64_t total = 0) {
+        detail::require_changes<Feature>();
+        if (auto const why = Feature::progress({*lane_, id_}, done, total))
+            detail::throw_failure(why, "note the progress of batch ");
+    }
+    template <class Feature = detail::change_batch_calls>
+    result<void> try_progress(std::uint64_t done, std::uint64_t total = 0) {
+        detail::require_changes<Feature>();
+        if (auto const why = Feature::progress({*lane_, id_}, done, total)) return make_error_code(why.code);
+        return {};
+    }
+
     /// Gives the batch another priority: see batch_options::priority. Throws batch_ended.
     template <class Feature = detail::change_batch_calls>
     void set_priority(int priority) {

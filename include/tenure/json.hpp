@@ -35,6 +35,9 @@ struct json_writer {
             for (batch_id const id : all) out.push_back(id.value);
             return out;
         };
+        auto const time_left = [](progress_info const& p) {
+            return p.left == no_timeout ? nlohmann::ordered_json() : nlohmann::ordered_json(p.left.count());
+        };
         for (batch_info const& b : s.batches) {
             batches.push_back({{"id", b.id.value},
                                {"parent", b.parent.value},
@@ -44,6 +47,17 @@ struct json_writer {
                                {"guarded", b.guarded},
                                {"in_background", b.in_background},
                                {"age_ns", b.age.count()},
+                               {"elapsed_ns", b.elapsed.count()},
+                               {"progress",
+                                {{"done", b.progress.done},
+                                 {"total", b.progress.total},
+                                 {"rate", b.progress.rate},
+                                 {"left_ns", time_left(b.progress)},
+                                 {"idle_ns", b.progress.idle.count()}}},
+                               {"waited_ns",
+                                {{"memory", b.waited.memory.count()},
+                                 {"stores", b.waited.stores.count()},
+                                 {"batches", b.waited.batches.count()}}},
                                {"opened",
                                 {{"file", b.where.file_name()},
                                  {"line", b.where.line()},

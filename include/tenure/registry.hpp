@@ -217,7 +217,7 @@ public:
         return {};
     }
 
-    /// As batch_scope::set_name, for a batch of any kind. Any thread, as the next three. Throws no_such_batch, too,
+    /// As batch_scope::set_name, for a batch of any kind. Any thread, as the next four. Throws no_such_batch, too,
     /// and not_owner for the id that stands for the owners of a shared object.
     template <class Feature = detail::change_batch_calls>
     void set_name(batch_id id, std::string_view name) {
@@ -229,6 +229,20 @@ public:
     result<void> try_set_name(batch_id id, std::string_view name) {
         detail::require_changes<Feature>();
         if (auto const why = Feature::set_name({*core_, id}, name)) return make_error_code(why.code);
+        return {};
+    }
+
+    /// As batch_scope::progress. Throws as set_name(), and memory_full.
+    template <class Feature = detail::change_batch_calls>
+    void progress(batch_id id, std::uint64_t done, std::uint64_t total = 0) {
+        detail::require_changes<Feature>();
+        if (auto const why = Feature::progress({*core_, id}, done, total))
+            detail::throw_failure(why, "note the progress of batch ");
+    }
+    template <class Feature = detail::change_batch_calls>
+    result<void> try_progress(batch_id id, std::uint64_t done, std::uint64_t total = 0) {
+        detail::require_changes<Feature>();
+        if (auto const why = Feature::progress({*core_, id}, done, total)) return make_error_code(why.code);
         return {};
     }
 

@@ -7,6 +7,7 @@
 // Opt-in, for jobs that go on where they were interrupted. Needs LMDB and libxxhash (Debian: liblmdb-dev,
 // libxxhash-dev).
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -96,48 +97,56 @@ private:
     std::map<std::string, piece, std::less<>> all_;
 };
 
-/// Writes the batch's buffers that have names, in whatever stores they are, to a durable store in `directory`; all
-/// other names there are dropped. On return the buffers are on stable storage; a crash before leaves the last
-/// save, whole. No other thread may be inside the batch, and one that comes waits.
+/// Writes the batch's buffers that have names, in whatever stores they are, to a durable store in `directory`, and
+/// how far the job is (batch_scope::progress); all other names there are dropped. On return the buffers are on
+/// stable storage; a crash before leaves the last save, whole. No other thread may be inside the batch, and one
+/// that comes waits.
 ///
 /// Throws batch_in_use, batch_ended, store_full: then the save before is still there; store_in_use: another
 /// process has the store open; and what stores report. Cost: writing all of it, in new places, and some
 /// fdatasync().
 inline void save(batch_id id, std::filesystem::path const& directory) {
-    detail::with_named_buffers(id.value, [&](detail::each_named_buffer for_each) {
-        auto const          to     = durable_mmap_store::open(directory);
-        any_store           target = to;
-        std::uint64_t const number = detail::current_save(*to) + 1;
-        std::string const   prefix = detail::save_names(number);
-        std::vector<block>  blocks;
-        auto const          add = [&](std::size_t bytes, std::string const& name, auto fill) {
-            block const made = detail::require_saved(to->allocate(bytes, 64), *to);
-            detail::require_saved(fill(made), *to);
-            detail::require_saved(to->keep(made, name), *to);
-            blocks.push_back(made);
-        };
-        for_each([&](detail::named_buffer const& n) {
-            add(n.bytes, prefix + std::string(n.name),
-                [&](block const& made) { return detail::copy_block({n.store, n.where}, {target, made}, n.bytes); });
+    detail::with_named_buffers(
+        id.value, [&](detail::each_named_buffer for_each, detail::carried_figures const& figures) {
+            auto const          to     = durable_mmap_store::open(directory);
+            any_store           target = to;
+            std::uint64_t const number = detail::current_save(*to) + 1;
+            std::string const   prefix = detail::save_names(number);
+            std::vector<block>  blocks;
+            auto const          add = [&](std::size_t bytes, std::string const& name, auto fill) {
+                block const made = detail::require_saved(to->allocate(bytes, 64), *to);
+                detail::require_saved(fill(made), *to);
+                detail::require_saved(to->keep(made, name), *to);
+                blocks.push_back(made);
+            };
+            for_each([&](detail::named_buffer const& n) {
+                add(n.bytes, prefix + std::string(n.name), [&](block const& made) {
+                    return detail::copy_block({n.store, n.where}, {target, made}, n.bytes);
+                });
+            });
+            add(sizeof figures, prefix, [&](block const& made) {  // no buffer has an empty name
+                return to->write(made, 0, std::as_bytes(std::span(&figures, 1)));
+            });
+            // Until here the save before counts, even if the store syncs some names of this one when it is
+            // destroyed.
+            add(sizeof number, std::string(detail::save_current),
+                [&](block const& made) { return to->write(made, 0, std::as_bytes(std::span(&number, 1))); });
+            for (std::string const& name : to->names()) {
+                if (name.starts_with(prefix) || name == detail::save_current) continue;
+                block const old = detail::require_saved(to->find(name), *to);
+                detail::require_saved(to->deallocate({&old, 1}), *to);
+            }
+            detail::require_saved(to->sync(blocks), *to);
+            detail::require_saved(to->close(), *to);
         });
-        // Until here the save before counts, even if the store syncs some names of this one when it is destroyed.
-        add(sizeof number, std::string(detail::save_current),
-            [&](block const& made) { return to->write(made, 0, std::as_bytes(std::span(&number, 1))); });
-        for (std::string const& name : to->names()) {
-            if (name.starts_with(prefix) || name == detail::save_current) continue;
-            block const old = detail::require_saved(to->find(name), *to);
-            detail::require_saved(to->deallocate({&old, 1}), *to);
-        }
-        detail::require_saved(to->sync(blocks), *to);
-        detail::require_saved(to->close(), *to);
-    });
 }
 
 /// As save(id, directory), for the batch of a scope.
 inline void save(batch_scope const& b, std::filesystem::path const& directory) { save(b.id(), directory); }
 
 /// Makes the buffers of the last save in `directory` in this thread's current batch, in the batch's own store and
-/// with their names. Returns none if nothing was saved. Throws as make(), and what the durable store reports:
+/// with their names; the batch's progress, elapsed time and waiting times go on from those of the save. Returns
+/// none if nothing was saved. Throws as make(), and what the durable store reports:
 /// corrupt, newer_format, not_a_file.
 inline restored_buffers restore(std::filesystem::path const& directory) {
     restored_buffers out;
@@ -150,9 +159,16 @@ inline restored_buffers restore(std::filesystem::path const& directory) {
     std::string const prefix = detail::save_names(detail::current_save(*from));
     for (std::string const& name : from->names()) {
         if (!name.starts_with(prefix)) continue;
-        std::string const        plain = name.substr(prefix.size());
-        block const              where = detail::require_saved(from->find(name), *from);
-        detail::raw_handle const made  = detail::restore_named_buffer(l, plain, source, where);
+        std::string const plain = name.substr(prefix.size());
+        block const       where = detail::require_saved(from->find(name), *from);
+        if (plain.empty()) {
+            detail::carried_figures figures;
+            auto const              bytes = std::as_writable_bytes(std::span(&figures, 1));
+            detail::require_saved(from->read(where, 0, bytes.first(std::min(bytes.size(), where.bytes))), *from);
+            detail::go_on_from(l, figures);
+            continue;
+        }
+        detail::raw_handle const made = detail::restore_named_buffer(l, plain, source, where);
         out.all_.emplace(plain, restored_buffers::piece{made, where.bytes});
     }
     return out;

@@ -12,9 +12,11 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <tenure/batch.hpp>
+#include <tenure/detail/base/printed.hpp>
 
 namespace tenure {
 
@@ -52,6 +54,21 @@ struct store_info {
     std::error_code error{};  ///< what it reported then
 };
 
+/// How long threads were waiting, which says what a job that is slow lacks. Of several at once each counts.
+struct waiting_times {
+    std::chrono::nanoseconds memory{};   ///< for room in a memory_budget
+    std::chrono::nanoseconds stores{};   ///< for stores whose bytes are elsewhere, for sync(), for the page file
+    std::chrono::nanoseconds batches{};  ///< for threads that were changing or moving a batch
+};
+
+/// How far a job is, as it said last: batch_scope::progress.
+struct progress_info {
+    std::uint64_t            done = 0, total = 0;  ///< both 0: it has not said
+    double                   rate = 0;             ///< done in a second, lately; 0: not known
+    std::chrono::nanoseconds left = no_timeout;    ///< until all is done at that rate; no_timeout: not known
+    std::chrono::nanoseconds idle{};               ///< since it said so
+};
+
 struct batch_info {
     batch_id                 id;
     batch_id                 parent;  ///< 0: it is the root
@@ -66,6 +83,9 @@ struct batch_info {
     std::vector<store_info>  stores;        ///< where it has buffers
     std::error_code          page_error{};  ///< why it could not be paged out when it last should have been
     std::vector<batch_id>    waits_for;     ///< if it is `ending`: see registry::waits_for
+    progress_info            progress;
+    std::chrono::nanoseconds elapsed{};  ///< its age, and what the job took until the save that it goes on from
+    waiting_times            waited;     ///< of that, here and in batches below, also in those that are over
 
     /// 0 for a batch that somebody opened; else the entry holds what so many batches share.
     std::size_t shared_by = 0;
@@ -135,6 +155,26 @@ private:
     std::string& out_;
 };
 
+/// As a person would say it: "1.5 s".
+inline std::string human_time(std::chrono::nanoseconds t) {
+    double const seconds = std::chrono::duration<double>(t).count();
+    if (seconds >= 120) return printed("%.0f min", seconds / 60);
+    return seconds < 1 ? printed("%.0f ms", seconds * 1e3) : printed("%.1f s", seconds);
+}
+
+inline void describe(text_writer out, progress_info const& p, waiting_times const& waited) {
+    if (p.done || p.total) {
+        out << ", " << p.done;
+        if (p.total) out << " of " << p.total;
+        out << " done";
+        if (p.rate > 0) out << printed(", %.3g a second", p.rate);
+        if (p.left != no_timeout) out << ", " << human_time(p.left) << " left";
+    }
+    for (auto const& [time, what] : {std::pair(waited.memory, "memory"), std::pair(waited.stores, "stores"),
+                                     std::pair(waited.batches, "batches")})
+        if (time.count() > 0) out << ", waited " << human_time(time) << " for " << what;
+}
+
 inline void describe(text_writer out, batch_info const& b) {
     out << (b.name.empty() ? std::string_view("(no name)") : b.name) << " #" << b.id.value << " "
         << to_string(b.status);
@@ -150,6 +190,7 @@ inline void describe(text_writer out, batch_info const& b) {
         if (i == 8) out << " and " << b.waits_for.size() - i << " more";
         else out << (i ? " #" : ", waits for #") << b.waits_for[i].value;
     }
+    describe(out, b.progress, b.waited);
     auto const ms = std::chrono::duration_cast<std::chrono::milliseconds>(b.age).count();
     out << ", age " << static_cast<std::uint64_t>(ms) << " ms, opened at " << b.where.file_name() << ":"
         << b.where.line() << " in " << function_at(b.where) << "\n";

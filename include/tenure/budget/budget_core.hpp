@@ -27,6 +27,7 @@
 #include <tenure/detail/base/printed.hpp>
 #include <tenure/detail/batch/loans.hpp>
 #include <tenure/detail/batch/thread_context.hpp>
+#include <tenure/detail/batch/waiting.hpp>
 #include <tenure/device/scheduler/estimate.hpp>
 #include <tenure/error.hpp>
 #include <tenure/raise.hpp>
@@ -206,6 +207,7 @@ public:
     /// Waits for an answer, on this thread: `w` has a condition variable `changed`. Errors as next().
     template <class Sleeper>
     errc sleep(Sleeper& w, time until, function_ref<bool()> over) noexcept {
+        waiting_here const  timed(wait_for::memory);
         auto                guard = lock();
         std::optional<errc> code;
         while (!code) code = next(w, until, over, guard, [&](time t) { w.changed.wait_until(guard, t); });

@@ -76,4 +76,14 @@ TENURE_DECL failure change_batch_calls::set_timeout(batch_to_change const&   whi
     });
 }
 
+TENURE_DECL failure change_batch_calls::progress(batch_to_change const& which, std::uint64_t done,
+                                                 std::uint64_t total) noexcept {
+    bool          enough = true;
+    failure const why    = with_held(which, [&](batch_record& b) {
+        enough = with_meter(b, [&](progress_meter& m) { m.note(done, total, coarse_now()); });
+    });
+    if (!enough && !why) return {.code = errc::memory_full, .wanted = sizeof(progress_meter), .id = which.id};
+    return why;
+}
+
 }  // namespace tenure::detail

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +22,7 @@
 #include <tenure/detail/base/gated_spin_lock.hpp>
 #include <tenure/detail/batch/finalizer.hpp>
 #include <tenure/detail/batch/lane.hpp>
+#include <tenure/detail/batch/progress.hpp>
 #include <tenure/detail/batch/timing_front.hpp>
 #include <tenure/detail/batch/use_node.hpp>
 #include <tenure/detail/unit/region.hpp>
@@ -220,6 +222,10 @@ struct batch_rest {
 
     std::size_t     store_errors = 0;  ///< stores that could not free all at the end
     std::error_code store_error;       ///< the last of them
+
+    /// Nanoseconds that threads waited here, and in batches below that are over: by wait_for.
+    std::array<std::atomic<std::uint64_t>, waits_known> waited{};
+    progress_meter*                                     progress = nullptr;  ///< or null; guarded by the lock
 
     std::size_t   waiting_bytes = 0;  ///< while it waits for its end in the background
     batch_record* next_waiting  = nullptr;

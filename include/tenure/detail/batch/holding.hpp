@@ -9,6 +9,7 @@
 #include <sched.h>
 
 #include <tenure/detail/batch/process.hpp>
+#include <tenure/detail/batch/waiting.hpp>
 
 namespace tenure::detail {
 
@@ -30,6 +31,7 @@ inline flag_set set_flag(batch_record& b, std::uint64_t id, std::uint64_t flag, 
 /// thread is that thread; a rollback may wait for what this thread is doing; or, if `briefly` or this thread
 /// undoes something itself, that thread runs destructors or calls stores, any of which may wait for this thread.
 TENURE_COLD inline bool await_checkpointing(batch_record const& b, bool briefly = false) noexcept {
+    waiting_here const timed(wait_for::batch);
     for (int i = 0; b.state.load(std::memory_order_acquire) & batch_flags::undoing; ++i) {
         if (b.busy_thread.load(std::memory_order_acquire) == &this_thread || this_thread.listed_ends) return false;
         if ((briefly || this_thread.undoing) && b.checkpoint_calls_out.load(std::memory_order_acquire))

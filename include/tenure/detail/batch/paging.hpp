@@ -7,6 +7,7 @@
 
 #include <tenure/detail/batch/batch_record.hpp>
 #include <tenure/detail/batch/process.hpp>
+#include <tenure/detail/batch/waiting.hpp>
 
 namespace tenure::detail {
 
@@ -39,6 +40,7 @@ inline paging_state claim_paging(batch_record& b) noexcept {
     for (;;) {
         paging_state now = b.paging.load(std::memory_order_acquire);
         if (is_claimed(now)) {
+            waiting_here const timed(wait_for::batch);
             b.paging.wait(now, std::memory_order_acquire);
             continue;
         }

@@ -16,6 +16,7 @@
 
 #include <tenure/detail/base/printed.hpp>
 #include <tenure/detail/base/sizes.hpp>
+#include <tenure/detail/batch/waiting.hpp>
 #include <tenure/detail/blocks/copying.hpp>
 #include <tenure/detail/buffers/adopted_store.hpp>
 #include <tenure/detail/buffers/buffer_access.hpp>
@@ -113,7 +114,10 @@ void use_bytes(untyped_buffer const& b, std::size_t offset, std::size_t n, char 
             check.present();
         }
         bytes_here const here(b);
-        if (here) return check.must(use(check.at(offset)), call);
+        if (here) {
+            waiting_here const timed = waiting_for(check.store());
+            return check.must(use(check.at(offset)), call);
+        }
         here.memory_or_throw();
     }
 }
@@ -136,7 +140,10 @@ result<void> try_use_bytes(untyped_buffer const& b, std::size_t offset, std::siz
     buffer_check const check(b);
     if (!check.ready(offset, n)) [[unlikely]]
         if (auto const why = check.refused(offset, n); !why) return why;
-    if (bytes_here const here(b); here) return use(check.at(offset));
+    if (bytes_here const here(b); here) {
+        waiting_here const timed = waiting_for(check.store());
+        return use(check.at(offset));
+    }
     return outcome_of([&] { use_bytes<Old>(b, offset, n, "use", use); });
 }
 
@@ -278,7 +285,10 @@ TENURE_DECL void copy_buffer(untyped_buffer const& from, untyped_buffer const& t
         at.memory_or_throw();
         there.memory_or_throw();
         if (!at || !there) continue;
-        auto const done = copy_block(source.at(0), target.at(0), from.size * from.element);
+        auto const done = [&] {
+            waiting_here const timed = waiting_for(is_near(source.store()) ? target.store() : source.store());
+            return copy_block(source.at(0), target.at(0), from.size * from.element);
+        }();
         if (done) return;
         if (!is_alive(from.raw())) throw_stale(from.raw());
         if (!is_alive(to.raw())) throw_stale(to.raw());
@@ -338,7 +348,10 @@ TENURE_DECL void sync_buffer(untyped_buffer const& b) {
         check.present();
         bytes_here const at(b);
         at.memory_or_throw();
-        if (at) return check.must(check.store().try_sync({&b.record->where, 1}), "sync");
+        if (at) {
+            waiting_here const timed(wait_for::store);
+            return check.must(check.store().try_sync({&b.record->where, 1}), "sync");
+        }
     }
 }
 
@@ -367,7 +380,8 @@ TENURE_DECL void sync_blocks(std::span<stored_block> all) {
     for (auto const& group : groups) {
         blocks.clear();
         for (auto const& [key, i] : group) blocks.push_back(all[i].where);
-        any_store& in = all[group.front().second].store;
+        any_store&         in = all[group.front().second].store;
+        waiting_here const timed(wait_for::store);
         if (auto const done = in.try_sync(blocks); !done) throw_store_error(done.error(), "sync", in);
     }
 }
@@ -379,6 +393,7 @@ TENURE_DECL raw_handle make_buffer(lane& l, std::size_t bytes, std::size_t align
 TENURE_DECL raw_handle make_written_buffer(lane& l, std::span<std::byte const> contents, std::size_t alignment,
                                            any_store const& named) {
     auto const write = [&](any_store& store, block into) {
+        waiting_here const timed = waiting_for(store);
         if (auto const done = store.write(into, 0, contents); !done)
             throw_store_error(done.error(), "write a new buffer to", store);
     };

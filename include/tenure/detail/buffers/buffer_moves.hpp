@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <optional>
 
+#include <tenure/detail/batch/waiting.hpp>
 #include <tenure/detail/blocks/copying.hpp>
 #include <tenure/detail/blocks/store_errors.hpp>
 #include <tenure/detail/buffers/buffers.hpp>
@@ -82,7 +83,10 @@ inline void move_buffer_to(registry_core& r, raw_handle h, any_store const& name
         result<block> const fresh = to->store.try_allocate_in(id, before.where.bytes, alignment);
         if (!fresh) throw_store_error(fresh.error(), "move a buffer to", to->store);
         fresh_block target(owner, *to, *fresh, room);
-        auto const copied = copy_block({before.from->store, before.where}, {to->store, *fresh}, before.where.bytes);
+        auto const  copied = [&] {
+            waiting_here const timed = waiting_for(is_near(to->store) ? before.from->store : to->store);
+            return copy_block({before.from->store, before.where}, {to->store, *fresh}, before.where.bytes);
+        }();
         if (!copied) {
             if (!is_alive(h)) return {errc::stale_handle};
             throw_copy_error(copied.error(), "move", before.from->store, to->store);

@@ -13,6 +13,7 @@
 
 #include <tenure/detail/base/function_ref.hpp>
 #include <tenure/detail/base/sizes.hpp>
+#include <tenure/detail/batch/waiting.hpp>
 #include <tenure/detail/blocks/store_errors.hpp>
 #include <tenure/detail/buffers/buffering.hpp>
 #include <tenure/detail/life/calls.hpp>
@@ -142,10 +143,13 @@ inline raw_handle make_buffer_in(lane& l, std::size_t bytes, std::size_t alignme
     promise_guard room(b, *s);
     if (!room) throw_failure({errc::memory_full, &b, sizeof(block)}, call);
     std::uint64_t const id   = b.id.load(std::memory_order_relaxed);
-    result<block> const made = take ? (*take)(s->store) : s->store.try_allocate_in(id, bytes, alignment);
-    char const* const   what =
+    result<block> const made = [&] {
+        waiting_here const timed = waiting_for(s->store);
+        return take ? (*take)(s->store) : s->store.try_allocate_in(id, bytes, alignment);
+    }();
+    char const* const what =
         bytes == absurd_bytes ? "make a buffer of more elements than there can be, a negative number of them?, in"
-                                : "make a buffer in";
+                              : "make a buffer in";
     if (!made) throw_store_error(made.error(), what, s->store);
     fresh_block fresh(b, *s, *made, room);
     if (bytes == absurd_bytes) throw_store_error(make_error_code(errc::store_full), what, s->store);

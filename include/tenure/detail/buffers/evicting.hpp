@@ -13,6 +13,7 @@
 #include <sched.h>
 
 #include <tenure/detail/base/function_ref.hpp>
+#include <tenure/detail/batch/waiting.hpp>
 #include <tenure/detail/blocks/copying.hpp>
 #include <tenure/detail/buffers/buffer_moves.hpp>
 #include <tenure/detail/buffers/derivation.hpp>
@@ -150,6 +151,7 @@ inline void run_derivation(registry_core& r, raw_handle h, derivation& how) {
         run->done.store(1, std::memory_order_release);
         run->done.notify_all();
     } else {
+        waiting_here const timed(wait_for::batch);
         run->done.wait(0, std::memory_order_acquire);
     }
     if (run->failure) std::rethrow_exception(run->failure);

@@ -2,18 +2,24 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory_resource>
+#include <mutex>
 #include <new>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <tenure/detail/base/os.hpp>
+#include <tenure/detail/batch/waiting.hpp>
 #include <tenure/detail/buffers/buffer_access.hpp>
 #include <tenure/detail/buffers/buffer_moves.hpp>
 #include <tenure/detail/buffers/named_buffers.hpp>
+#include <tenure/detail/life/changing.hpp>
 #include <tenure/detail/life/exclusive_claim.hpp>
 #include <tenure/detail/objects/make_object.hpp>
 #include <tenure/only_memory.hpp>
@@ -62,7 +68,27 @@ inline std::vector<buffer_name const*> names_in(batch_record& b) {
     return out;
 }
 
-TENURE_DECL void with_named_buffers(std::uint64_t id, function_ref<void(each_named_buffer)> write) {
+/// Returns how far a job is.
+inline carried_figures figures_of_job(batch_record& b) noexcept {
+    std::uint64_t const opened = b.opened_ns.load(std::memory_order_relaxed), now = coarse_now();
+    carried_figures     out{.elapsed = now - std::min(opened, now)};
+    for (std::size_t i = 0; i < waits_known; ++i) out.waited[i] = b.rest.waited[i].load(std::memory_order_relaxed);
+    std::scoped_lock const guard(b.lock);
+    if (progress_meter const* const m = b.rest.progress) {
+        out.done  = m->done();
+        out.total = m->total();
+        out.elapsed += m->before();
+    }
+    return out;
+}
+
+TENURE_DECL void go_on_from(lane& l, carried_figures const& from) {
+    if (!with_meter(*l.batch, [&](progress_meter& m) { m.go_on(from, coarse_now()); })) raise(std::bad_alloc());
+    for (std::size_t i = 0; i < waits_known; ++i) note_wait(*l.batch, static_cast<wait_for>(i), from.waited[i]);
+}
+
+TENURE_DECL void with_named_buffers(std::uint64_t                                                 id,
+                                    function_ref<void(each_named_buffer, carried_figures const&)> write) {
     batch_record* const b = find_anywhere(id);
     auto const fail       = [&](errc why) { raise(error(why, "save batch " + (b ? label_of(*b) : label_of(id)))); };
     if (!b) fail(errc::batch_ended);
@@ -77,7 +103,7 @@ TENURE_DECL void with_named_buffers(std::uint64_t id, function_ref<void(each_nam
             one({n->text, from.from->store, from.where, n->bytes});
         }
     };
-    write(each);
+    write(each, figures_of_job(*b));
 }
 
 TENURE_DECL raw_handle restore_named_buffer(lane& l, std::string_view name, any_store& from, block where) {

@@ -78,6 +78,28 @@ inline std::uint64_t state_in(batch_record const& b, std::uint64_t id, registry_
     return ours ? state : batch_flags::done;
 }
 
+/// Reads how far a job is, and what it waited for here.
+inline void look_at_job(batch_record& b, std::uint64_t now, batch_info& out) noexcept {
+    out.elapsed   = out.age;
+    auto const ns = [&](wait_for what) {
+        return std::chrono::nanoseconds(
+            b.rest.waited[static_cast<std::size_t>(what)].load(std::memory_order_relaxed));
+    };
+    out.waited = {.memory = ns(wait_for::memory), .stores = ns(wait_for::store), .batches = ns(wait_for::batch)};
+
+    std::scoped_lock const guard(b.lock);
+    if (!b.rest.progress) return;
+    progress_meter const& m = *b.rest.progress;
+    out.elapsed += std::chrono::nanoseconds(m.before());
+    if (!m.has_said()) return;
+    progress_info& p = out.progress;
+    p                = {.done  = m.done(),
+                        .total = m.total(),
+                        .rate  = m.rate(),
+                        .left  = m.left(),
+                        .idle  = std::chrono::nanoseconds(now - std::min(m.last(), now))};
+}
+
 /// Reads one batch, which expires when `due` says, as it is now. Returns false if it was over before it was read.
 inline bool look_at(batch_record& b, std::uint64_t id, registry_core const& r, std::uint64_t due,
                     clock_reading& now, batch_info& out) {
@@ -95,8 +117,9 @@ inline bool look_at(batch_record& b, std::uint64_t id, registry_core const& r, s
     out.age                    = std::chrono::nanoseconds(now.coarse - std::min(opened, now.coarse));
     out.where                  = b.where.load(std::memory_order_acquire);
     out.usage                  = usage_of(b);
-    out.page_error             = b.rest.page_error.load(std::memory_order_relaxed).code();
-    out.shared_by              = members_of(b);
+    look_at_job(b, now.coarse, out);
+    out.page_error = b.rest.page_error.load(std::memory_order_relaxed).code();
+    out.shared_by  = members_of(b);
     return b.id.load(std::memory_order_acquire) == id;
 }
 
@@ -281,6 +304,21 @@ inline void add_children(std::vector<batch_info>& batches) {
     for (batch_info& b : batches) sort_ids(b.waits_for);
 }
 
+/// Adds what batches waited to what those above them did.
+inline void add_waits(std::vector<batch_info>& batches) {
+    std::vector<waiting_times> below;  // by depth: the sums of those that were passed and whose parent was not yet
+    auto const                 add = [](waiting_times& to, waiting_times const& more) {
+        to.memory += more.memory;
+        to.stores += more.stores;
+        to.batches += more.batches;
+    };
+    for (auto b = batches.rbegin(); b != batches.rend(); ++b) {
+        if (below.size() < b->depth + 2) below.resize(b->depth + 2);
+        add(b->waited, std::exchange(below[b->depth + 1], {}));
+        add(below[b->depth], b->waited);
+    }
+}
+
 /// Returns a snapshot with these batches. Asks stores for their names with no lock held.
 inline snapshot census(registry_core& r, std::vector<tree_node> nodes) {
     snapshot    s;
@@ -290,6 +328,7 @@ inline snapshot census(registry_core& r, std::vector<tree_node> nodes) {
     if (!changed.empty()) put_in_order(s.batches, std::move(changed));
     auto const ends = [](batch_info const& b) { return b.status == batch_status::ending; };
     if (std::any_of(s.batches.begin(), s.batches.end(), ends)) add_children(s.batches);
+    add_waits(s.batches);
     s.memory = usage_of(r);
     if (r.pages) s.paging = r.pages->describe();
     s.foreign_ends     = r.foreign_ends.load(std::memory_order_relaxed);

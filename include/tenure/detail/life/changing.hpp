@@ -4,8 +4,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
+#include <new>
 
+#include <tenure/detail/base/owned_ptr.hpp>
 #include <tenure/detail/batch/limits.hpp>
+#include <tenure/detail/batch/progress.hpp>
 #include <tenure/detail/batch/window.hpp>
 #include <tenure/detail/life/calls.hpp>
 #include <tenure/detail/life/closing.hpp>
@@ -50,6 +54,25 @@ failure with_limits(batch_record& b, std::uint64_t id, F f) {
             }
         }
         if (failure const why = limit_by_itself(b, id)) return why;
+    }
+}
+
+/// Calls f(progress_meter&) for a batch that is held, under its lock. Returns false if there is no memory for a
+/// meter.
+template <class F>
+bool with_meter(batch_record& b, F f) noexcept {
+    for (owned_ptr<progress_meter> fresh;;) {
+        {
+            std::scoped_lock const guard(b.lock);
+            if (!b.rest.progress) b.rest.progress = fresh.release();
+            if (b.rest.progress) {
+                b.touch();
+                f(*b.rest.progress);
+                return true;
+            }
+        }
+        fresh.reset(new (std::nothrow) progress_meter);
+        if (!fresh) return false;
     }
 }
 

@@ -118,7 +118,8 @@ template <class Feature>
 constexpr void require_changes() noexcept {
     static_assert(
         requires { sizeof(Feature); },
-        "set_name(), set_priority(), set_limits() and set_timeout(): include <tenure/change_batch.hpp>");
+        "set_name(), set_priority(), set_limits(), set_timeout() and progress(): include "
+        "<tenure/change_batch.hpp>");
 }
 
 /// What <tenure/keep_copy.hpp> defines.

@@ -15,6 +15,7 @@
 #include <tenure/detail/batch/paging.hpp>
 #include <tenure/detail/batch/records.hpp>
 #include <tenure/detail/batch/sharing_front.hpp>
+#include <tenure/detail/batch/waiting.hpp>
 #include <tenure/detail/life/ancestor.hpp>
 #include <tenure/detail/objects/expiry.hpp>
 #include <tenure/detail/objects/freeing.hpp>
@@ -363,6 +364,8 @@ inline void release_memory(batch_record& b) noexcept {
     if (b.limited) refund(b.limited, nullptr, b.own_charge.exchange(0, std::memory_order_relaxed));
     leave_supplies(b);
     end_loan(b);
+    if (b.used.load(std::memory_order_relaxed) && (b.holds_parent || !b.ends_as(end_flags::background)))
+        pass_on_waits(b);
     if (b.uses_others.load(std::memory_order_relaxed))
         b.registry.load(std::memory_order_relaxed)->uses->release_pins(b);
     if (calls) b.busy_thread.store(nullptr, std::memory_order_relaxed);

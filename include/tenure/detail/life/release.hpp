@@ -28,6 +28,11 @@ TENURE_SLOW inline void forget(batch_record& b) noexcept {
     b.cause.store({}, std::memory_order_relaxed);
     b.rest.rolled_back.store(false, std::memory_order_relaxed);
     delete b.stop.exchange(nullptr, std::memory_order_relaxed);
+    for (auto& ns : b.rest.waited) ns.store(0, std::memory_order_relaxed);
+    if (b.rest.progress) {
+        std::scoped_lock const guard(b.lock);  // a snapshot may be reading it
+        delete std::exchange(b.rest.progress, nullptr);
+    }
     b.rest.store_errors = 0;
     b.rest.page_error.store({}, std::memory_order_relaxed);
     b.unwound = no_unwinding;

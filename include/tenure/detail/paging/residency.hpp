@@ -16,6 +16,7 @@
 
 #include <tenure/detail/batch/paging.hpp>
 #include <tenure/detail/batch/release.hpp>
+#include <tenure/detail/batch/waiting.hpp>
 #include <tenure/detail/life/ending.hpp>
 #include <tenure/detail/paging/paging.hpp>
 #include <tenure/raise.hpp>
@@ -49,6 +50,7 @@ inline void set_paging(batch_record& b, paging_state now) noexcept {
 /// last went out.
 TENURE_COLD inline void registry_paging::come_back(batch_record& b, bool entered) noexcept {
     paging_state const before = claim_paging(b);
+    waiting_here const timed(wait_for::store, before == paging_state::out);
     if (before == paging_state::out) begin_to_move(b);
     if (before == paging_state::out && space.options.access == paged_access::faults)
         for (paged_range const& r : b.paged->ranges) unprotect(to_pointer(r.begin), r.bytes);
