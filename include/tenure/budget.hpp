@@ -11,9 +11,11 @@
 #include <stop_token>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <tenure/batch_scope.hpp>
 #include <tenure/budget/budget_core.hpp>
+#include <tenure/budget/running.hpp>
 #include <tenure/error.hpp>
 #include <tenure/raise.hpp>
 #include <tenure/registry.hpp>
@@ -98,6 +100,23 @@ public:
         detail::require_asio_reservations<Feature>();
         return Feature::begin(core_, request, std::forward<Token>(token));
     }
+
+    /// Runs a job: waits for its room, opens a batch with that below the current one, and calls `f(batch)` or
+    /// `f(batch, attempt)`. Returns what it returns, once the batch is over.
+    ///
+    /// If the job throws, so does this; with on_failure::requeue it goes to the end of the line first, and is
+    /// called again in a new batch, so often in all. What it had saved it finds by restore(). It is not called
+    /// again if it was cancelled, or stop is requested. failures() keeps the reasons. Throws what reserve() throws,
+    /// and what the last attempt threw.
+    template <class F>
+    detail::job_result<F> run(job_options const& job, F f, std::stop_token const& stop = {}) {
+        return detail::run_job(
+            job, [&] { return reserve(job.needs, stop); }, [&] { return !stop.stop_requested(); },
+            [&](job_failure const& why) { core_->note_failure(why); }, f);
+    }
+
+    /// Returns why jobs of run() failed: the last 64 times, the latest last. Throws std::bad_alloc.
+    std::vector<job_failure> failures() const { return core_->failures(); }
 
     /// Changes what there is. If that is less than what is reserved, nobody starts until it is not.
     void set_capacity(std::size_t bytes, std::size_t cores = any_number_of_cores) {

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -340,6 +341,16 @@ public:
         kinds_.try_emplace(std::string(kind)).first->second.seen.observe(bytes);
     }
 
+    void note_failure(job_failure const& why) {
+        std::scoped_lock const guard(mutex_);
+        if (failures_.size() == 64) failures_.pop_front();
+        failures_.push_back(why);
+    }
+    std::vector<job_failure> failures() const {
+        std::scoped_lock const guard(mutex_);
+        return {failures_.begin(), failures_.end()};
+    }
+
     std::size_t estimate(std::string_view kind, std::size_t declared) const {
         std::scoped_lock const guard(mutex_);
         auto const             found = kinds_.find(kind);
@@ -528,13 +539,14 @@ private:
     std::size_t bytes_, cores_;  ///< as the user said
     std::size_t limit_ = no_limit;
     share       share_{everything, everything, everything, ~std::uint64_t{0}};  ///< of the source, if there is one
-    budget_amount   tried_{};                                                   ///< last, without waiting for it
-    std::uint64_t   tried_at_ = 0;
-    admission_rules rules_;
-    job_kinds       kinds_{};
-    lent_room*      newest_  = nullptr;
-    std::uint64_t   changes_ = 0;  ///< waits and releases
-    std::uint64_t   settled_ = 0;  ///< of them, those since which all memory was given back that could be
+    budget_amount           tried_{};                                           ///< last, without waiting for it
+    std::uint64_t           tried_at_ = 0;
+    admission_rules         rules_;
+    job_kinds               kinds_{};
+    std::deque<job_failure> failures_{};
+    lent_room*              newest_  = nullptr;
+    std::uint64_t           changes_ = 0;  ///< waits and releases
+    std::uint64_t           settled_ = 0;  ///< of them, those since which all memory was given back that could be
 
     mutable fork_mutex mutex_;
 

@@ -4,10 +4,13 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include <tenure/batch.hpp>
@@ -78,6 +81,34 @@ struct reservation_request {
 
     /// How long to wait for room, and each time that the job needs more than it has.
     std::chrono::nanoseconds timeout = no_timeout;
+};
+
+/// What becomes of a job that memory_budget::run() runs and that throws.
+enum class on_failure : std::uint8_t {
+    pass_on,  ///< run() throws what it threw
+    requeue,  ///< it goes to the end of the line, and runs again from its last save: so many times
+};
+
+struct job_options {
+    reservation_request needs{};
+    batch_options       batch{};  ///< run() sets its `reservation`
+    tenure::on_failure  on_failure = tenure::on_failure::pass_on;
+    std::size_t         attempts   = 3;  ///< in all, with on_failure::requeue
+};
+
+/// A run of a job that failed, and why.
+struct job_failure {
+    std::string     kind{};
+    std::size_t     attempt = 1;
+    std::string     what{};            ///< what the exception says
+    std::error_code code{};            ///< if it is a std::system_error, as all of tenure's are
+    bool            requeued = false;  ///< else it was the last
+};
+
+/// What a job is told.
+struct job_attempt {
+    std::size_t                  number = 1;
+    std::span<job_failure const> failures{};  ///< of the attempts before
 };
 
 /// What a budget has and who has it, at one moment.
