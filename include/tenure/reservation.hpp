@@ -8,10 +8,12 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include <tenure/detail/base/function_ref.hpp>
 #include <tenure/error.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure {
 
@@ -42,6 +44,14 @@ public:
     /// The batch is over, and its memory is free. It used `peak` bytes at most.
     virtual void ended(std::size_t peak) noexcept = 0;
 
+    /// What that process and those below it use is the job's, too; or what a cgroup with that directory does.
+    /// Errors: what the system says.
+    virtual std::error_code add_process(int pid)                     = 0;
+    virtual std::error_code add_cgroup(std::string const& directory) = 0;
+
+    /// A batch is charged to it from now on, opened by this thread.
+    virtual void begun() noexcept = 0;
+
     /// Claims the loan for the one batch that may use it. Returns false if it was claimed before.
     bool claim() noexcept { return !claimed_.exchange(true, std::memory_order_acq_rel); }
     void disclaim() noexcept { claimed_.store(false, std::memory_order_release); }
@@ -70,12 +80,27 @@ public:
     /// it.
     std::size_t bytes() const noexcept { return from_ ? from_->bytes() : 0; }
 
+    /// Says that the job uses a process, and those below it, or a cgroup, `/sys/fs/cgroup/...`: until it ends, what
+    /// they use counts as the job's. Child processes that the thread starts which has opened the job's batch count
+    /// without that. Throws what the system says, if there is none; std::errc::invalid_argument without a room.
+    void add_process(int pid) const {
+        require_added(from_ ? from_->add_process(pid) : nobody(), "process " + std::to_string(pid));
+    }
+    void add_cgroup(std::string const& directory) const {
+        require_added(from_ ? from_->add_cgroup(directory) : nobody(), "cgroup " + directory);
+    }
+
     /// Gives the guard up. The room is free, unless there are copies or a batch.
     void release() noexcept { from_.reset(); }
 
 private:
     friend detail::reservation_access;
     explicit reservation(std::shared_ptr<detail::lender> from) noexcept : from_(std::move(from)) {}
+
+    static std::error_code nobody() noexcept { return std::make_error_code(std::errc::invalid_argument); }
+    static void            require_added(std::error_code why, std::string const& what) {
+        if (why) raise(error(why, "add " + what + " to a job"));
+    }
 
     std::shared_ptr<detail::lender> from_;
 };

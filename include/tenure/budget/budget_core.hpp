@@ -15,14 +15,22 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <tenure/batch.hpp>
 #include <tenure/budget/admission.hpp>
+#include <tenure/budget/capacity_source.hpp>
+#include <tenure/budget/job_watch.hpp>
 #include <tenure/budget/minder.hpp>
 #include <tenure/budget/options.hpp>
 #include <tenure/budget/process_memory.hpp>
+#include <tenure/budget/use_meter.hpp>
 #include <tenure/detail/base/fork_list.hpp>
 #include <tenure/detail/base/os.hpp>
 #include <tenure/detail/base/printed.hpp>
@@ -52,6 +60,10 @@ public:
     inline std::string holders() const override;
     void const*        budget() const noexcept override { return core_.get(); }
     inline void        ended(std::size_t peak) noexcept override;
+    inline void        begun() noexcept override;
+
+    inline std::error_code add_process(int pid) override;
+    inline std::error_code add_cgroup(std::string const& directory) override;
 
 private:
     friend budget_core;
@@ -66,36 +78,8 @@ private:
     lent_room*               newer_ = nullptr;
     int                      priority_{};
     std::chrono::nanoseconds timeout_{};
-};
-
-/// Says what a budget's capacity is, where that changes.
-class capacity_source {
-public:
-    capacity_source()                                  = default;
-    capacity_source(capacity_source const&)            = delete;
-    capacity_source& operator=(capacity_source const&) = delete;
-    virtual ~capacity_source()                         = default;
-
-    /// Has it look at what the budget wants. Takes no lock.
-    virtual void wake() noexcept = 0;
-
-    /// Whether others want what this budget has.
-    bool others_lack() const noexcept { return others_lack_.load(std::memory_order_relaxed); }
-
-protected:
-    void set_others_lack(bool yes) noexcept { others_lack_.store(yes, std::memory_order_relaxed); }
-
-private:
-    std::atomic<bool> others_lack_{false};
-};
-
-/// What several processes share: a machine_arbiter.
-class shared_machine {
-public:
-    virtual std::unique_ptr<capacity_source> share_for(budget_core& of, share_options const& mine) const = 0;
-
-protected:
-    ~shared_machine() = default;
+    bool                     watched_ = false;  ///< it has a batch, or has named something outside
+    job_outside              outside_{};
 };
 
 /// What a memory_budget is, for as long as there are reservations.
@@ -118,11 +102,11 @@ public:
 
     explicit budget_core(budget_options o)
         : options_(std::move(o)),
+          meter_(options_),
           bytes_(options_.capacity),
           cores_(options_.cores),
           rules_({bytes_, cores_}, options_.aging),
           mutex_(this, [](void* self) noexcept { static_cast<budget_core*>(self)->be_alone(); }) {
-        if (!options_.in_use) options_.in_use = process_memory();
         look();
     }
 
@@ -229,12 +213,39 @@ public:
         w.decided();
     }
 
+    /// A room has a batch from now on, whose child processes this thread starts.
+    void begin_batch(lent_room& room) noexcept {
+        if (!meter_.watches()) return;
+        auto const                   thread = static_cast<pid_t>(::syscall(SYS_gettid));
+        std::uint64_t const          now    = ticks_now();
+        std::unique_lock<std::mutex> guard(mutex_);
+        room.outside_.thread = thread;
+        room.outside_.since  = now;
+        watch(room, guard);
+    }
+
+    /// Has something outside of this process count for a job. Throws std::bad_alloc.
+    void add_use(lent_room& room, named_use what) {
+        {
+            std::unique_lock<std::mutex> guard(mutex_);
+            if (!room.serial) return;  // the job is over
+            room.outside_.named.push_back(std::move(what));
+            ++named_;
+            watch(room, guard);
+        }
+        look();
+    }
+
     /// Gives back what a room has, and notes what its batch used, unless that is 0: there was none.
     void end(lent_room& room, std::size_t peak) noexcept {
         {
             std::unique_lock<std::mutex> guard(mutex_);
             if (!room.serial) return;
-            if (peak) room.kind_->second.seen.observe(peak);
+            if (peak || room.outside_.peak)
+                room.kind_->second.seen.observe(saturated_sum(peak, room.outside_.peak));
+            watched_ -= std::exchange(room.watched_, false);
+            named_ -= room.outside_.named.size();
+            room.outside_                                 = {};
             (room.newer_ ? room.newer_->older_ : newest_) = room.older_;
             if (room.older_) room.older_->newer_ = room.newer_;
             rules_.release(room);
@@ -272,14 +283,7 @@ public:
         return f;
     }
 
-    /// What is asked of a source of capacity.
-    struct demand {
-        budget_amount taken{};          ///< cannot be given back at once
-        budget_amount next{};           ///< with what the first that waits wants
-        budget_amount wanted{};         ///< by all that wait, or just tried without waiting
-        std::uint64_t changes = 0;      ///< those that this counts
-        bool          started = false;  ///< the first that waits has room
-    };
+    using demand = capacity_demand;
     demand demands() {
         look_if_old();
         std::scoped_lock const guard(mutex_);
@@ -306,13 +310,7 @@ public:
         return shrink_to(to);
     }
 
-    /// What a source gives.
-    struct share {
-        budget_amount has{}, most{},
-            fair{};  ///< now; what it could ever give; what it gives while others lack some
-        std::uint64_t settled =
-            0;  ///< the changes after which it gives no more unless somebody gives something back
-    };
+    using share = capacity_share;
     void set_share(share const& s) noexcept {
         std::scoped_lock const guard(mutex_);
         share_ = s;
@@ -450,28 +448,32 @@ private:
         newest_ = &room;
     }
 
-    /// Looks at what the process uses. Returns false if another thread just does. Where there is no memory for
-    /// that, the last look counts. No lock is held meanwhile: a fork() takes the core's before this one's.
+    /// Looks at what the process uses. Returns false if another thread just does. No lock is held meanwhile: a
+    /// fork() takes the core's before this one's.
     bool look() noexcept {
-        if (looking_.exchange(true, std::memory_order_acquire)) return false;
-        memory_use now;
-        if (memory_lasts([&] { now = options_.in_use(); })) {
-            looked_at_.store(coarse_now(), std::memory_order_relaxed);
-            std::scoped_lock const guard(mutex_);
-            limit_ = now.limit;
-            rules_.note_use(now.in_use);
-            apply_capacity();
-        }
-        looking_.store(false, std::memory_order_release);
-        return true;
+        return meter_.look([this] { return named_uses(); },
+                           [this](memory_use now, outside_use const* outside) {
+                               std::scoped_lock const guard(mutex_);
+                               for (lent_room* r = outside ? newest_ : nullptr; r; r = r->older_)
+                                   outside->note(r->outside_);
+                               limit_ = now.limit;
+                               rules_.note_use(now.in_use);
+                               apply_capacity();
+                           });
     }
     void look_if_old() noexcept {
-        if (is_old()) [[unlikely]]
+        if (meter_.is_old()) [[unlikely]]
             look();
     }
-    bool is_old() const noexcept {
-        return std::chrono::nanoseconds(coarse_now() - looked_at_.load(std::memory_order_relaxed)) >
-               options_.sample_age;
+
+    /// Returns what jobs have named. Throws std::bad_alloc.
+    std::vector<named_use> named_uses() const {
+        std::vector<named_use> all;
+        std::scoped_lock const guard(mutex_);
+        if (named_ == 0) return all;
+        for (lent_room const* r = newest_; r; r = r->older_)
+            all.insert(all.end(), r->outside_.named.begin(), r->outside_.named.end());
+        return all;
     }
 
     /// The lock is held.
@@ -489,6 +491,12 @@ private:
         rules_.set_capacity(smaller(own, share_.has), smaller(own, share_.most));
     }
 
+    /// Has the budget's thread come by as long as there is such a room. The lock is given up.
+    void watch(lent_room& room, std::unique_lock<std::mutex>& guard) noexcept {
+        if (!std::exchange(room.watched_, true)) ++watched_;
+        if (meter_.watches() && !std::exchange(watching_, true)) ring(guard);
+    }
+
     /// Has the budget's thread do a round for those that wait. The lock is given up.
     void ring(std::unique_lock<std::mutex>& guard) noexcept {
         guard.unlock();
@@ -503,37 +511,45 @@ private:
         std::unique_lock<std::mutex> guard(mutex_);
         std::uint64_t const          seen    = changes_;
         bool const                   is_new  = settled_ < seen;
-        bool const                   more    = is_new || (rules_.is_short_of_memory() && is_old());
+        bool const                   more    = is_new || (rules_.is_short_of_memory() && meter_.is_old());
         std::size_t const            missing = rules_.missing();
         guard.unlock();
         if (more && options_.relieve) options_.relieve(missing);
-        bool const looked = (more || is_old()) && look();
+        bool const looked = (more || meter_.is_old()) && look();
         guard.lock();
         if (more && looked) settled_ = std::max(settled_, seen);
         guard.unlock();
         relieving_.store(false, std::memory_order_release);
     }
 
-    /// A round of the budget's thread, which minds those that wait.
+    /// A round of the budget's thread, which minds those that wait, and watches the processes of jobs.
     std::optional<time> mind() noexcept {
-        refresh();
+        if (has_waiting()) refresh();
+        else look_if_old();
         std::scoped_lock const guard(mutex_);
         answer();
-        if (rules_.waiting() == 0) return {};
-        return std::chrono::steady_clock::now() + poll();
+        watching_ = watched_ > 0;
+        if (rules_.waiting() > 0) return std::chrono::steady_clock::now() + poll();
+        if (watching_) return std::chrono::steady_clock::now() + options_.watch_every;
+        return {};
+    }
+    bool has_waiting() const noexcept {
+        std::scoped_lock const guard(mutex_);
+        return rules_.waiting() > 0;
     }
 
     /// In a forked child, where the other threads are not.
     void be_alone() noexcept {
+        watching_ = false;
         rules_.forget_waiting();
-        looking_.store(false, std::memory_order_relaxed);
+        meter_.be_alone();
         relieving_.store(false, std::memory_order_relaxed);
     }
 
-    budget_options             options_;
-    std::size_t const          machine_ = physical_memory();
-    std::atomic<std::uint64_t> looked_at_{0};
-    std::atomic<bool>          looking_{false}, relieving_{false};  ///< a thread is
+    budget_options    options_;
+    std::size_t const machine_ = physical_memory();
+    use_meter         meter_;
+    std::atomic<bool> relieving_{false};  ///< a thread is
 
     // Guarded by mutex_.
     std::size_t bytes_, cores_;  ///< as the user said
@@ -544,9 +560,12 @@ private:
     admission_rules         rules_;
     job_kinds               kinds_{};
     std::deque<job_failure> failures_{};
-    lent_room*              newest_  = nullptr;
-    std::uint64_t           changes_ = 0;  ///< waits and releases
-    std::uint64_t           settled_ = 0;  ///< of them, those since which all memory was given back that could be
+    lent_room*              newest_   = nullptr;
+    std::size_t             watched_  = 0;      ///< rooms with something outside, or a batch that may start it
+    std::size_t             named_    = 0;      ///< what they have named
+    bool                    watching_ = false;  ///< the budget's thread will come by
+    std::uint64_t           changes_  = 0;      ///< waits and releases
+    std::uint64_t           settled_  = 0;  ///< of them, those since which all memory was given back that could be
 
     mutable fork_mutex mutex_;
 
@@ -562,6 +581,21 @@ inline lent_room::~lent_room() {
 inline void lent_room::ended(std::size_t peak) noexcept {
     core_->end(*this, peak);
     ended_ = true;
+}
+
+inline void lent_room::begun() noexcept { core_->begin_batch(*this); }
+
+inline std::error_code lent_room::add_process(int pid) {
+    auto found = find_process(pid);
+    if (!found) return std::make_error_code(std::errc::no_such_process);
+    core_->add_use(*this, *std::move(found));
+    return {};
+}
+
+inline std::error_code lent_room::add_cgroup(std::string const& directory) {
+    if (!use_of_cgroup(directory)) return std::make_error_code(std::errc::no_such_file_or_directory);
+    core_->add_use(*this, {.cgroup = directory});
+    return {};
 }
 
 inline std::string lent_room::holders() const { return core_->holders(); }

@@ -37,8 +37,12 @@ struct budget_options {
     /// How old the figure of what the process uses may be when a job is admitted.
     std::chrono::nanoseconds sample_age = std::chrono::milliseconds(20);
 
-    /// Returns what the process uses. Empty: asks the system. Any thread may call it, one at a time; it must not
-    /// throw.
+    /// How often to look at processes that jobs have started or named, while there are jobs. 0: never; they do not
+    /// count then.
+    std::chrono::nanoseconds watch_every = std::chrono::milliseconds(100);
+
+    /// Returns what the process uses. Empty: asks the system, and counts child processes, and what jobs named. Any
+    /// thread may call it, one at a time; it must not throw.
     std::function<memory_use()> in_use{};
 
     /// Gives memory back to the system of which nobody makes use: `bytes` are missing. Called by a thread of the

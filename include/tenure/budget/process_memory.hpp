@@ -40,6 +40,19 @@ inline std::optional<std::string> read_small_file(std::string const& path) {
     return text;
 }
 
+/// Returns the bytes that a cgroup, of version 1 or 2, uses, without the pages of files that the kernel can drop.
+/// Returns nothing if that cannot be read.
+inline std::optional<std::size_t> use_of_cgroup(std::string const& directory, cgroup_files const& files) {
+    std::size_t const use     = number_in((directory + "/" + files.used).c_str(), "");
+    std::size_t const dropped = number_in((directory + "/memory.stat").c_str(), files.reclaimable);
+    if (use == any_amount) return {};
+    return use - (dropped < use ? dropped : 0);
+}
+inline std::optional<std::size_t> use_of_cgroup(std::string const& directory) {
+    auto const use = use_of_cgroup(directory, cgroup_v2);
+    return use ? use : use_of_cgroup(directory, cgroup_v1);
+}
+
 /// The memory of this process. If it is in a cgroup with a limit, of version 1 or 2, what counts is what that
 /// cgroup uses, without the pages of files that the kernel can drop; else what the process has in memory and in
 /// swap. (From /proc/self/status: smaps_rollup divides what is shared more fairly, but goes over all pages, some
@@ -55,18 +68,18 @@ public:
     }
 
     memory_use operator()() const {
-        if (!group_.empty()) {
-            std::size_t const use     = number_in((group_ + "/" + files_->used).c_str(), "");
-            std::size_t const dropped = number_in((group_ + "/memory.stat").c_str(), files_->reclaimable);
-            if (use != any_amount)
-                return {use - (dropped < use ? dropped : 0), number_in((group_ + "/" + files_->limit).c_str(), "")};
-        }
+        if (is_of_cgroup())
+            if (auto const use = use_of_cgroup(group_, *files_))
+                return {*use, number_in((group_ + "/" + files_->limit).c_str(), "")};
         std::size_t sum = 0;
         for (char const* const name : {"RssAnon:", "RssShmem:", "VmSwap:"})
             if (std::size_t const n = number_in((proc_ + "/status").c_str(), name); n != any_amount)
                 sum += n * 1024;
         return {.in_use = sum};
     }
+
+    /// Whether a cgroup's limit counts, and so what all in it use.
+    bool is_of_cgroup() const noexcept { return !group_.empty(); }
 
 private:
     /// Finds the lowest limit of the process's cgroup and those above it. In a container, the path that the kernel

@@ -26,6 +26,7 @@ inline std::shared_ptr<lender> lender_of(batch_record& b) noexcept {
 
 /// Charges the batch to a loan that it has claimed.
 inline void lend(batch_record& b, std::shared_ptr<lender> from) noexcept {
+    from->begun();
     std::scoped_lock const guard(b.lock);
     b.rest.limits.lent.store(from->bytes(), std::memory_order_relaxed);
     b.rest.limits.from.swap(from);

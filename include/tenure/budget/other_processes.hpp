@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <ctime>
+#include <filesystem>
+#include <initializer_list>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <tenure/budget/process_memory.hpp>
+#include <tenure/detail/base/available_memory.hpp>
+
+namespace tenure::detail {
+
+/// What the kernel tells of a process.
+struct kernel_view {
+    pid_t         parent  = 0;
+    std::uint64_t started = 0;      ///< ticks since the system's start: with the pid, that is one process for ever
+    bool          forked  = false;  ///< it executes what its parent did, and shares memory with it
+    bool          ended   = false;
+};
+
+/// Returns the time as kernel_view has it.
+inline std::uint64_t ticks_now() noexcept {
+    ::timespec t;
+    ::clock_gettime(CLOCK_BOOTTIME, &t);
+    auto const in_a_second = static_cast<std::uint64_t>(std::max(1L, ::sysconf(_SC_CLK_TCK)));
+    return static_cast<std::uint64_t>(t.tv_sec) * in_a_second +
+           static_cast<std::uint64_t>(t.tv_nsec) * in_a_second / 1'000'000'000u;
+}
+
+/// Whether this process has children that it has not waited for.
+inline bool has_children() noexcept {
+    ::siginfo_t nobody{};
+    return ::waitid(P_ALL, 0, &nobody, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+/// Reads what other processes use: from /proc, or what a test has in its place. Thread-safe. Cost: some 20 us a
+/// process; of one that has only forked, milliseconds a GiB.
+class other_processes {
+public:
+    explicit other_processes(std::string proc = "/proc") : proc_(std::move(proc)) {}
+
+    /// Returns nothing if there is no such process.
+    std::optional<kernel_view> state_of(pid_t pid) const {
+        std::string const text = read_small_file(of(pid) + "/stat").value_or("");
+        std::size_t const name = text.rfind(')');  // of its own choice: it may look like what follows
+        if (name == text.npos) return {};
+        constexpr std::size_t parent = 1, flags = 6, started = 19, wanted = 20;  // behind the name: state is 0
+        std::uint64_t         number[wanted]{};
+        std::string_view      rest(std::string_view(text).substr(name + 1));
+        kernel_view           out;
+        for (std::size_t i = 0; i < wanted; ++i) {
+            rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
+            if (rest.empty()) return {};
+            if (i == 0) out.ended = rest[0] == 'Z' || rest[0] == 'X';
+            std::from_chars(rest.data(), rest.data() + rest.size(), number[i]);
+            rest.remove_prefix(std::min(rest.find(' '), rest.size()));
+        }
+        constexpr std::uint64_t fork_without_exec = 0x40;  // PF_FORKNOEXEC of the kernel
+        out.parent                                = static_cast<pid_t>(number[parent]);
+        out.started                               = number[started];
+        out.forked                                = number[flags] & fork_without_exec;
+        return out;
+    }
+
+    /// Calls f(thread, child) for the children of a process, each with the thread that started it; or another one,
+    /// if that thread is gone.
+    template <class F>
+    void for_children(pid_t pid, F f) const {
+        std::error_code failed;
+        for (std::filesystem::directory_iterator i(of(pid) + "/task", failed), end; !failed && i != end;
+             i.increment(failed)) {
+            pid_t const       thread = number_of(i->path().filename().string());
+            std::string const text   = read_small_file(i->path().string() + "/children").value_or("");
+            for (std::size_t at = 0; at < text.size(); at = std::min(text.find(' ', at), text.size() - 1) + 1)
+                if (pid_t const child = number_of(std::string_view(text).substr(at)); child > 0) f(thread, child);
+        }
+    }
+
+    /// Returns the bytes of a process and of all below it: what would be free if they ended.
+    std::size_t memory_of_tree(pid_t top) const {
+        std::size_t        sum = 0;
+        std::set<pid_t>    seen{top};  // pids are used again, while this looks
+        std::vector<pid_t> left{top};
+        while (!left.empty()) {
+            pid_t const pid = left.back();
+            left.pop_back();
+            sum += memory_of(pid);
+            for_children(pid, [&](pid_t, pid_t child) {
+                if (seen.insert(child).second) left.push_back(child);
+            });
+        }
+        return sum;
+    }
+
+    /// Whether a chain of parents leads from there to this process.
+    bool is_below(pid_t pid, pid_t self) const {
+        for (int steps = 0; pid > 1 && steps < 1000; ++steps) {
+            if (pid == self) return true;
+            auto const state = state_of(pid);
+            if (!state) return false;
+            pid = state->parent;
+        }
+        return false;
+    }
+
+    /// Whether both are in one cgroup, of every kind.
+    bool same_cgroup(pid_t a, pid_t b) const {
+        return read_small_file(of(a) + "/cgroup") == read_small_file(of(b) + "/cgroup");
+    }
+
+private:
+    std::string of(pid_t pid) const { return proc_ + "/" + std::to_string(pid); }
+
+    static pid_t number_of(std::string_view text) noexcept {
+        pid_t out = 0;
+        std::from_chars(text.data(), text.data() + text.size(), out);
+        return out;
+    }
+
+    /// The sum of some lines of a file that count in KiB.
+    static std::size_t kibibytes_in(std::string const& file, std::initializer_list<char const*> names) {
+        std::size_t sum = 0;
+        for (char const* const name : names)
+            if (std::size_t const n = number_in(file.c_str(), name); n != any_amount) sum += n;
+        return sum * 1024;
+    }
+
+    /// What a fork shares with its parent is the parent's.
+    std::size_t memory_of(pid_t pid) const {
+        auto const state = state_of(pid);
+        if (!state || state->ended) return 0;
+        std::string const own = of(pid) + "/smaps_rollup";
+        if (state->forked && ::access(own.c_str(), R_OK) == 0)
+            return kibibytes_in(own, {"Private_Dirty:", "Swap:"});
+        return kibibytes_in(of(pid) + "/status", {"RssAnon:", "RssShmem:", "VmSwap:"});
+    }
+
+    std::string proc_;
+};
+
+}  // namespace tenure::detail
