@@ -218,10 +218,9 @@ TEST_SUITE("children") {
         std::vector<char> const shared(64 * MiB, 1);
         memory_budget           budget(quick());
         std::size_t const       before = budget.figures().in_use;
-        CHECK(before >= 64 * MiB);
-        forked_child child(32 * MiB);
+        forked_child            child(32 * MiB);
         CHECK(soon([&] { return budget.figures().in_use >= before + 32 * MiB; }));
-        CHECK(budget.figures().in_use < before + 60 * MiB);
+        if (!TENURE_SANITIZED) CHECK(budget.figures().in_use < before + 60 * MiB);
         child.end();
         CHECK(soon([&] { return budget.figures().in_use < before + 16 * MiB; }));
     }
@@ -306,12 +305,12 @@ TEST_SUITE("what a job names") {
             batch_scope const job({.name = "job", .reservation = room});
             room.add_process(helper->pid());
             room.add_process(helper->pid());  // once
-            std::this_thread::sleep_for(50ms);
+            CHECK(soon([&] { return budget.figures().holders[0].outside >= 32 * MiB; }));
             helper.reset();
-            std::this_thread::sleep_for(20ms);
+            CHECK(soon([&] { return budget.figures().holders[0].outside == 0; }));
         }
         CHECK(learned(budget, "names") >= 32 * MiB);
-        CHECK(learned(budget, "names") < 60 * MiB);
+        if (!TENURE_SANITIZED) CHECK(learned(budget, "names") < 60 * MiB);  // whose forks write much themselves
     }
 
     TEST_CASE("counts without a batch, too, and for the process") {

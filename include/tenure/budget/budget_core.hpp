@@ -279,7 +279,7 @@ public:
         f.baseline       = rules_.baseline();
         f.waiting        = rules_.waiting();
         for (lent_room const* r = newest_; r; r = r->older_)
-            f.holders.push_back({r->kind_->first, r->has.bytes, r->has.cores});
+            f.holders.push_back({r->kind_->first, r->has.bytes, r->has.cores, r->outside_.now});
         return f;
     }
 

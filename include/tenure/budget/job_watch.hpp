@@ -42,15 +42,16 @@ struct job_outside {
     pid_t                  thread = 0;
     std::uint64_t          since  = 0;  ///< ticks
     std::vector<named_use> named{};
-    std::size_t            peak = 0;  ///< bytes, of all that at one moment
+    std::size_t            now  = 0;  ///< bytes, of all that, when last looked at
+    std::size_t            peak = 0;  ///< of that
 };
 
 /// What this process's children, and what jobs named, used when last looked at.
 class outside_use {
 public:
-    /// Adds to what a job has used at its highest.
+    /// Notes what a job uses.
     void note(job_outside& job) const noexcept {
-        std::size_t now = 0;
+        std::size_t& now = job.now = 0;
         for (child const& c : children_)
             if (c.thread == job.thread && c.started >= job.since) now += c.bytes;
         for (auto const& [what, bytes] : named_)

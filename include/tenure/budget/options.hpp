@@ -120,6 +120,7 @@ struct budget_figures {
     struct holder {
         std::string kind;
         std::size_t bytes = 0, cores = 0;
+        std::size_t outside = 0;  ///< bytes that it uses in other processes, when last looked at
     };
 
     std::size_t         capacity = 0;
