@@ -517,6 +517,59 @@ TEST_SUITE("processes that share a machine") {
         for (::pid_t const p : all) ::waitpid(p, nullptr, 0);
         CHECK(b.reserve({.kind = "all", .bytes = 890 * MiB, .timeout = 10s}).bytes() == 890 * MiB);
     }
+
+    TEST_CASE("what is lost with one of fifty that are killed is soon in others' hands") {
+        using clock                      = std::chrono::steady_clock;
+        constexpr std::size_t      count = TENURE_SANITIZED ? 10 : 50;
+        std::chrono::seconds const time(from_environment("TENURE_SECONDS", TENURE_SANITIZED ? 1 : 2));
+        dice                       random(from_environment("TENURE_SEED", 1));
+        temporary_directory const  where;
+        machine_arbiter const arbiter({.directory = where.path(), .bytes = 1000 * MiB, .cores = 8, .period = 20ms});
+        tenure::detail::share_directory const here(where.path());
+        auto const                            sum = [&](std::string_view job = {}) {
+            std::size_t all = 0;
+            for (auto const& m : here.read().members)
+                if (job.empty() || job == m.status.job.data()) all += m.status.has.bytes;
+            return all;
+        };
+        // Each wants sixty pieces, which only some can have, for half a second at most.
+        auto const name  = [](std::size_t i) { return "worker " + std::to_string(i); };
+        auto const start = [&](std::size_t i, std::uint64_t seed) {
+            ::pid_t const pid = ::fork();
+            if (pid != 0) return pid;
+            dice          d(seed);
+            memory_budget b{arbiter, {.job = name(i)}, machine::own()};
+            for (;;) {
+                rooms r{&b, (1 + d.below(10)) * MiB};
+                while (r.all.size() < 60 && r.grow(100ms)) {}
+                std::this_thread::sleep_for(std::chrono::milliseconds(50 + d.below(400)));
+            }
+        };
+        std::vector<::pid_t> all(count, 0);
+        for (std::size_t i = 0; i < count; ++i) all[i] = start(i, random());
+        REQUIRE(soon([&] { return sum() >= 950 * MiB; }));
+
+        std::vector<double> took;  // milliseconds
+        for (auto const end = clock::now() + time; clock::now() < end; std::this_thread::sleep_for(100ms)) {
+            std::size_t const i    = random.below(count);
+            std::size_t const lost = sum(name(i)), before = sum();
+            ::kill(all[i], SIGKILL);
+            ::waitpid(all[i], nullptr, 0);
+            auto const killed = clock::now();
+            CHECK(soon([&] { return sum() >= before - lost / 4; }));
+            if (lost >= 4 * MiB)
+                took.push_back(std::chrono::duration<double, std::milli>(clock::now() - killed).count());
+            all[i] = start(i, random());
+            CHECK(here.alone([&] { CHECK(sum() <= 1000 * MiB); }, 10s));
+        }
+        for (::pid_t const p : all) ::kill(p, SIGKILL);
+        for (::pid_t const p : all) ::waitpid(p, nullptr, 0);
+        REQUIRE(!took.empty());
+        std::ranges::sort(took);
+        MESSAGE(took.size() << " killed; most of what they had was used again after " << took[took.size() / 2]
+                            << " ms, " << took[took.size() * 99 / 100] << " for 99 of 100, " << took.back()
+                            << " at most");
+    }
 }
 
 TEST_SUITE("the directory of a machine") {

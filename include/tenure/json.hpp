@@ -75,7 +75,11 @@ struct json_writer {
                                {"stores", stores(b.stores)}});
         }
         nlohmann::ordered_json const out{
-            {"memory", {{"held", s.memory.held}, {"cached", s.memory.cached}, {"mapped", s.memory.mapped}}},
+            {"memory",
+             {{"held", s.memory.held},
+              {"cached", s.memory.cached},
+              {"mapped", s.memory.mapped},
+              {"tables", s.memory.tables}}},
             {"foreign_ends", s.foreign_ends},
             {"unordered_ends", s.unordered_ends},
             {"failed_rollbacks", s.failed_rollbacks},

@@ -20,12 +20,13 @@
 
 namespace tenure {
 
-/// Bytes of one registry. `held` is the sum of `retained` over its batches; `held` + `cached` is what was taken
-/// from the system and not given back.
+/// Bytes of one registry. `held` is the sum of `retained` over its batches; `held` + `cached` + `tables` is what
+/// was taken from the system and not given back.
 struct registry_usage {
     std::size_t held   = 0;  ///< in the slabs of batches
     std::size_t cached = 0;  ///< free, ready for the next batch
     std::size_t mapped = 0;  ///< address space
+    std::size_t tables = 0;  ///< what is known of units: a tenth of those in which objects were freed one by one
 };
 
 /// What a registry has in its page file.
@@ -216,7 +217,8 @@ inline void describe(text_writer out, store_info const& s) {
 
 inline std::string snapshot::to_text() const {
     std::string out = "held " + detail::human_bytes(memory.held) + ", cached " +
-                      detail::human_bytes(memory.cached) + ", mapped " + detail::human_bytes(memory.mapped) + "\n";
+                      detail::human_bytes(memory.cached) + ", mapped " + detail::human_bytes(memory.mapped) +
+                      ", tables " + detail::human_bytes(memory.tables) + "\n";
     if (paging.written || paging.failures)
         out += "paged out " + detail::human_bytes(paging.out) + ", written " + detail::human_bytes(paging.written) +
                " to " + paging.directory + ", " + std::to_string(paging.failures) + " failures\n";

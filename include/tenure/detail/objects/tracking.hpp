@@ -127,7 +127,10 @@ inline void begin_tracking(place p) noexcept {
     t.changed      = 0;
     t.own[0].where = t.own[1].where = nullptr;
     unit_rest& rest                 = p.rest();
-    if (rest.self != p.base) rest.self = p.base;  // read without the lock by next_own_unit()
+    if (rest.self != p.base) {
+        rest.self = p.base;  // read without the lock by next_own_unit()
+        p.where->tracked.fetch_add(1, std::memory_order_relaxed);
+    }
     rest.filling = nullptr;
     rest.live = rest.deaths = rest.passes = rest.first_pass = 0;
     std::uintptr_t const used                               = std::max(p.head()->stopped_at(), p.base);

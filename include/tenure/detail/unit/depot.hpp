@@ -239,6 +239,15 @@ public:
         return {mapped_, held_ << unit_shift, dirty_ << unit_shift};
     }
 
+    /// Returns the bytes of the descriptors that were touched. Cost: a step a region.
+    std::size_t table_bytes() const noexcept {
+        std::scoped_lock const guard(mutex_);
+        std::size_t            bytes = (held_ + dirty_) * sizeof(unit);
+        for (region const* r = regions_; r; r = r->next)
+            bytes += r->tracked.load(std::memory_order_relaxed) * (sizeof(tracking) + sizeof(unit_rest));
+        return bytes;
+    }
+
 private:
     static constexpr std::size_t bins = 64;
 

@@ -142,6 +142,8 @@ struct region {
     block          memory;  ///< in the store of that supply
     block_list*    end;     ///< room for `memory`, if the store cannot take it back
 
+    zeroed_atomic<std::uint32_t> tracked;  ///< units that have ever been, whose `tracking` takes memory
+
     unit*     at(std::uintptr_t address) noexcept { return units + ((address - base) >> unit_shift); }
     tracking* track(unit const* u) noexcept { return tracks + (u - units); }
 
