@@ -17,6 +17,7 @@
 #include <iterator>
 #include <limits>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -35,6 +36,7 @@
 #include <tenure/batch_scope.hpp>
 
 #include "random/dice.hpp"
+#include "small_cgroup.hpp"
 #include "temporary.hpp"
 #include "throws.hpp"
 
@@ -516,6 +518,31 @@ TEST_SUITE("processes that share a machine") {
         for (::pid_t const p : all) ::kill(p, SIGKILL);
         for (::pid_t const p : all) ::waitpid(p, nullptr, 0);
         CHECK(b.reserve({.kind = "all", .bytes = 890 * MiB, .timeout = 10s}).bytes() == 890 * MiB);
+    }
+
+    TEST_CASE_FIXTURE(machine, "processes of one cgroup count each what is its own") {
+        small_cgroup const group(400 * MiB);
+        if (!group) {
+            MESSAGE("skipped: a test may not make a cgroup here");
+            return;
+        }
+        std::vector<char>   held;
+        other_process const neighbour([&] {
+            if (!group.join()) throw std::runtime_error("cannot join the cgroup");
+            held.assign(200 * MiB, 1);
+        });
+        other_process const here([&] {
+            auto const must = [](bool good, char const* what) {
+                if (!good) throw std::runtime_error(what);
+            };
+            must(group.join(), "cannot join the cgroup");
+            must(machine_arbiter({.directory = where.path()}).figures().bytes == 400 * MiB / 8 * 7,
+                 "the cgroup's limit is not what there is");
+            machine_arbiter const of_300({.directory = where.path(), .bytes = 300 * MiB});
+            memory_budget         b{of_300, {.job = "here"}};
+            reservation const     room = b.reserve({.kind = "x", .bytes = 200 * MiB, .timeout = 5s});
+            must(b.figures().in_use < 150 * MiB, "the neighbour's memory counts");
+        });
     }
 
     TEST_CASE("what is lost with one of fifty that are killed is soon in others' hands") {

@@ -98,7 +98,8 @@ private:
     }
 
     static arbiter_options with_defaults(arbiter_options o) {
-        if (o.bytes == no_limit) o.bytes = detail::physical_memory() / 8 * 7;
+        if (o.bytes == no_limit)
+            o.bytes = std::min(detail::physical_memory(), detail::process_memory()().limit) / 8 * 7;
         if (o.cores == any_number_of_cores) o.cores = std::max(1u, std::thread::hardware_concurrency());
         if (o.bytes == 0 || o.cores == 0)
             raise(error(errc::limit_exceeded, "share a machine without memory or cores"));

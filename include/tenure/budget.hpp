@@ -55,13 +55,12 @@ constexpr void require_asio_reservations() {
 class memory_budget {
 public:
     /// Throws std::bad_alloc.
-    explicit memory_budget(budget_options options = {})
-        : core_(std::make_shared<detail::budget_core>(with_relief(std::move(options)))) {}
+    explicit memory_budget(budget_options options = {}) : memory_budget(std::move(options), false) {}
 
     /// Its capacity is a share of what a machine_arbiter divides; `options.capacity` and `options.cores` bound it.
     /// Throws what the system says, std::errc::invalid_argument for a weight that is none, std::bad_alloc.
     memory_budget(detail::shared_machine const& machine, share_options const& mine, budget_options options = {})
-        : memory_budget(std::move(options)) {
+        : memory_budget(std::move(options), true) {
         core_->take_share(machine.share_for(*core_, mine));
     }
 
@@ -136,6 +135,9 @@ public:
     budget_figures figures() const { return core_->figures(); }
 
 private:
+    memory_budget(budget_options options, bool shares)
+        : core_(std::make_shared<detail::budget_core>(with_relief(std::move(options)), shares)) {}
+
     static budget_options with_relief(budget_options options) {
         if (!options.relieve) options.relieve = [](std::size_t) { registry::global().trim(); };
         return options;

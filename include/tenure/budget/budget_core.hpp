@@ -100,9 +100,10 @@ public:
         ~waiting() = default;
     };
 
-    explicit budget_core(budget_options o)
+    /// `shares`: it will take_share().
+    explicit budget_core(budget_options o, bool shares = false)
         : options_(std::move(o)),
-          meter_(options_),
+          meter_(options_, shares),
           bytes_(options_.capacity),
           cores_(options_.cores),
           rules_({bytes_, cores_}, options_.aging),

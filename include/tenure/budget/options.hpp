@@ -57,8 +57,8 @@ struct arbiter_options {
     /// users share one that the administrator made, with mode 1777. On a local file system.
     std::filesystem::path directory{};
 
-    /// What there is for all of them together; without, seven eighths of the machine's memory, and its cores. Where
-    /// processes differ, the least counts. In a container with a limit of its own, say what that is.
+    /// What there is for all of them together; without, seven eighths of the machine's memory, or of what the
+    /// cgroup of this process may have, and the machine's cores. Where processes differ, the least counts.
     std::size_t bytes = no_limit;
     std::size_t cores = any_number_of_cores;
 

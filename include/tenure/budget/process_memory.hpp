@@ -61,10 +61,10 @@ inline std::optional<std::size_t> use_of_cgroup(std::string const& directory) {
 /// Cost: 20 to 50 us.
 class process_memory {
 public:
-    /// `proc`, `cgroups`: where /proc/self and /sys/fs/cgroup are.
+    /// `proc`, `cgroups`: where /proc/self and /sys/fs/cgroup are; no cgroup counts if there are none.
     explicit process_memory(std::string proc = "/proc/self", std::string const& cgroups = "/sys/fs/cgroup")
         : proc_(std::move(proc)) {
-        find_limit(read_small_file(proc_ + "/cgroup").value_or(""), cgroups);
+        if (!cgroups.empty()) find_limit(read_small_file(proc_ + "/cgroup").value_or(""), cgroups);
     }
 
     memory_use operator()() const {

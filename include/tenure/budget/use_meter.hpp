@@ -21,9 +21,10 @@ namespace tenure::detail {
 /// the others go by what it last saw.
 class use_meter {
 public:
-    explicit use_meter(budget_options const& o)
+    /// `shares`: other processes count what is theirs, even if all are in one cgroup.
+    use_meter(budget_options const& o, bool shares)
         : in_use_(o.in_use), age_(o.sample_age), watches_(o.watch_every.count() > 0) {
-        if (!in_use_) own_.emplace();
+        if (!in_use_) own_.emplace("/proc/self", shares ? "" : "/sys/fs/cgroup");
     }
 
     /// Whether it looks outside.
