@@ -125,7 +125,7 @@ inline bool look_at(batch_record& b, std::uint64_t id, registry_core const& r, s
 
 inline registry_usage usage_of(registry_core& r) noexcept {
     depot::figures f     = r.own.slabs.usage();
-    std::size_t    spare = 0, tables = r.own.slabs.table_bytes();
+    std::size_t    spare = 0, described = r.own.slabs.table_bytes();
     for (run_cache const* c = r.own.caches.load(std::memory_order_acquire); c; c = c->next)
         spare += (c->units.load(std::memory_order_relaxed) + c->returned_units.load(std::memory_order_relaxed))
                  << unit_shift;
@@ -134,10 +134,10 @@ inline registry_usage usage_of(registry_core& r) noexcept {
         depot::figures const more = s->slabs.usage();
         f.held += more.held;
         f.dirty += more.dirty;
-        tables += s->slabs.table_bytes();
+        described += s->slabs.table_bytes();
         f.mapped += more.mapped;
     }
-    return {f.held - std::min(spare, f.held), f.dirty + spare, f.mapped, tables};
+    return {f.held - std::min(spare, f.held), f.dirty + spare, f.mapped, described};
 }
 
 /// The stores of a registry. Do not dereference `from`: the supplies may be gone.
