@@ -19,9 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include <sys/syscall.h>
 #include <sys/types.h>
-#include <unistd.h>
 
 #include <tenure/batch.hpp>
 #include <tenure/budget/admission.hpp>
@@ -217,8 +215,8 @@ public:
     /// A room has a batch from now on, whose child processes this thread starts.
     void begin_batch(lent_room& room) noexcept {
         if (!meter_.watches()) return;
-        auto const                   thread = static_cast<pid_t>(::syscall(SYS_gettid));
-        std::uint64_t const          now    = ticks_now();
+        auto const                   thread = thread_number();
+        std::uint64_t const          now    = coarse_now();
         std::unique_lock<std::mutex> guard(mutex_);
         room.outside_.thread = thread;
         room.outside_.since  = now;
@@ -242,11 +240,8 @@ public:
         {
             std::unique_lock<std::mutex> guard(mutex_);
             if (!room.serial) return;
-            if (peak || room.outside_.peak)
-                room.kind_->second.seen.observe(saturated_sum(peak, room.outside_.peak));
-            watched_ -= std::exchange(room.watched_, false);
-            named_ -= room.outside_.named.size();
-            room.outside_                                 = {};
+            if (room.watched_) peak = leave_outside(room, peak);
+            if (peak) room.kind_->second.seen.observe(peak);
             (room.newer_ ? room.newer_->older_ : newest_) = room.older_;
             if (room.older_) room.older_->newer_ = room.newer_;
             rules_.release(room);
@@ -490,6 +485,14 @@ private:
     void apply_capacity() noexcept {
         budget_amount const own{std::min(bytes_ == no_limit ? machine_ : bytes_, limit_), cores_};
         rules_.set_capacity(smaller(own, share_.has), smaller(own, share_.most));
+    }
+
+    /// Watches a room no longer. Returns the peak with what was used outside. The lock is held.
+    std::size_t leave_outside(lent_room& room, std::size_t peak) noexcept {
+        room.watched_ = false;
+        --watched_;
+        named_ -= room.outside_.named.size();
+        return saturated_sum(peak, room.outside_.peak);
     }
 
     /// Has the budget's thread come by as long as there is such a room. The lock is given up.

@@ -40,7 +40,7 @@ inline std::optional<named_use> find_process(pid_t pid) {
 /// What one job uses outside. Children that the thread has started since are the job's.
 struct job_outside {
     pid_t                  thread = 0;
-    std::uint64_t          since  = 0;  ///< ticks
+    std::uint64_t          since  = 0;  ///< monotonic nanoseconds
     std::vector<named_use> named{};
     std::size_t            now  = 0;  ///< bytes, of all that, when last looked at
     std::size_t            peak = 0;  ///< of that
@@ -53,7 +53,7 @@ public:
     void note(job_outside& job) const noexcept {
         std::size_t& now = job.now = 0;
         for (child const& c : children_)
-            if (c.thread == job.thread && c.started >= job.since) now += c.bytes;
+            if (c.thread == job.thread && c.started_by >= job.since) now += c.bytes;
         for (auto const& [what, bytes] : named_)
             if (std::ranges::find(job.named, what) != job.named.end()) now += bytes;
         job.peak = std::max(job.peak, now);
@@ -65,9 +65,9 @@ public:
 private:
     friend class job_watch;
     struct child {
-        pid_t         thread;  ///< that started it
-        std::uint64_t started;
-        std::size_t   bytes;  ///< with all below it
+        pid_t         thread;      ///< that started it
+        std::uint64_t started_by;  ///< monotonic nanoseconds, at the latest
+        std::size_t   bytes;       ///< with all below it
     };
     std::vector<child>                             children_{};
     std::vector<std::pair<named_use, std::size_t>> named_{};
@@ -90,7 +90,7 @@ public:
         outside_use seen;
         all_.for_children(self, [&](pid_t thread, pid_t pid) {
             auto const state = all_.state_of(pid);
-            if (state) seen.children_.push_back({thread, state->started, all_.memory_of_tree(pid)});
+            if (state) seen.children_.push_back({thread, latest_start(*state), all_.memory_of_tree(pid)});
         });
         if (!by_cgroup)
             for (outside_use::child const& c : seen.children_) seen.besides_ += c.bytes;

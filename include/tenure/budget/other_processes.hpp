@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -17,12 +18,15 @@
 #include <utility>
 #include <vector>
 
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <tenure/budget/process_memory.hpp>
 #include <tenure/detail/base/available_memory.hpp>
+#include <tenure/detail/base/fork_list.hpp>
+#include <tenure/detail/base/os.hpp>
 
 namespace tenure::detail {
 
@@ -34,13 +38,30 @@ struct kernel_view {
     bool          ended   = false;
 };
 
-/// Returns the time as kernel_view has it.
-inline std::uint64_t ticks_now() noexcept {
-    ::timespec t;
-    ::clock_gettime(CLOCK_BOOTTIME, &t);
-    auto const in_a_second = static_cast<std::uint64_t>(std::max(1L, ::sysconf(_SC_CLK_TCK)));
-    return static_cast<std::uint64_t>(t.tv_sec) * in_a_second +
-           static_cast<std::uint64_t>(t.tv_nsec) * in_a_second / 1'000'000'000u;
+/// Returns when a process was started, at the latest: in nanoseconds of the monotonic clock.
+inline std::uint64_t latest_start(kernel_view const& of) noexcept {
+    constexpr auto ns_of = [](::timespec t) {
+        return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(t.tv_nsec);
+    };
+    ::timespec with_sleep;
+    ::clock_gettime(CLOCK_BOOTTIME, &with_sleep);  // which goes on while the machine sleeps
+    std::uint64_t const now = ns_of(with_sleep), mono = exact_now();
+    auto const          tick = 1'000'000'000u / static_cast<std::uint64_t>(std::max(1L, ::sysconf(_SC_CLK_TCK)));
+    std::uint64_t const ago  = now - std::min(now, (of.started + 1) * tick);
+    return mono - std::min(mono, ago);
+}
+
+/// Returns the kernel's number of this thread, which is another one in a forked child. Somebody has a fork_mutex.
+/// Cost: a system call the first time.
+inline pid_t thread_number() noexcept {
+    struct known {
+        pid_t         number = 0;
+        std::uint32_t forks  = 0;
+    };
+    static constinit thread_local known last;
+    std::uint32_t const                 now = forks.forks.load(std::memory_order_relaxed);
+    if (last.number == 0 || last.forks != now) last = {static_cast<pid_t>(::syscall(SYS_gettid)), now};
+    return last.number;
 }
 
 /// Whether this process has children that it has not waited for.
