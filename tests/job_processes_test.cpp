@@ -189,10 +189,14 @@ TEST_SUITE("what the kernel tells of processes") {
         p.all().for_children(1000, [&](pid_t thread, pid_t child) { seen.emplace_back(thread, child); });
         std::ranges::sort(seen);
         CHECK(seen == std::vector<std::pair<int, int>>{{1000, 1001}, {1000, 1002}, {1007, 1003}});
-        CHECK(p.all().is_below(1003, 1000));
-        CHECK(!p.all().is_below(1003, 1001));
+        CHECK(p.all().child_above(1003, 1000) == 1003);
+        p.process(1003, "three", 'S', 1002, 0, "RssAnon: 8 kB\n", "");
+        CHECK(p.all().child_above(1003, 1000) == 1002);
+        CHECK(p.all().child_above(1002, 1000) == 1002);
+        CHECK(p.all().child_above(1000, 1000) == 0);
+        CHECK(p.all().child_above(1003, 1001) == 0);
         p.process(1000, "top", 'S', 1003, 0, "", "");  // a ring
-        CHECK(!p.all().is_below(1003, 5));
+        CHECK(p.all().child_above(1003, 5) == 0);
     }
 
     TEST_CASE("may be nothing") {
@@ -311,6 +315,20 @@ TEST_SUITE("what a job names") {
         }
         CHECK(learned(budget, "names") >= 32 * MiB);
         if (!TENURE_SANITIZED) CHECK(learned(budget, "names") < 60 * MiB);  // whose forks write much themselves
+    }
+
+    TEST_CASE("counts once if it is a child of the job's") {
+        memory_budget      budget(of_100_mib());
+        reservation        room = budget.reserve({.kind = "names", .bytes = MiB});
+        batch_scope const  job({.name = "job", .reservation = room});
+        forked_child const helper(32 * MiB);
+        CHECK(soon([&] { return budget.figures().holders[0].outside >= 32 * MiB; }));
+        std::size_t const alone = budget.figures().holders[0].outside;
+        room.add_process(helper.pid());
+        for (int i = 0; i < 10; ++i) {
+            std::this_thread::sleep_for(10ms);
+            CHECK(budget.figures().holders[0].outside < alone + 16 * MiB);
+        }
     }
 
     TEST_CASE("counts without a batch, too, and for the process") {

@@ -51,12 +51,16 @@ class outside_use {
 public:
     /// Notes what a job uses.
     void note(job_outside& job) const noexcept {
-        std::size_t& now = job.now = 0;
+        auto const is_own = [&](child const& c) { return c.thread == job.thread && c.started_by >= job.since; };
+        job.now           = 0;
         for (child const& c : children_)
-            if (c.thread == job.thread && c.started_by >= job.since) now += c.bytes;
-        for (auto const& [what, bytes] : named_)
-            if (std::ranges::find(job.named, what) != job.named.end()) now += bytes;
-        job.peak = std::max(job.peak, now);
+            if (is_own(c)) job.now += c.bytes;
+        for (name const& n : named_) {
+            auto const has_it = [&](child const& c) { return c.pid == n.below && is_own(c); };
+            if (std::ranges::find(job.named, n.what) != job.named.end() && std::ranges::none_of(children_, has_it))
+                job.now += n.bytes;
+        }
+        job.peak = std::max(job.peak, job.now);
     }
 
     /// Bytes that the process's own figure does not have.
@@ -65,13 +69,19 @@ public:
 private:
     friend class job_watch;
     struct child {
+        pid_t         pid;
         pid_t         thread;      ///< that started it
         std::uint64_t started_by;  ///< monotonic nanoseconds, at the latest
         std::size_t   bytes;       ///< with all below it
     };
-    std::vector<child>                             children_{};
-    std::vector<std::pair<named_use, std::size_t>> named_{};
-    std::size_t                                    besides_ = 0;
+    struct name {
+        named_use   what;
+        pid_t       below;  ///< the child that it is, or is below; or 0
+        std::size_t bytes;
+    };
+    std::vector<child> children_{};
+    std::vector<name>  named_{};
+    std::size_t        besides_ = 0;
 };
 
 /// Looks at processes that jobs have started or named. One thread at a time.
@@ -90,17 +100,17 @@ public:
         outside_use seen;
         all_.for_children(self, [&](pid_t thread, pid_t pid) {
             auto const state = all_.state_of(pid);
-            if (state) seen.children_.push_back({thread, latest_start(*state), all_.memory_of_tree(pid)});
+            if (state) seen.children_.push_back({pid, thread, latest_start(*state), all_.memory_of_tree(pid)});
         });
         if (!by_cgroup)
             for (outside_use::child const& c : seen.children_) seen.besides_ += c.bytes;
         for (named_use const& what : named) {
-            auto const known = [&](auto const& n) { return n.first == what; };
+            auto const known = [&](outside_use::name const& n) { return n.what == what; };
             if (std::ranges::any_of(seen.named_, known)) continue;
+            pid_t const       below = what.pid ? all_.child_above(what.pid, self) : 0;
             std::size_t const bytes = use_of(what);
-            seen.named_.emplace_back(what, bytes);
-            if (!what.pid || !(all_.is_below(what.pid, self) || (by_cgroup && all_.same_cgroup(what.pid, self))))
-                seen.besides_ += bytes;
+            seen.named_.push_back({what, below, bytes});
+            if (!below && !(what.pid && by_cgroup && all_.same_cgroup(what.pid, self))) seen.besides_ += bytes;
         }
         last_                   = std::move(seen);
         std::uint64_t const end = exact_now();

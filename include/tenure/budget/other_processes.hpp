@@ -51,8 +51,8 @@ inline std::uint64_t latest_start(kernel_view const& of) noexcept {
     return mono - std::min(mono, ago);
 }
 
-/// Returns the kernel's number of this thread, which is another one in a forked child. Somebody has a fork_mutex.
-/// Cost: a system call the first time.
+/// Returns the kernel's number of this thread, which is another one in a forked child: for callers that have a
+/// fork_mutex, which counts forks. Cost: a system call the first time.
 inline pid_t thread_number() noexcept {
     struct known {
         pid_t         number = 0;
@@ -129,15 +129,16 @@ public:
         return sum;
     }
 
-    /// Whether a chain of parents leads from there to this process.
-    bool is_below(pid_t pid, pid_t self) const {
+    /// Returns the child of `self` from which a chain of parents leads to that process, itself perhaps; 0 if there
+    /// is none.
+    pid_t child_above(pid_t pid, pid_t self) const {
         for (int steps = 0; pid > 1 && steps < 1000; ++steps) {
-            if (pid == self) return true;
             auto const state = state_of(pid);
-            if (!state) return false;
+            if (!state) return 0;
+            if (state->parent == self) return pid;
             pid = state->parent;
         }
-        return false;
+        return 0;
     }
 
     /// Whether both are in one cgroup, of every kind.

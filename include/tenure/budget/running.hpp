@@ -23,7 +23,7 @@ namespace tenure::detail {
 
 /// Calls a job, which may leave out what it is told.
 template <class F>
-decltype(auto) call_job(F& f, batch_scope& in, job_attempt const& as) {
+auto call_job(F& f, batch_scope& in, job_attempt const& as) {
     if constexpr (std::invocable<F&, batch_scope&, job_attempt const&>) return f(in, as);
     else return f(in);
 }
