@@ -62,9 +62,10 @@ job_result<F> run_job(job_options const& job, function_ref<reservation()> reserv
             if constexpr (std::is_void_v<job_result<F>>) call_job(f, b, now);
             else out.emplace(call_job(f, b, now));
         });
-        if (!failed) {
-            if constexpr (std::is_void_v<job_result<F>>) return;
-            else return *std::move(out);
+        if constexpr (std::is_void_v<job_result<F>>) {
+            if (!failed) return;
+        } else {
+            if (out) return *std::move(out);
         }
         job_failure why{.kind = std::string(job.needs.kind), .attempt = attempt};
         describe_failure(failed, why);
