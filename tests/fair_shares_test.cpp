@@ -143,6 +143,23 @@ TEST_SUITE("fair shares") {
         CHECK(got[2].bytes == 60);
         CHECK(got[3].bytes == 10);
 
+        claims few{job(1, 60, 1), job(1, 60, 2), job(2, 60, 3)};
+        got = due(few, {119, no_cores});  // neither user's share would do for a job
+        CHECK(got[0].bytes == 60);
+        CHECK(got[1].bytes == 0);
+        CHECK(got[2].bytes == 59);  // before the other one of the first user, which has waited longer
+
+        // Who needs only what the first in turn does not lack passes it; and nobody hoards what it cannot use.
+        auto const both = [](std::uint64_t user, budget_amount next, std::uint64_t since) {
+            return share_claim{.user = user, .next = next, .desired = next, .since = since};
+        };
+        claims mixed{both(1, {60, 3}, 1), both(2, {60, 3}, 2), both(3, {60, 3}, 3), both(4, {70, 0}, 4)};
+        got = due(mixed, {200, 5});
+        CHECK(got[0] == budget_amount{60, 3});
+        CHECK(got[1] == budget_amount{60, 2});
+        CHECK(got[2] == budget_amount{0, 0});
+        CHECK(got[3] == budget_amount{70, 0});
+
         // What is taken stays, whatever the share.
         claims over{job(1, 90, 1), job(2, 50, 2)};
         over[0].taken = {90, 0};

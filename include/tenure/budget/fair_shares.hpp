@@ -97,7 +97,8 @@ public:
     /// other from starting for ever. So they keep what is taken, and what is left then is for one after the other
     /// to have as much as its next job needs: first to those whose jobs cannot end without, then in turn by user,
     /// to whose user has least, and then to who has waited longest. The first for whom there is not enough gets
-    /// what there is; it will be enough once jobs have ended. Cost: O(n) for each turn.
+    /// what there is; it will be enough once jobs have ended. After it only those begin who need nothing that it
+    /// lacks. Cost: O(n) for each turn.
     static std::vector<budget_amount> in_turn(std::span<share_claim const> claims, budget_amount capacity,
                                               std::vector<budget_amount> shares) {
         std::vector<std::size_t>        waiting;
@@ -123,18 +124,22 @@ public:
         auto const since = [&](std::size_t i) { return claims[i].since ? claims[i].since : ~std::uint64_t{0}; };
         std::ranges::sort(waiting, {}, [&](std::size_t i) { return std::pair(since(i), i); });
         auto const turn = [&](std::size_t i) { return claims[i].started ? -1 : users[claims[i].user]; };
+        bool       kept = false;  ///< what is left, for one who needs more
         while (!waiting.empty()) {
             auto const         first = std::ranges::min_element(waiting, {}, turn);
             share_claim const& c     = claims[*first];
-            budget_amount      missing{}, gets{};
-            for (auto const amount : fields) {
+            budget_amount      missing{};
+            for (auto const amount : fields)
                 missing.*amount = c.next.*amount - std::min(c.next.*amount, c.taken.*amount);
-                gets.*amount    = std::min(missing.*amount, left.*amount);
-                left.*amount -= gets.*amount;
-                shares[*first].*amount += gets.*amount;
+            budget_amount const gets = smaller(missing, left);
+            if (gets == missing || !kept) {  // after that one, who needs nothing that it lacks
+                for (auto const amount : fields) {
+                    left.*amount -= gets.*amount;
+                    shares[*first].*amount += gets.*amount;
+                }
+                users[c.user] += part(gets);
+                kept = kept || gets != missing;
             }
-            if (gets != missing) break;
-            users[c.user] += part(missing);
             waiting.erase(first);
         }
         return shares;
