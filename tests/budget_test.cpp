@@ -573,7 +573,7 @@ struct kernel_files {
         std::ofstream(root / name) << text;
     }
     memory_use read() const {
-        return tenure::detail::process_memory((root / "proc").string(), (root / "cgroup").string())();
+        return tenure::detail::process_memory(false, (root / "proc").string(), (root / "cgroup").string())();
     }
 };
 

@@ -3,17 +3,23 @@
 
 // What jobs use in other processes: children, and what they name.
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <spawn.h>
@@ -133,7 +139,15 @@ budget_options of_100_mib() {
 std::size_t learned(memory_budget const& budget, char const* kind) { return 2 * budget.estimate(kind) - MiB; }
 
 /// Whether the budget asks the process itself, not its cgroup, which has a limit on some machines.
-bool counts_itself() { return !tenure::detail::process_memory().is_of_cgroup(); }
+bool counts_itself() { return tenure::detail::process_memory().group().empty(); }
+
+/// The bytes of a process and of all below it.
+std::size_t tree(other_processes const& all, pid_t top) {
+    std::size_t     sum = 0;
+    std::set<pid_t> seen;
+    all.for_tree(top, seen, [&](pid_t pid) { sum += all.memory_of(pid); });
+    return sum;
+}
 
 /// A /proc of a test's.
 struct small_proc {
@@ -169,12 +183,12 @@ TEST_SUITE("what the kernel tells of processes") {
         CHECK(state->started == 710);
         CHECK(state->forked);
         CHECK(!state->ended);
-        CHECK(p.all().memory_of_tree(10) == 14 * 1024);  // it has no smaps_rollup
+        CHECK(tree(p.all(), 10) == 14 * 1024);  // it has no smaps_rollup
         p.write("10/smaps_rollup", "Rss: 100 kB\nPrivate_Clean: 3 kB\nPrivate_Dirty: 5 kB\nSwap: 1 kB\n");
-        CHECK(p.all().memory_of_tree(10) == 6 * 1024);  // and now what it shares is not counted
+        CHECK(tree(p.all(), 10) == 6 * 1024);  // and now what it shares is not counted
         p.process(11, "x", 'Z', 10, 0, "RssAnon: 8 kB\n", "");
         CHECK(p.all().state_of(11)->ended);
-        CHECK(p.all().memory_of_tree(11) == 0);
+        CHECK(tree(p.all(), 11) == 0);
     }
 
     TEST_CASE("is summed along the tree, whatever that looks like") {
@@ -184,25 +198,21 @@ TEST_SUITE("what the kernel tells of processes") {
         p.process(1001, "one", 'S', 1000, 0, "RssAnon: 2 kB\n", "1002 1001 1000 ");  // numbers that were used again
         p.process(1002, "two", 'S', 1000, 0, "RssAnon: 4 kB\n", "77777 -5 x 99999999999999999999");
         p.process(1003, "three", 'S', 1000, 0, "RssAnon: 8 kB\n", "");
-        CHECK(p.all().memory_of_tree(1000) == 15 * 1024);
+        CHECK(tree(p.all(), 1000) == 15 * 1024);
         std::vector<std::pair<int, int>> seen;
         p.all().for_children(1000, [&](pid_t thread, pid_t child) { seen.emplace_back(thread, child); });
         std::ranges::sort(seen);
         CHECK(seen == std::vector<std::pair<int, int>>{{1000, 1001}, {1000, 1002}, {1007, 1003}});
-        CHECK(p.all().child_above(1003, 1000) == 1003);
-        p.process(1003, "three", 'S', 1002, 0, "RssAnon: 8 kB\n", "");
-        CHECK(p.all().child_above(1003, 1000) == 1002);
-        CHECK(p.all().child_above(1002, 1000) == 1002);
-        CHECK(p.all().child_above(1000, 1000) == 0);
-        CHECK(p.all().child_above(1003, 1001) == 0);
-        p.process(1000, "top", 'S', 1003, 0, "", "");  // a ring
-        CHECK(p.all().child_above(1003, 5) == 0);
+        std::set<pid_t> but{1002};
+        std::size_t     sum = 0;
+        p.all().for_tree(1000, but, [&](pid_t pid) { sum += p.all().memory_of(pid); });
+        CHECK(sum == 11 * 1024);
     }
 
     TEST_CASE("may be nothing") {
         small_proc const p;
         CHECK(!p.all().state_of(10));
-        CHECK(p.all().memory_of_tree(10) == 0);
+        CHECK(tree(p.all(), 10) == 0);
         for (char const* const text :
              {"", "10", "10 (x", "10 (x)", "10 (x) S 1 2 3", ")", "10 (x) S 1 1 1 0 -1 0 0 0"}) {
             p.write("10/stat", text);
@@ -236,7 +246,7 @@ TEST_SUITE("children") {
             batch_scope const job({.name = "job", .reservation = budget.reserve({.kind = "spawns", .bytes = MiB})});
             piped_child const child;
             other_processes const all;
-            REQUIRE(soon([&] { return all.memory_of_tree(child.pid()) >= 48 * MiB; }));
+            REQUIRE(soon([&] { return tree(all, child.pid()) >= 48 * MiB; }));
             std::this_thread::sleep_for(200ms);  // nothing calls the budget meanwhile
         }
         CHECK(learned(budget, "spawns") >= 40 * MiB);
@@ -263,6 +273,37 @@ TEST_SUITE("children") {
         CHECK(learned(budget, "plain") < 16 * MiB);
     }
 
+    TEST_CASE("that have not executed anything yet, in their parent's memory, are nothing") {
+        std::vector<char> const large(64 * MiB, 1);
+        other_processes const   all;
+        std::size_t             most = 0;
+        std::atomic<bool>       over{false};
+        std::jthread const      starts([&] {
+            std::array<char*, 2> const words{const_cast<char*>("true"), nullptr};
+            while (!over) {
+                pid_t pid = 0;
+                if (::posix_spawn(&pid, "/bin/true", nullptr, nullptr, words.data(), environ) == 0)
+                    ::waitpid(pid, nullptr, 0);
+            }
+        });
+        for (int i = 0; i < 300; ++i)
+            all.for_children(::getpid(), [&](pid_t, pid_t child) { most = std::max(most, all.memory_of(child)); });
+        over = true;
+        CHECK(most < 32 * MiB);
+    }
+
+    TEST_CASE("are the newest job's of those that their thread has opened") {
+        memory_budget budget(of_100_mib());
+        batch_scope   outer({.name = "outer", .reservation = budget.reserve({.kind = "outer", .bytes = MiB})});
+        {
+            batch_scope const inner(
+                {.name = "inner", .reservation = budget.reserve({.kind = "inner", .bytes = MiB})});
+            forked_child const child(32 * MiB);
+            CHECK(soon([&] { return budget.figures().holders[0].outside >= 32 * MiB; }));
+            CHECK(budget.figures().holders[1].outside == 0);
+        }
+    }
+
     TEST_CASE("do not count where nobody is to watch") {
         budget_options o = of_100_mib();
         o.watch_every    = 0ns;
@@ -276,6 +317,18 @@ TEST_SUITE("children") {
             }
         }
         CHECK(learned(budget, "plain") < 16 * MiB);
+    }
+
+    TEST_CASE("are not watched by a thread that never sleeps") {
+        budget_options o = of_100_mib();
+        o.watch_every    = 0ns;
+        memory_budget     budget(o);
+        reservation const room = budget.reserve({.kind = "has", .bytes = 90 * MiB});
+        room.add_process(::getppid());
+        CHECK_THROWS(budget.reserve({.kind = "waits", .bytes = 90 * MiB, .timeout = 20ms}));
+        std::clock_t const begin = std::clock();
+        std::this_thread::sleep_for(200ms);
+        CHECK(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC < 0.1);
     }
 
     TEST_CASE("keep others from starting, as long as they have the memory") {
@@ -367,23 +420,29 @@ TEST_SUITE("what a job names") {
     TEST_CASE("is another process if that has its number later") {
         small_proc const p;
         p.process(10, "x", 'S', 1, 0, "RssAnon: 1024 kB\n", "");
-        p.write("10/cgroup", "0::/here\n");
-        p.write(std::to_string(::getpid()) + "/cgroup", "0::/here\n");
-        named_use const             it{.pid = 10, .started = 710};
-        tenure::detail::job_outside job{.named = {it}};
-        auto const                  look = [&](bool by_cgroup) {
-            tenure::detail::job_watch watch(p.where.path());
-            auto const&               seen = watch.look({it, it}, by_cgroup);
-            seen.note(job);
-            return seen.besides();
+        p.write("10/cgroup", "5:memory:/here/below\n0::/\n");
+        named_use const it{.pid = 10, .started = 710};
+        auto const      look = [&](std::vector<named_use> const& named, std::string_view group = {}) {
+            tenure::detail::job_watch   watch(p.where.path());
+            tenure::detail::job_outside job{.named = {it}};
+            auto&                       seen = watch.look(named, group);
+            seen.divide([&](auto f) { f(job); });
+            return std::pair(job.peak, seen.besides());
         };
-        CHECK(look(false) == MiB);
-        CHECK(job.peak == MiB);
-        CHECK(look(true) == 0);  // the cgroup's figure has it
+        CHECK(look({it, it}) == std::pair(MiB, MiB));
+        CHECK(look({it}, "/sys/fs/cgroup/memory/here") == std::pair(MiB, std::size_t{0}));  // whose figure has it
+        CHECK(look({it}, "/sys/fs/cgroup/memory/he") == std::pair(MiB, MiB));
+        CHECK(look({it}, "/sys/fs/cgroup/memory/here/below/more") == std::pair(MiB, MiB));
         p.write("10/cgroup", "0::/elsewhere\n");
-        CHECK(look(true) == MiB);
+        CHECK(look({it}, "/sys/fs/cgroup/memory/here") == std::pair(MiB, MiB));
+        CHECK(look({it}, "/sys/fs/cgroup/") == std::pair(MiB, std::size_t{0}));
+        // Who names a cgroup has it all, and what is in it counts for nobody else.
+        CHECK(look({it, {.cgroup = "/sys/fs/cgroup/elsewhere"}}).first == 0);
+        p.process(11, "y", 'S', 10, 0, "RssAnon: 1024 kB\n", "");
+        p.write("10/task/10/children", "11");
+        CHECK(look({it, {.pid = 11, .started = 711}}) == std::pair(2 * MiB, 2 * MiB));  // each once
         p.write("10/stat", "10 (x) S 1 1 1 0 -1 0 0 0 0 0 1 2 0 0 20 0 1 0 999 4096 1\n");
-        CHECK(look(false) == 0);
+        CHECK(look({it}) == std::pair(std::size_t{0}, std::size_t{0}));
     }
 
     TEST_CASE("must be there") {

@@ -149,6 +149,23 @@ TEST_CASE_FIXTURE(workshop, "who was cancelled or stopped does not begin again")
     CHECK(code == errc::cancelled);
     CHECK(runs == 1);
 
+    runs = 0;  // whatever it throws then
+    CHECK_THROWS_AS(budget.run(job("job", MiB, 5),
+                               [&](batch_scope& b) {
+                                   ++runs;
+                                   b.cancel();
+                                   throw std::runtime_error("told to stop");
+                               }),
+                    std::runtime_error);
+    CHECK(runs == 1);
+
+    runs = 0;  // a batch of its own is another matter
+    CHECK(budget.run(job("job", MiB, 5), [&](batch_scope&) {
+        batch_scope part;
+        if (++runs == 1) part.cancel();
+        return *part.make<int>(runs);
+    }) == 2);
+
     std::stop_source stop;
     runs = 0;
     CHECK_THROWS_WITH(budget.run(

@@ -38,6 +38,10 @@ struct json_writer {
         auto const time_left = [](progress_info const& p) {
             return p.left == no_timeout ? nlohmann::ordered_json() : nlohmann::ordered_json(p.left.count());
         };
+        auto const waits = [](waiting_times const& w) {
+            return nlohmann::ordered_json{
+                {"memory", w.memory.count()}, {"stores", w.stores.count()}, {"batches", w.batches.count()}};
+        };
         for (batch_info const& b : s.batches) {
             batches.push_back({{"id", b.id.value},
                                {"parent", b.parent.value},
@@ -54,10 +58,8 @@ struct json_writer {
                                  {"rate", b.progress.rate},
                                  {"left_ns", time_left(b.progress)},
                                  {"idle_ns", b.progress.idle.count()}}},
-                               {"waited_ns",
-                                {{"memory", b.waited.memory.count()},
-                                 {"stores", b.waited.stores.count()},
-                                 {"batches", b.waited.batches.count()}}},
+                               {"waited_ns", waits(b.waited)},
+                               {"waited_before_ns", waits(b.waited_before)},
                                {"opened",
                                 {{"file", b.where.file_name()},
                                  {"line", b.where.line()},

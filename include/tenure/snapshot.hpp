@@ -85,8 +85,9 @@ struct batch_info {
     std::error_code          page_error{};  ///< why it could not be paged out when it last should have been
     std::vector<batch_id>    waits_for;     ///< if it is `ending`: see registry::waits_for
     progress_info            progress;
-    std::chrono::nanoseconds elapsed{};  ///< its age, and what the job took until the save that it goes on from
-    waiting_times            waited;     ///< of that, here and in batches below, also in those that are over
+    std::chrono::nanoseconds elapsed{};      ///< its age, and what the job took until the save that it goes on from
+    waiting_times            waited;         ///< here and in batches below, also in those that are over
+    waiting_times            waited_before;  ///< by the job, until that save
 
     /// 0 for a batch that somebody opened; else the entry holds what so many batches share.
     std::size_t shared_by = 0;
@@ -191,7 +192,10 @@ inline void describe(text_writer out, batch_info const& b) {
         if (i == 8) out << " and " << b.waits_for.size() - i << " more";
         else out << (i ? " #" : ", waits for #") << b.waits_for[i].value;
     }
-    describe(out, b.progress, b.waited);
+    describe(out, b.progress,
+             {.memory  = b.waited.memory + b.waited_before.memory,
+              .stores  = b.waited.stores + b.waited_before.stores,
+              .batches = b.waited.batches + b.waited_before.batches});
     auto const ms = std::chrono::duration_cast<std::chrono::milliseconds>(b.age).count();
     out << ", age " << static_cast<std::uint64_t>(ms) << " ms, opened at " << b.where.file_name() << ":"
         << b.where.line() << " in " << function_at(b.where) << "\n";

@@ -448,10 +448,12 @@ private:
     /// fork() takes the core's before this one's.
     bool look() noexcept {
         return meter_.look([this] { return named_uses(); },
-                           [this](memory_use now, outside_use const* outside) {
+                           [this](memory_use now, outside_use* outside) {
                                std::scoped_lock const guard(mutex_);
-                               for (lent_room* r = outside ? newest_ : nullptr; r; r = r->older_)
-                                   outside->note(r->outside_);
+                               if (outside)
+                                   outside->divide([this](auto f) {
+                                       for (lent_room* r = newest_; r; r = r->older_) f(r->outside_);
+                                   });
                                limit_ = now.limit;
                                rules_.note_use(now.in_use);
                                apply_capacity();
@@ -532,7 +534,7 @@ private:
         else look_if_old();
         std::scoped_lock const guard(mutex_);
         answer();
-        watching_ = watched_ > 0;
+        watching_ = meter_.watches() && watched_ > 0;
         if (rules_.waiting() > 0) return std::chrono::steady_clock::now() + poll();
         if (watching_) return std::chrono::steady_clock::now() + options_.watch_every;
         return {};

@@ -8,7 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -49,18 +51,22 @@ struct job_outside {
 /// What this process's children, and what jobs named, used when last looked at.
 class outside_use {
 public:
-    /// Notes what a job uses.
-    void note(job_outside& job) const noexcept {
-        auto const is_own = [&](child const& c) { return c.thread == job.thread && c.started_by >= job.since; };
-        job.now           = 0;
-        for (child const& c : children_)
-            if (is_own(c)) job.now += c.bytes;
-        for (name const& n : named_) {
-            auto const has_it = [&](child const& c) { return c.pid == n.below && is_own(c); };
-            if (std::ranges::find(job.named, n.what) != job.named.end() && std::ranges::none_of(children_, has_it))
-                job.now += n.bytes;
-        }
-        job.peak = std::max(job.peak, job.now);
+    /// Notes what each job uses: `jobs(f)` calls f(job_outside&) for all, the newest first. Of several that one
+    /// thread has opened, the newest gets what that started.
+    template <class Jobs>
+    void divide(Jobs jobs) noexcept {
+        for (child& c : children_) c.is_given = false;
+        jobs([this](job_outside& job) {
+            job.now = 0;
+            for (child& c : children_) {
+                if (c.is_given || c.thread != job.thread || c.started_by < job.since) continue;
+                c.is_given = true;
+                job.now += c.bytes;
+            }
+            for (auto const& [what, bytes] : named_)
+                if (std::ranges::find(job.named, what) != job.named.end()) job.now += bytes;
+            job.peak = std::max(job.peak, job.now);
+        });
     }
 
     /// Bytes that the process's own figure does not have.
@@ -69,19 +75,14 @@ public:
 private:
     friend class job_watch;
     struct child {
-        pid_t         pid;
         pid_t         thread;      ///< that started it
         std::uint64_t started_by;  ///< monotonic nanoseconds, at the latest
-        std::size_t   bytes;       ///< with all below it
+        std::size_t   bytes;       ///< with all below it that nobody has named
+        bool          is_given = false;
     };
-    struct name {
-        named_use   what;
-        pid_t       below;  ///< the child that it is, or is below; or 0
-        std::size_t bytes;
-    };
-    std::vector<child> children_{};
-    std::vector<name>  named_{};
-    std::size_t        besides_ = 0;
+    std::vector<child>                             children_{};
+    std::vector<std::pair<named_use, std::size_t>> named_{};
+    std::size_t                                    besides_ = 0;
 };
 
 /// Looks at processes that jobs have started or named. One thread at a time.
@@ -89,42 +90,54 @@ class job_watch {
 public:
     explicit job_watch(std::string proc = "/proc") : all_(std::move(proc)) {}
 
-    /// Looks again, unless that would take more than a twentieth of the time. `by_cgroup`: the process's own figure
-    /// is that of its cgroup, where its children are. Throws std::bad_alloc.
-    outside_use const& look(std::vector<named_use> const& named, bool by_cgroup) {
+    /// Looks again, unless that would take more than a twentieth of the time. `group`: the cgroup that is the
+    /// process's own figure; empty if there is none. Each process counts once: for who names it, or its cgroup,
+    /// else for who has started it. Throws std::bad_alloc.
+    outside_use& look(std::vector<named_use> const& named, std::string_view group) {
         std::uint64_t const begin = exact_now();
         bool const          none  = named.empty() && !has_children();
         if (none) return last_ = {};
         if (begin < next_) return last_;
-        pid_t const self = ::getpid();
-        outside_use seen;
-        all_.for_children(self, [&](pid_t thread, pid_t pid) {
-            auto const state = all_.state_of(pid);
-            if (state) seen.children_.push_back({pid, thread, latest_start(*state), all_.memory_of_tree(pid)});
-        });
-        if (!by_cgroup)
-            for (outside_use::child const& c : seen.children_) seen.besides_ += c.bytes;
+        pid_t const     self = ::getpid();
+        std::set<pid_t> seen{self};
+        outside_use     now;
+        auto const      in_named = [&](pid_t pid) {
+            return std::ranges::any_of(
+                named, [&](named_use const& n) { return !n.cgroup.empty() && all_.is_in(pid, n.cgroup); });
+        };
+        auto const tree = [&](pid_t top) {
+            std::size_t sum = 0;
+            all_.for_tree(top, seen, [&](pid_t pid) {
+                if (in_named(pid)) return;
+                std::size_t const bytes = all_.memory_of(pid);
+                sum += bytes;
+                if (group.empty() || !all_.is_in(pid, group)) now.besides_ += bytes;
+            });
+            return sum;
+        };
         for (named_use const& what : named) {
-            auto const known = [&](outside_use::name const& n) { return n.what == what; };
-            if (std::ranges::any_of(seen.named_, known)) continue;
-            pid_t const       below = what.pid ? all_.child_above(what.pid, self) : 0;
-            std::size_t const bytes = use_of(what);
-            seen.named_.push_back({what, below, bytes});
-            if (!below && !(what.pid && by_cgroup && all_.same_cgroup(what.pid, self))) seen.besides_ += bytes;
+            auto const known = [&](auto const& n) { return n.first == what; };
+            if (std::ranges::any_of(now.named_, known)) continue;
+            std::size_t bytes = 0;
+            if (!what.cgroup.empty()) {
+                bytes = use_of_cgroup(what.cgroup).value_or(0);
+                if (group.empty() || !is_below(what.cgroup, group)) now.besides_ += bytes;
+            } else if (auto const state = all_.state_of(what.pid); state && state->started == what.started) {
+                bytes = tree(what.pid);
+            }
+            now.named_.emplace_back(what, bytes);
         }
-        last_                   = std::move(seen);
+        all_.for_children(self, [&](pid_t thread, pid_t pid) {
+            if (auto const state = all_.state_of(pid))
+                now.children_.push_back({thread, latest_start(*state), tree(pid)});
+        });
+        last_                   = std::move(now);
         std::uint64_t const end = exact_now();
         next_                   = end + 19 * (end - begin);
         return last_;
     }
 
 private:
-    std::size_t use_of(named_use const& what) const {
-        if (!what.cgroup.empty()) return use_of_cgroup(what.cgroup).value_or(0);
-        auto const state = all_.state_of(what.pid);
-        return state && state->started == what.started ? all_.memory_of_tree(what.pid) : 0;
-    }
-
     other_processes all_;
     outside_use     last_{};
     std::uint64_t   next_ = 0;  ///< not before that

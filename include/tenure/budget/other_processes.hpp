@@ -70,6 +70,12 @@ inline bool has_children() noexcept {
     return ::waitid(P_ALL, 0, &nobody, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
+/// Whether a directory is another one, or below it.
+inline bool is_below(std::string_view directory, std::string_view top) noexcept {
+    while (top.ends_with('/')) top.remove_suffix(1);
+    return directory.starts_with(top) && (directory.size() == top.size() || directory[top.size()] == '/');
+}
+
 /// Reads what other processes use: from /proc, or what a test has in its place. Thread-safe. Cost: some 20 us a
 /// process; of one that has only forked, milliseconds a GiB.
 class other_processes {
@@ -113,37 +119,47 @@ public:
         }
     }
 
-    /// Returns the bytes of a process and of all below it: what would be free if they ended.
-    std::size_t memory_of_tree(pid_t top) const {
-        std::size_t        sum = 0;
-        std::set<pid_t>    seen{top};  // pids are used again, while this looks
-        std::vector<pid_t> left{top};
-        while (!left.empty()) {
+    /// Calls f(pid) for a process and all below it, but for those that are `seen`, and what is only below these;
+    /// which they are afterwards.
+    template <class F>
+    void for_tree(pid_t top, std::set<pid_t>& seen, F f) const {
+        std::vector<pid_t> left;
+        auto const         add = [&](pid_t, pid_t pid) {
+            if (seen.insert(pid).second) left.push_back(pid);
+        };
+        for (add(0, top); !left.empty();) {
             pid_t const pid = left.back();
             left.pop_back();
-            sum += memory_of(pid);
-            for_children(pid, [&](pid_t, pid_t child) {
-                if (seen.insert(child).second) left.push_back(child);
-            });
+            f(pid);
+            for_children(pid, add);
         }
-        return sum;
     }
 
-    /// Returns the child of `self` from which a chain of parents leads to that process, itself perhaps; 0 if there
-    /// is none.
-    pid_t child_above(pid_t pid, pid_t self) const {
-        for (int steps = 0; pid > 1 && steps < 1000; ++steps) {
-            auto const state = state_of(pid);
-            if (!state) return 0;
-            if (state->parent == self) return pid;
-            pid = state->parent;
-        }
-        return 0;
+    /// Returns the bytes of a process: what would be free if it ended. What a fork shares with its parent is the
+    /// parent's.
+    std::size_t memory_of(pid_t pid) const {
+        auto const state = state_of(pid);
+        if (!state || state->ended) return 0;
+        std::string const own = of(pid) + "/smaps_rollup";
+        if (state->forked && ::access(own.c_str(), R_OK) == 0)
+            return shares_all(pid, *state) ? 0 : kibibytes_in(own, {"Private_Dirty:", "Swap:"});
+        return kibibytes_in(of(pid) + "/status", {"RssAnon:", "RssShmem:", "VmSwap:"});
     }
 
-    /// Whether both are in one cgroup, of every kind.
-    bool same_cgroup(pid_t a, pid_t b) const {
-        return read_small_file(of(a) + "/cgroup") == read_small_file(of(b) + "/cgroup");
+    /// Whether a process is in a cgroup of memory with that directory, or below it.
+    bool is_in(pid_t pid, std::string_view directory) const {
+        std::string const text = read_small_file(of(pid) + "/cgroup").value_or("");
+        std::string_view  rest = text;
+        while (!rest.empty()) {
+            std::string_view const line = rest.substr(0, rest.find('\n'));
+            rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+            bool const        old = line.find(":memory:") != line.npos;
+            std::size_t const at  = old ? line.find(":memory:") + 8 : line.starts_with("0::") ? 3 : line.npos;
+            if (at == line.npos) continue;
+            if (is_below(std::string(old ? cgroup_v1.root : cgroup_v2.root).append(line.substr(at)), directory))
+                return true;
+        }
+        return false;
     }
 
 private:
@@ -163,14 +179,13 @@ private:
         return sum * 1024;
     }
 
-    /// What a fork shares with its parent is the parent's.
-    std::size_t memory_of(pid_t pid) const {
-        auto const state = state_of(pid);
-        if (!state || state->ended) return 0;
-        std::string const own = of(pid) + "/smaps_rollup";
-        if (state->forked && ::access(own.c_str(), R_OK) == 0)
-            return kibibytes_in(own, {"Private_Dirty:", "Swap:"});
-        return kibibytes_in(of(pid) + "/status", {"RssAnon:", "RssShmem:", "VmSwap:"});
+    /// Whether a process that has not executed anything yet runs in the very memory of its parent, as one does
+    /// that vfork() or posix_spawn() has just made. Where the kernel does not tell, that is over after 100 ms.
+    bool shares_all(pid_t pid, kernel_view const& state) const noexcept {
+        if (proc_ != "/proc") return false;
+        constexpr long same_memory = 1;  // KCMP_VM of linux/kcmp.h, which not all have
+        long const     differs     = ::syscall(SYS_kcmp, state.parent, pid, same_memory, 0L, 0L);
+        return differs < 0 ? exact_now() - latest_start(state) < 100'000'000 : differs == 0;
     }
 
     std::string proc_;

@@ -61,25 +61,29 @@ inline std::optional<std::size_t> use_of_cgroup(std::string const& directory) {
 /// Cost: 20 to 50 us.
 class process_memory {
 public:
-    /// `proc`, `cgroups`: where /proc/self and /sys/fs/cgroup are; no cgroup counts if there are none.
-    explicit process_memory(std::string proc = "/proc/self", std::string const& cgroups = "/sys/fs/cgroup")
-        : proc_(std::move(proc)) {
-        if (!cgroups.empty()) find_limit(read_small_file(proc_ + "/cgroup").value_or(""), cgroups);
+    /// `shared`: the cgroup's limit counts, but what others in it use is theirs to count. `proc`, `cgroups`: where
+    /// /proc/self and /sys/fs/cgroup are.
+    explicit process_memory(bool shared = false, std::string proc = "/proc/self",
+                            std::string const& cgroups = "/sys/fs/cgroup")
+        : proc_(std::move(proc)), shared_(shared) {
+        find_limit(read_small_file(proc_ + "/cgroup").value_or(""), cgroups);
     }
 
     memory_use operator()() const {
-        if (is_of_cgroup())
-            if (auto const use = use_of_cgroup(group_, *files_))
-                return {*use, number_in((group_ + "/" + files_->limit).c_str(), "")};
+        std::size_t limit = no_limit;
+        if (auto const use = group_.empty() ? std::nullopt : use_of_cgroup(group_, *files_)) {
+            limit = number_in((group_ + "/" + files_->limit).c_str(), "");
+            if (!shared_) return {*use, limit};
+        }
         std::size_t sum = 0;
         for (char const* const name : {"RssAnon:", "RssShmem:", "VmSwap:"})
             if (std::size_t const n = number_in((proc_ + "/status").c_str(), name); n != any_amount)
                 sum += n * 1024;
-        return {.in_use = sum};
+        return {.in_use = sum, .limit = limit};
     }
 
-    /// Whether a cgroup's limit counts, and so what all in it use.
-    bool is_of_cgroup() const noexcept { return !group_.empty(); }
+    /// Returns the cgroup of which all counts; empty if it is only this process that does.
+    std::string_view group() const noexcept { return shared_ ? std::string_view() : group_; }
 
 private:
     /// Finds the lowest limit of the process's cgroup and those above it. In a container, the path that the kernel
@@ -108,6 +112,7 @@ private:
     }
 
     std::string         proc_;
+    bool                shared_;
     std::string         group_{};  ///< the cgroup whose limit counts, or empty
     cgroup_files const* files_ = nullptr;
 };

@@ -55,9 +55,15 @@ job_result<F> run_job(job_options const& job, function_ref<reservation()> reserv
         options.reservation   = reserve();
         using kept            = std::conditional_t<std::is_void_v<job_result<F>>, bool, job_result<F>>;
         std::optional<kept>      out;
-        std::exception_ptr const failed = thrown_by([&] {
+        bool                     cancelled = false;
+        std::exception_ptr const failed    = thrown_by([&] {
             batch_scope b(options);
             options.reservation.release();
+            struct at_exit {
+                batch_scope& b;
+                bool&        cancelled;
+                ~at_exit() { cancelled = b.status() == batch_status::cancelled; }
+            } const look{b, cancelled};
             job_attempt const now{attempt, failures};
             if constexpr (std::is_void_v<job_result<F>>) call_job(f, b, now);
             else out.emplace(call_job(f, b, now));
@@ -67,13 +73,15 @@ job_result<F> run_job(job_options const& job, function_ref<reservation()> reserv
         } else {
             if (out) return *std::move(out);
         }
-        job_failure why{.kind = std::string(job.needs.kind), .attempt = attempt};
-        describe_failure(failed, why);
-        why.requeued = job.on_failure == on_failure::requeue && attempt < job.attempts &&
-                       why.code != errc::cancelled && may_go_on();
-        note(why);
-        if (!why.requeued) std::rethrow_exception(failed);
-        failures.push_back(std::move(why));
+        bool const again =
+            job.on_failure == on_failure::requeue && attempt < job.attempts && !cancelled && may_go_on();
+        bool const noted = memory_lasts([&] {
+            job_failure why{.kind = std::string(job.needs.kind), .attempt = attempt, .requeued = again};
+            describe_failure(failed, why);
+            note(why);
+            failures.push_back(std::move(why));
+        });
+        if (!again || !noted) std::rethrow_exception(failed);
     }
 }
 

@@ -6,7 +6,9 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <new>
 #include <optional>
+#include <string_view>
 
 #include <tenure/budget/admission.hpp>
 #include <tenure/budget/job_watch.hpp>
@@ -24,7 +26,7 @@ public:
     /// `shares`: other processes count what is theirs, even if all are in one cgroup.
     use_meter(budget_options const& o, bool shares)
         : in_use_(o.in_use), age_(o.sample_age), watches_(o.watch_every.count() > 0) {
-        if (!in_use_) own_.emplace("/proc/self", shares ? "" : "/sys/fs/cgroup");
+        if (!in_use_) own_.emplace(shares);
     }
 
     /// Whether it looks outside.
@@ -34,17 +36,17 @@ public:
         return std::chrono::nanoseconds(coarse_now() - looked_at_.load(std::memory_order_relaxed)) > age_;
     }
 
-    /// Looks, and calls `apply(memory_use, outside_use const*)`. `named()`: what jobs named; may throw
+    /// Looks, and calls `apply(memory_use, outside_use*)`. `named()`: what jobs named; may throw
     /// std::bad_alloc. Returns false if another thread just looks. Where there is no memory for it, the last look
     /// counts.
     template <class Named, class Apply>
     bool look(Named named, Apply apply) noexcept {
         if (looking_.exchange(true, std::memory_order_acquire)) return false;
-        memory_use         now;
-        outside_use const* outside = nullptr;
-        auto const         read    = [&] {
+        memory_use   now;
+        outside_use* outside = nullptr;
+        auto const   read    = [&] {
             now = own_ ? (*own_)() : in_use_();
-            if (watches_) outside = &watch_.look(named(), own_ && own_->is_of_cgroup());
+            if (watches_) outside = &watch_.look(named(), own_ ? own_->group() : std::string_view());
         };
         if (memory_lasts(read)) {
             looked_at_.store(coarse_now(), std::memory_order_relaxed);
@@ -55,8 +57,11 @@ public:
         return true;
     }
 
-    /// In a forked child, which does not have the thread that looked.
-    void be_alone() noexcept { looking_.store(false, std::memory_order_relaxed); }
+    /// In a forked child, which does not have the thread that looked, and may have half of what it was writing.
+    void be_alone() noexcept {
+        if (looking_.exchange(false, std::memory_order_relaxed)) new (&watch_) job_watch;
+        else watch_ = job_watch();
+    }
 
 private:
     std::function<memory_use()> const in_use_;

@@ -42,6 +42,7 @@ public:
     /// Goes on where another one was. What it did is no part of the rate.
     void go_on(carried_figures const& from, std::uint64_t now) noexcept {
         before_ += from.elapsed;
+        for (std::size_t i = 0; i < waits_known; ++i) waited_[i] += from.waited[i];
         if (from.done || from.total) note(from.done, from.total, now);
     }
 
@@ -50,6 +51,7 @@ public:
     std::uint64_t total() const noexcept { return total_; }
     std::uint64_t last() const noexcept { return now_.at; }
     std::uint64_t before() const noexcept { return before_; }
+    std::uint64_t waited_before(std::size_t what) const noexcept { return waited_[what]; }
 
     /// Returns what is done in a second, lately; 0 if that is not known.
     double rate() const noexcept {
@@ -71,8 +73,9 @@ private:
     };
     mark          first_{}, older_{}, newer_{}, now_{};
     std::uint64_t total_  = 0;
-    std::uint64_t before_ = 0;  ///< what it took until it was saved
-    bool          said_   = false;
+    std::uint64_t before_ = 0;  ///< what it took until it was saved, and waited of that: no batch above has to know
+    std::array<std::uint64_t, waits_known> waited_{};
+    bool                                   said_ = false;
 };
 
 }  // namespace tenure::detail

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include <tenure/detail/base/os.hpp>
-#include <tenure/detail/batch/waiting.hpp>
 #include <tenure/detail/buffers/buffer_access.hpp>
 #include <tenure/detail/buffers/buffer_moves.hpp>
 #include <tenure/detail/buffers/named_buffers.hpp>
@@ -78,13 +77,13 @@ inline carried_figures figures_of_job(batch_record& b) noexcept {
         out.done  = m->done();
         out.total = m->total();
         out.elapsed += m->before();
+        for (std::size_t i = 0; i < waits_known; ++i) out.waited[i] += m->waited_before(i);
     }
     return out;
 }
 
 TENURE_DECL void go_on_from(lane& l, carried_figures const& from) {
     if (!with_meter(*l.batch, [&](progress_meter& m) { m.go_on(from, coarse_now()); })) raise(std::bad_alloc());
-    for (std::size_t i = 0; i < waits_known; ++i) note_wait(*l.batch, static_cast<wait_for>(i), from.waited[i]);
 }
 
 TENURE_DECL void with_named_buffers(std::uint64_t                                                 id,

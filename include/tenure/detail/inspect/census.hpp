@@ -80,17 +80,19 @@ inline std::uint64_t state_in(batch_record const& b, std::uint64_t id, registry_
 
 /// Reads how far a job is, and what it waited for here.
 inline void look_at_job(batch_record& b, std::uint64_t now, batch_info& out) noexcept {
-    out.elapsed   = out.age;
-    auto const ns = [&](wait_for what) {
-        return std::chrono::nanoseconds(
-            b.rest.waited[static_cast<std::size_t>(what)].load(std::memory_order_relaxed));
+    auto const times = [](auto of) {
+        auto const ns = [&](wait_for what) { return std::chrono::nanoseconds(of(static_cast<std::size_t>(what))); };
+        return waiting_times{
+            .memory = ns(wait_for::memory), .stores = ns(wait_for::store), .batches = ns(wait_for::batch)};
     };
-    out.waited = {.memory = ns(wait_for::memory), .stores = ns(wait_for::store), .batches = ns(wait_for::batch)};
+    out.elapsed = out.age;
+    out.waited  = times([&](std::size_t i) { return b.rest.waited[i].load(std::memory_order_relaxed); });
 
     std::scoped_lock const guard(b.lock);
     if (!b.rest.progress) return;
     progress_meter const& m = *b.rest.progress;
     out.elapsed += std::chrono::nanoseconds(m.before());
+    out.waited_before = times([&](std::size_t i) { return m.waited_before(i); });
     if (!m.has_said()) return;
     progress_info& p = out.progress;
     p                = {.done  = m.done(),
