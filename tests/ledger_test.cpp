@@ -30,14 +30,7 @@ using tenure::registry;
 constexpr std::size_t MiB = 1 << 20;
 
 /// Bytes in memory, as the kernel counts them.
-std::size_t truth() {
-    std::size_t sum = 0;
-    for (char const* const name : {"RssAnon:", "RssShmem:", "VmSwap:"}) {
-        std::size_t const n = tenure::detail::number_in("/proc/self/status", name);
-        if (n != tenure::detail::any_amount) sum += n * 1024;
-    }
-    return sum;
-}
+std::size_t truth() { return tenure::detail::memory_in("/proc/self/status"); }
 
 /// Many batches of all sizes, half a GiB in all, in which objects are made and freed, kept and given away.
 class crowd {

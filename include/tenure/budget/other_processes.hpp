@@ -7,7 +7,6 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
-#include <ctime>
 #include <filesystem>
 #include <initializer_list>
 #include <optional>
@@ -40,12 +39,8 @@ struct kernel_view {
 
 /// Returns when a process was started, at the latest: in nanoseconds of the monotonic clock.
 inline std::uint64_t latest_start(kernel_view const& of) noexcept {
-    constexpr auto ns_of = [](::timespec t) {
-        return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(t.tv_nsec);
-    };
-    ::timespec with_sleep;
-    ::clock_gettime(CLOCK_BOOTTIME, &with_sleep);  // which goes on while the machine sleeps
-    std::uint64_t const now = ns_of(with_sleep), mono = exact_now();
+    std::uint64_t const now  = time_of(CLOCK_BOOTTIME);  // which goes on while the machine sleeps
+    std::uint64_t const mono = exact_now();
     auto const          tick = 1'000'000'000u / static_cast<std::uint64_t>(std::max(1L, ::sysconf(_SC_CLK_TCK)));
     std::uint64_t const ago  = now - std::min(now, (of.started + 1) * tick);
     return mono - std::min(mono, ago);
@@ -143,7 +138,7 @@ public:
         std::string const own = of(pid) + "/smaps_rollup";
         if (state->forked && ::access(own.c_str(), R_OK) == 0)
             return shares_all(pid, *state) ? 0 : kibibytes_in(own, {"Private_Dirty:", "Swap:"});
-        return kibibytes_in(of(pid) + "/status", {"RssAnon:", "RssShmem:", "VmSwap:"});
+        return memory_in(of(pid) + "/status");
     }
 
     /// Whether a process is in a cgroup of memory with that directory, or below it.
@@ -169,14 +164,6 @@ private:
         pid_t out = 0;
         std::from_chars(text.data(), text.data() + text.size(), out);
         return out;
-    }
-
-    /// The sum of some lines of a file that count in KiB.
-    static std::size_t kibibytes_in(std::string const& file, std::initializer_list<char const*> names) {
-        std::size_t sum = 0;
-        for (char const* const name : names)
-            if (std::size_t const n = number_in(file.c_str(), name); n != any_amount) sum += n;
-        return sum * 1024;
     }
 
     /// Whether a process that has not executed anything yet runs in the very memory of its parent, as one does

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,6 +39,19 @@ inline std::optional<std::string> read_small_file(std::string const& path) {
     ::close(fd);
     if (n < 0) return {};
     return text;
+}
+
+/// Returns the sum of some lines of a file of the system's that count in KiB, in bytes. What is not there is 0.
+inline std::size_t kibibytes_in(std::string const& file, std::initializer_list<char const*> names) {
+    std::size_t sum = 0;
+    for (char const* const name : names)
+        if (std::size_t const n = number_in(file.c_str(), name); n != any_amount) sum += n;
+    return sum * 1024;
+}
+
+/// Returns the bytes that a process has in memory and in swap, by its /proc/PID/status.
+inline std::size_t memory_in(std::string const& status) {
+    return kibibytes_in(status, {"RssAnon:", "RssShmem:", "VmSwap:"});
 }
 
 /// Returns the bytes that a cgroup, of version 1 or 2, uses, without the pages of files that the kernel can drop.
@@ -75,11 +89,7 @@ public:
             limit = number_in((group_ + "/" + files_->limit).c_str(), "");
             if (!shared_) return {*use, limit};
         }
-        std::size_t sum = 0;
-        for (char const* const name : {"RssAnon:", "RssShmem:", "VmSwap:"})
-            if (std::size_t const n = number_in((proc_ + "/status").c_str(), name); n != any_amount)
-                sum += n * 1024;
-        return {.in_use = sum, .limit = limit};
+        return {.in_use = memory_in(proc_ + "/status"), .limit = limit};
     }
 
     /// Returns the cgroup of which all counts; empty if it is only this process that does.

@@ -33,6 +33,7 @@
 #include <tenure/budget/share_board.hpp>
 #include <tenure/detail/base/file.hpp>
 #include <tenure/detail/base/fork_list.hpp>
+#include <tenure/detail/base/os.hpp>
 #include <tenure/detail/base/signals_blocked.hpp>
 #include <tenure/error.hpp>
 #include <tenure/raise.hpp>
@@ -207,7 +208,7 @@ private:
     bool tell(share_status& s) noexcept {
         share_status const& told  = file_->status();
         bool const          began = s.taken.bytes > told.taken.bytes || s.taken.cores > told.taken.cores;
-        s.since                   = !s.lacks() ? 0 : s.since && !began ? s.since : boot_time();
+        s.since                   = !s.lacks() ? 0 : s.since && !began ? s.since : time_of(CLOCK_BOOTTIME);
         return s == told || file_->tell(s);
     }
 
@@ -227,12 +228,6 @@ private:
     std::size_t up(std::size_t bytes) const noexcept {
         std::size_t const step = std::max<std::size_t>(4096, capacity_.bytes / 4096);
         return bytes > ~step ? bytes : (bytes + step - 1) / step * step;
-    }
-
-    static std::uint64_t boot_time() noexcept {
-        ::timespec t{};
-        ::clock_gettime(CLOCK_BOOTTIME, &t);
-        return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(t.tv_nsec);
     }
 
     /// In a forked child, which is not a member, and has no share.

@@ -174,18 +174,17 @@ inline bool write_unchecked(int fd, void const* p, std::size_t bytes, std::uint6
     return true;
 }
 
-/// Returns monotonic nanoseconds.
-inline std::uint64_t exact_now() noexcept {
+/// Returns the nanoseconds of a clock of the kernel's.
+inline std::uint64_t time_of(::clockid_t clock) noexcept {
     ::timespec t;
-    ::clock_gettime(CLOCK_MONOTONIC, &t);
+    ::clock_gettime(clock, &t);
     return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(t.tv_nsec);
 }
 
+/// Returns monotonic nanoseconds.
+inline std::uint64_t exact_now() noexcept { return time_of(CLOCK_MONOTONIC); }
+
 /// Returns monotonic nanoseconds at the kernel's tick (1-4 ms). It costs a quarter of the exact clock.
-inline std::uint64_t coarse_now() noexcept {
-    ::timespec t;
-    ::clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-    return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(t.tv_nsec);
-}
+inline std::uint64_t coarse_now() noexcept { return time_of(CLOCK_MONOTONIC_COARSE); }
 
 }  // namespace tenure::detail
