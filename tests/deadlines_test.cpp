@@ -373,7 +373,7 @@ TEST_SUITE("in a batch that is over") {
             FAIL_CHECK("shared with what is over");
         } catch (tenure::error const& e) {
             CHECK(e.code() == errc::expired);
-            CHECK(std::string(e.what()).find("#" + std::to_string(id.value)) != std::string::npos);
+            CHECK(std::string(e.what()).find(to_text(id)) != std::string::npos);
             CHECK(std::string(e.what()).find("other") == std::string::npos);
         }
     }

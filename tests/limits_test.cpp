@@ -74,7 +74,7 @@ TEST_SUITE("hard limit") {
     TEST_CASE_FIXTURE(accounting, "says the batch, its use and its limit, and what to do") {
         batch_scope b{{.name = "small", .limits = {.hard = 1000}}};
         b.make<std::array<char, 600>>();
-        std::string const id = std::to_string(b.id().value);
+        std::string const id = to_text(b.id());
         check_throws(errc::limit_exceeded,
                      {"'small'", id, "600 bytes in use", "504 more wanted", "limit 1000", "raise"},
                      [&] { b.make<std::array<char, 500>>(); });

@@ -169,7 +169,9 @@ TEST_SUITE("messages") {
         CHECK(streamed(c) == address.str());
         CHECK(streamed(a).starts_with("0x"));
         CHECK(streamed(x) == "buffer of 12");
-        CHECK(streamed(b.id()) == "#" + std::to_string(b.id().value));
+        CHECK(streamed(b.id()) == to_text(b.id()));
+        CHECK(streamed(tenure::batch_id{std::uint64_t{3} << 26 | 47}) == "#47.3");
+        CHECK(streamed(tenure::batch_id{~std::uint64_t{0}}) == "#67108863.274877906943");
         CHECK(streamed(b.status()) == "active");
         CHECK(streamed(errc::stale_handle) == "stale handle");
         CHECK(streamed(handle<routes::unknown>()) == "null");

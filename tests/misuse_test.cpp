@@ -50,7 +50,7 @@ private:
     std::function<void()> call_;
 };
 
-std::string number(batch_scope const& b) { return "#" + std::to_string(b.id().value); }
+std::string number(batch_scope const& b) { return to_text(b.id()); }
 
 /// A batch's id, as the message names it.
 batch_id ended_id() {
@@ -165,7 +165,7 @@ TEST_SUITE("misuse") {
         auto const  h = b.make<int>(1);
         for (batch_id const id : {batch_id{}, batch_id{1}, batch_id{b.id().value + (std::uint64_t{1} << 40)},
                                   batch_id{~std::uint64_t{0}}, batch_id{std::uint64_t{1} << 25}}) {
-            std::string const name = "#" + std::to_string(id.value);
+            std::string const name = to_text(id);
             CAPTURE(name);
             check_throws(errc::no_such_batch, {name, "pass an id from"}, [&] { r.end_batch(id); });
             check_throws(errc::no_such_batch, {name}, [&] { r.destroy_batch(id); });

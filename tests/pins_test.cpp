@@ -691,8 +691,8 @@ TEST_SUITE("batches that use each other") {
         auto const s = r.snapshot();
         for (auto const& b : s.batches) CHECK(b.waits_for == (b.id == owner ? ids{user} : ids{}));
         CHECK(s.to_text().find("ending, 1 objects") != std::string::npos);
-        CHECK(s.to_text().find("waits for #" + std::to_string(user.value)) != std::string::npos);
-        CHECK(s.to_json().find("\"waits_for\": [\n        " + std::to_string(user.value)) != std::string::npos);
+        CHECK(s.to_text().find("waits for " + to_text(user)) != std::string::npos);
+        CHECK(s.to_json().find("\"waits_for\": [\n        \"" + to_text(user)) != std::string::npos);
     }
 
     TEST_CASE("a registry that closes frees what waits, too, and guards that outlive it are empty") {

@@ -150,7 +150,7 @@ TEST_SUITE("registry") {
         CHECK(r.status(parent) == batch_status::done);
         CHECK(r.status(child) == batch_status::done);
         CHECK(r.status(other) == batch_status::active);
-        check_throws(errc::batch_ended, {"#" + std::to_string(parent.value)}, [&] { r.new_batch({}, parent); });
+        check_throws(errc::batch_ended, {to_text(parent)}, [&] { r.new_batch({}, parent); });
         r.end_batch(other);
     }
 

@@ -10,10 +10,12 @@
 #include <cstdint>
 #include <functional>
 #include <source_location>
+#include <string>
 #include <string_view>
 #include <system_error>
 
 #include <tenure/detail/base/clocks.hpp>
+#include <tenure/detail/base/printed.hpp>
 #include <tenure/reservation.hpp>
 #include <tenure/store/any_store.hpp>
 
@@ -26,6 +28,22 @@ struct batch_id {
     explicit    operator bool() const noexcept { return value != 0; }
     friend auto operator<=>(batch_id, batch_id) = default;
 };
+
+namespace detail {
+
+inline constexpr unsigned record_bits = 26;  ///< of an id, which number the record; the others count its batches
+
+constexpr std::uint64_t record_number(std::uint64_t id) noexcept {
+    return id & ((std::uint64_t{1} << record_bits) - 1);
+}
+
+/// Returns an id as messages have it: "#47.3" names the third batch of record 47.
+[[gnu::cold]] inline std::string id_text(std::uint64_t id) {
+    return printed("#%zu.%zu", static_cast<std::size_t>(record_number(id)),
+                   static_cast<std::size_t>(id >> record_bits));
+}
+
+}  // namespace detail
 
 enum class batch_status : std::uint8_t {
     active,     ///< objects can be made in it

@@ -32,7 +32,7 @@ struct json_writer {
         };
         auto const ids = [](std::vector<batch_id> const& all) {
             nlohmann::ordered_json out = nlohmann::ordered_json::array();
-            for (batch_id const id : all) out.push_back(id.value);
+            for (batch_id const id : all) out.push_back(detail::id_text(id.value));
             return out;
         };
         auto const time_left = [](progress_info const& p) {
@@ -43,8 +43,9 @@ struct json_writer {
                 {"memory", w.memory.count()}, {"stores", w.stores.count()}, {"batches", w.batches.count()}};
         };
         for (batch_info const& b : s.batches) {
-            batches.push_back({{"id", b.id.value},
-                               {"parent", b.parent.value},
+            batches.push_back({{"id", detail::id_text(b.id.value)},
+                               {"parent", b.parent ? nlohmann::ordered_json(detail::id_text(b.parent.value))
+                                                   : nlohmann::ordered_json()},
                                {"depth", b.depth},
                                {"name", b.name},
                                {"status", detail::to_string(b.status)},

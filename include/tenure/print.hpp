@@ -40,8 +40,8 @@ concept has_text = is_printed<T>;
 
 }  // namespace detail
 
-/// Returns the batch's number as messages have it, such as "#67108865".
-inline std::string to_text(batch_id id) { return detail::printed("#%zu", static_cast<std::size_t>(id.value)); }
+/// Returns the batch's number as messages have it, such as "#47.3".
+inline std::string to_text(batch_id id) { return detail::id_text(id.value); }
 
 /// Returns "active", "ending", ...
 inline std::string to_text(batch_status s) { return detail::to_string(s); }

@@ -147,6 +147,10 @@ public:
         out_.append(at, end);
         return *this;
     }
+    /// As id_text().
+    text_writer& operator<<(batch_id id) {
+        return *this << "#" << record_number(id.value) << "." << (id.value >> record_bits);
+    }
     text_writer& bytes(std::size_t n) { return n < 1024 ? *this << n << " B" : *this << human_bytes(n); }
     text_writer& blanks(std::size_t n) {
         out_.append(n, ' ');
@@ -178,8 +182,7 @@ inline void describe(text_writer out, progress_info const& p, waiting_times cons
 }
 
 inline void describe(text_writer out, batch_info const& b) {
-    out << (b.name.empty() ? std::string_view("(no name)") : b.name) << " #" << b.id.value << " "
-        << to_string(b.status);
+    out << (b.name.empty() ? std::string_view("(no name)") : b.name) << " " << b.id << " " << to_string(b.status);
     if (b.in_background) out << " in the background";
     out << ", " << b.usage.objects << " objects, ";
     out.bytes(b.usage.bytes) << " in use, ";
@@ -190,7 +193,7 @@ inline void describe(text_writer out, batch_info const& b) {
     if (b.page_error) out << ", could not be paged out (" << b.page_error.message() << ")";
     for (std::size_t i = 0; i < b.waits_for.size() && i <= 8; ++i) {
         if (i == 8) out << " and " << b.waits_for.size() - i << " more";
-        else out << (i ? " #" : ", waits for #") << b.waits_for[i].value;
+        else out << (i ? " " : ", waits for ") << b.waits_for[i];
     }
     describe(out, b.progress,
              {.memory  = b.waited.memory + b.waited_before.memory,

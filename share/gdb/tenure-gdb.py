@@ -130,11 +130,14 @@ class Tenure:
         chunk = self.plain(self.tables['records'][index // self.RECORDS_A_CHUNK])
         return chunk + index % self.RECORDS_A_CHUNK if int(chunk) else None
 
+    def text_of(self, number):
+        return '#%d.%d' % (number & (1 << self.RECORD_BITS) - 1, number >> self.RECORD_BITS)
+
     def label(self, record):
         words = record['rest'].referenced_value()['name']
         raw = b''.join(int(self.plain(words[i])).to_bytes(8, 'little') for i in range(8))
         name = raw.split(bytes(1))[0].decode('utf-8', 'replace') if self.plain(record['named']) else ''
-        number = '#%d' % int(self.plain(record['id']))
+        number = self.text_of(int(self.plain(record['id'])))
         return repr(name) + ' ' + number if name else number
 
     @classmethod
@@ -171,7 +174,7 @@ class Tenure:
 
 
 class HandlePrinter:
-    '''alive 0x7f... in 'request' #67108864 = {object = ...}, stale 0x7f..., or null'''
+    '''alive 0x7f... in 'request' #47.3 = {object = ...}, stale 0x7f..., or null'''
 
     def __init__(self, value):
         if value.type.code in (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF):
@@ -211,7 +214,7 @@ class HandlePrinter:
 
 
 class BatchScopePrinter:
-    '''batch 'request' #67108864, active, 3 objects, 96 bytes in use'''
+    '''batch 'request' #47.3, active, 3 objects, 96 bytes in use'''
 
     def __init__(self, value):
         self.lane = value['lane_']
@@ -224,12 +227,12 @@ class BatchScopePrinter:
             if int(self.lane) == int(tenure.detail('over_records').address):
                 record, text = tenure.record_of(self.number), 'detached batch '
             if int(tenure.plain(record['id'])) != self.number:
-                return text + '#%d, done' % self.number
+                return text + '%s, done' % tenure.text_of(self.number)
             objects, size = tenure.usage(record)
             return text + '%s, %s, %d objects, %d bytes in use' % (
                 tenure.label(record), tenure.status(record), objects, size)
         except (gdb.error, RuntimeError) as why:
-            return 'batch #%d (%s)' % (self.number, why)
+            return 'batch %#x (%s)' % (self.number, why)
 
 
 def tenure_printers():

@@ -20,7 +20,7 @@ TENURE_DECL batch_owner::batch_owner(registry& in, batch_options const& options,
     : id_(in.new_batch(options, parent, where)) {}
 
 TENURE_DECL batch_owner::batch_owner(batch_id id) : id_(id) {
-    if (!detail::is_known(id.value)) raise(error(errc::no_such_batch, "own batch #" + std::to_string(id.value)));
+    if (!detail::is_known(id.value)) raise(error(errc::no_such_batch, "own batch " + detail::id_text(id.value)));
 }
 
 TENURE_DECL batch_owner::~batch_owner() {

@@ -23,9 +23,7 @@ inline batch_record* record_at(std::uint64_t index) noexcept {
 }
 
 /// Returns the record that the batch with that id has or had, or null if no batch can have the id.
-inline batch_record* record_of(std::uint64_t id) noexcept {
-    return id ? record_at(id & ((std::uint64_t{1} << record_bits) - 1)) : nullptr;
-}
+inline batch_record* record_of(std::uint64_t id) noexcept { return id ? record_at(record_number(id)) : nullptr; }
 
 /// Returns whether a batch of that registry has the record. A free record may name the registry too, and be
 /// another's the next moment. A record with an id names the registry of its batch; so the id is read first.

@@ -68,10 +68,6 @@ private:
         std::uint32_t parent = none, next = none, first = none;  ///< next sibling, first child
     };
 
-    static std::uint64_t record_number(std::uint64_t id) noexcept {
-        return id & ((std::uint64_t{1} << record_bits) - 1);
-    }
-
     /// Returns where the batch of each record is, or `none`.
     std::vector<std::uint32_t> places() const {
         std::uint64_t last = 0;

@@ -16,9 +16,10 @@ inline std::string leak_of(batch_record& b, std::uint64_t id) {
     batch_usage const          now   = usage_of(b);
     std::string const          name  = name_of(b);
     std::string_view const     in    = function_at(where);
-    return printed("  %s #%zu %s, %zu objects, %zu bytes in use, age %zu ms, opened at %s:%u in %.*s\n",
-                   name.empty() ? "(no name)" : name.c_str(), id, to_string(status_of(b, id)), now.objects,
-                   now.bytes, ms, where.file_name(), where.line(), static_cast<int>(in.size()), in.data());
+    return printed("  %s %s %s, %zu objects, %zu bytes in use, age %zu ms, opened at %s:%u in %.*s\n",
+                   name.empty() ? "(no name)" : name.c_str(), id_text(id).c_str(), to_string(status_of(b, id)),
+                   now.objects, now.bytes, ms, where.file_name(), where.line(), static_cast<int>(in.size()),
+                   in.data());
 }
 
 /// Describes the batches of a registry that have no guard, one line a batch; not what is meant to live long, nor

@@ -130,7 +130,7 @@ inline std::string name_of(batch_record const& b) {
 }
 
 inline std::string label_of(std::string const& name, std::uint64_t id) {
-    return name.empty() ? printed("#%zu", id) : printed("'%s' (#%zu)", name.c_str(), id);
+    return name.empty() ? id_text(id) : printed("'%s' (%s)", name.c_str(), id_text(id).c_str());
 }
 
 /// Returns the label of a batch that may be over: name and id, or the id alone once another batch has its record.

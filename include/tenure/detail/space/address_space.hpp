@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 
+#include <tenure/batch.hpp>
 #include <tenure/detail/base/config.hpp>
 #include <tenure/detail/base/os.hpp>
 #include <tenure/detail/base/word.hpp>

@@ -22,7 +22,6 @@ inline constexpr unsigned address_bits = 48;
 inline constexpr unsigned    region_shift    = 21;  ///< regions are multiples of 2 MiB, so aligned
 inline constexpr std::size_t region_grain    = std::size_t{1} << region_shift;
 inline constexpr std::size_t unit_count_max  = std::size_t{1} << (address_bits - unit_shift);
-inline constexpr unsigned    record_bits     = 26;
 inline constexpr std::size_t records_a_chunk = 64;
 
 /// The process's tables over the whole user address space. So a slab may lie anywhere, and a handle's pointer
