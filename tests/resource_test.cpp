@@ -40,6 +40,54 @@ struct titled : std::pmr::string {
     using std::pmr::string::string;
 };
 
+/// Takes an allocator behind std::allocator_arg; counts what ends.
+struct first_allocator {
+    using allocator_type = std::pmr::polymorphic_allocator<>;
+    first_allocator(std::allocator_arg_t, allocator_type const& memory, int times, int& end)
+        : words(static_cast<std::size_t>(times), text, memory), ends(&end) {}
+    ~first_allocator() { ++*ends; }
+    first_allocator(first_allocator const&)            = delete;
+    first_allocator& operator=(first_allocator const&) = delete;
+
+    allocator_type                     get_allocator() const { return words.get_allocator(); }
+    std::pmr::vector<std::pmr::string> words;
+    int*                               ends;
+};
+/// Says that it takes an allocator, and has no constructor for one.
+struct no_constructor {
+    using allocator_type = std::pmr::polymorphic_allocator<>;
+    explicit no_constructor(int n) : words(static_cast<std::size_t>(n), text) {}
+    std::pmr::vector<std::pmr::string> words;
+};
+
+/// Counts what is out.
+class counting_resource final : public std::pmr::memory_resource {
+public:
+    std::size_t pieces = 0;
+
+private:
+    void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+        ++pieces;
+        return std::pmr::new_delete_resource()->allocate(bytes, alignment);
+    }
+    void do_deallocate(void* p, std::size_t bytes, std::size_t alignment) override {
+        --pieces;
+        std::pmr::new_delete_resource()->deallocate(p, bytes, alignment);
+    }
+    bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override { return this == &other; }
+};
+
+/// The default resource for a while.
+struct counted_default {
+    counted_default() : before(std::pmr::set_default_resource(&counted)) {}
+    ~counted_default() { std::pmr::set_default_resource(before); }
+    counted_default(counted_default const&)            = delete;
+    counted_default& operator=(counted_default const&) = delete;
+
+    counting_resource          counted;
+    std::pmr::memory_resource* before;
+};
+
 template <class H>
 void check_stays(batch_scope& b, batch_scope& outer, H h) {
     batch_usage const before = b.usage();
@@ -157,9 +205,10 @@ TEST_SUITE("what is kept") {
         handle<std::pmr::string> copy;
         {
             batch_scope b;
-            s    = b.keep(b.make<std::pmr::string>(text, outer.resource()));
-            d    = b.keep(b.make<document>(outer.resource(), std::size_t{20}));
-            copy = b.keep(b.make<std::pmr::string>(*b.make<std::pmr::string>(text, b.resource())));
+            s = b.keep(b.make<std::pmr::string>(text, outer.resource()));
+            d = b.keep(b.make<document>(outer.resource(), std::size_t{20}));
+            copy =
+                b.keep(b.make<std::pmr::string>(*b.make<std::pmr::string>(text, b.resource()), outer.resource()));
         }
         {
             batch_scope other;
@@ -266,5 +315,138 @@ TEST_SUITE("a resource that outlives its batch") {
         b.end();
         check_throws(errc::batch_ended, {"'over'"}, [&] { (void)b.resource()->allocate(8); });
         check_throws(errc::batch_ended, {}, [&] { (void)before->allocate(8); });
+    }
+}
+
+TEST_SUITE("a type that takes a polymorphic_allocator, and is given none") {
+    TEST_CASE_FIXTURE(accounting, "is made with its batch's own resource()") {
+        counted_default const elsewhere;
+        int                   ends = 0;
+        {
+            batch_scope outer;
+            batch_scope b{{.name = "inner"}};
+            auto const  v = b.make<std::pmr::vector<int>>(std::size_t{100}, 7);
+            CHECK(v->get_allocator().resource() == b.resource());
+            CHECK(v->size() == 100);
+            check_stays(b, outer, v);
+
+            auto const empty = b.make<std::pmr::string>();
+            empty->assign(text);
+            check_stays(b, outer, empty);
+
+            auto const nested = b.make<std::pmr::vector<std::pmr::string>>(std::size_t{10}, text);
+            CHECK(nested->back().get_allocator().resource() == b.resource());
+
+            auto const with_ends = b.make<first_allocator>(3, ends);
+            CHECK(with_ends->get_allocator().resource() == b.resource());
+            check_stays(b, outer, with_ends);
+
+            handle<std::pmr::string const> const constant = b.make<std::pmr::string const>(text);
+            CHECK(constant->get_allocator().resource() == b.resource());
+
+            auto const tried = b.try_make<std::pmr::set<int>>();
+            REQUIRE(tried);
+            CHECK((*tried)->get_allocator().resource() == b.resource());
+            CHECK(make<std::pmr::string>(text)->get_allocator().resource() == b.resource());
+            CHECK(elsewhere.counted.pieces == 0);
+        }
+        CHECK(ends == 1);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "and gets what another one has: a copy, or its elements") {
+        counted_default const elsewhere;
+        batch_scope           b;
+        std::pmr::string      local(text);
+        CHECK(elsewhere.counted.pieces == 1);
+        auto const copy = b.make<std::pmr::string>(local);
+        auto const gone = b.make<std::pmr::string>(std::move(local));
+        CHECK(*copy == *gone);
+        CHECK(copy->get_allocator().resource() == b.resource());
+        CHECK(gone->get_allocator().resource() == b.resource());
+
+        std::pmr::vector<std::unique_ptr<int>> owners;
+        owners.push_back(std::make_unique<int>(5));
+        auto const moved = b.make<std::pmr::vector<std::unique_ptr<int>>>(std::move(owners));
+        CHECK(*moved->at(0) == 5);
+        CHECK(moved->get_allocator().resource() == b.resource());
+    }
+
+    TEST_CASE_FIXTURE(accounting, "keeps what it was told") {
+        counted_default const elsewhere;
+        counting_resource     mine;
+        int                   ends = 0;
+        {
+            batch_scope outer;
+            batch_scope b{{.name = "inner"}};
+            CHECK(b.make<std::pmr::string>(text, &mine)->get_allocator().resource() == &mine);
+            std::pmr::polymorphic_allocator<int> const of_mine(&mine);
+            auto const v = b.make<std::pmr::vector<int>>(std::size_t{3}, 7, of_mine);
+            CHECK(v->get_allocator().resource() == &mine);
+            auto const f = b.make<first_allocator>(std::allocator_arg, &mine, 3, ends);
+            CHECK(f->get_allocator().resource() == &mine);
+            b.keep(b.make<std::pmr::string>(text, std::pmr::get_default_resource()));
+            CHECK(elsewhere.counted.pieces == 1);
+            b.keep(b.make<no_constructor>(1));
+        }
+        CHECK(ends == 1);
+        CHECK(mine.pieces == 0);
+        CHECK(elsewhere.counted.pieces == 0);
+    }
+
+    TEST_CASE_FIXTURE(accounting, "and can leave as a copy, which has its memory where it is") {
+        counted_default const    elsewhere;
+        batch_scope              outer;
+        handle<std::pmr::string> kept;
+        {
+            batch_scope b;
+            kept = b.keep_copy(b.make<std::pmr::string>(text));
+        }
+        CHECK(*kept == text);
+        CHECK(kept->get_allocator().resource() == outer.resource());
+        CHECK(elsewhere.counted.pieces == 0);
+    }
+
+    // There the lane may be another thread's the next moment, or the batch may live for years, with what is freed.
+    TEST_CASE_FIXTURE(accounting, "takes the default resource where no guard of its thread is open") {
+        counted_default const elsewhere;
+        auto const            check = [&](auto make_one, auto free_it) {
+            auto const h = make_one();
+            CHECK(h->get_allocator().resource() == &elsewhere.counted);
+            CHECK(elsewhere.counted.pieces == 1);
+            free_it(h);
+            CHECK(elsewhere.counted.pieces == 0);
+        };
+        registry          r;
+        batch_owner const owner(r, {.name = "cache"});
+        SUBCASE("in a root") {
+            check([] { return make<std::pmr::string>(text); }, [](auto h) { free(h); });
+            int        ends = 0;
+            auto const f    = make<first_allocator>(3, ends);
+            CHECK(f->get_allocator().resource() == &elsewhere.counted);
+            free(f);
+            CHECK(ends == 1);
+        }
+        SUBCASE("where it is entered") {
+            auto const inside = owner.enter();
+            check([] { return make<std::pmr::string>(text); }, [](auto h) { free(h); });
+        }
+        SUBCASE("in a lane") {
+            batch_scope b;
+            lane        l = b.lane();
+            check([&] { return l.make<std::pmr::string>(text); }, [&](auto h) { b.free(h); });
+        }
+        SUBCASE("as an element") {
+            batch_scope outer, b;
+            auto const  h = b.make<std::pmr::string[]>(3, text);
+            CHECK(h[2].get_allocator().resource() == &elsewhere.counted);
+            b.keep(h);
+        }
+    }
+
+    TEST_CASE_FIXTURE(accounting, "is refused where its batch is over") {
+        batch_scope b{{.name = "inner"}};
+        b.cancel();
+        CHECK(b.try_make<std::pmr::string>(text).error() == errc::cancelled);
+        check_throws(errc::cancelled, {"'inner'"}, [&] { b.make<std::pmr::string>(text); });
     }
 }

@@ -24,12 +24,6 @@ namespace tenure {
 
 namespace detail {
 
-/// Whether a copy can be told its memory resource, as pmr containers can.
-template <class T>
-inline constexpr bool copies_with_resource =
-    std::uses_allocator_v<std::remove_cv_t<T>, std::pmr::polymorphic_allocator<>> &&
-    std::is_constructible_v<T, T const&, std::pmr::memory_resource*>;
-
 struct copy_calls {
     template <class T>
     static handle<T> copy_up(lane const& from, handle<T> const& h) {
@@ -83,8 +77,6 @@ private:
         if constexpr (std::is_trivially_copyable_v<E>)
             if (to.own) return copy_in(*to.own, h, refusal);
         visit const in(to.id);  // where a copy constructor makes objects
-        if constexpr (copies_with_resource<T>)
-            if (to.own) return make_or<T>(*to.own, refusal, std::as_const(*h.unchecked()), resource_of(*to.own));
         return copy_in(current_lane(), h, refusal);
     }
 

@@ -5,6 +5,7 @@
 #include <tenure/detail/objects/lane_resource.hpp>
 #include <tenure/detail/objects/resource_chunks.hpp>
 #include <tenure/detail/objects/slab.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure::detail {
 
@@ -18,6 +19,14 @@ TENURE_DECL std::pmr::memory_resource* make_resource(lane& l) {
     l.resource.store(made, std::memory_order_relaxed);
     if (++me.resources_taken == resource_chunk::room || me.exiting) leave_own_resources();
     return made;
+}
+
+TENURE_DECL std::pmr::memory_resource* resource_of_own(lane& l) noexcept {
+    batch_record const& b    = *l.batch;
+    bool const          ours = &l == &b.primary && b.guard.load(std::memory_order_relaxed) == &this_thread;
+    if (!ours || b.refuses()) return nullptr;
+    std::pmr::memory_resource* own = l.resource.load(std::memory_order_relaxed);
+    return own || memory_lasts([&] { own = make_resource(l); }) ? own : nullptr;
 }
 
 }  // namespace tenure::detail

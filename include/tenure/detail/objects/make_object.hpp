@@ -33,6 +33,10 @@ inline std::pmr::memory_resource* resource_of(lane& l) {
     return make_resource(l);
 }
 
+/// Returns resource_of() the lane of a batch whose guard is this thread's. Null for another lane, which a thread
+/// has for a while only; if the batch is over; if there is no memory for it.
+TENURE_DECL std::pmr::memory_resource* resource_of_own(lane& l) noexcept;
+
 /// The layout of a T in a slab: behind an entry if it has a destructor to run.
 template <class T, bool Entry = !std::is_trivially_destructible_v<T>>
 struct layout {
@@ -260,16 +264,50 @@ bool takes_resource_of(lane const& l, Args const&... args) noexcept {
     return false;
 }
 
+/// Makes one U that takes an allocator: its lane's if that has a guard of this thread, else the default one, which
+/// is not said where it need not be, because what is moved from another U then keeps its memory.
+template <class U, class Refusal, class... Args>
+std::pair<U*, word_t> make_with_allocator(lane& l, Refusal refusal, Args&&... args) {
+    using allocator         = std::pmr::polymorphic_allocator<>;
+    constexpr bool is_first = std::is_constructible_v<U, std::allocator_arg_t, allocator, Args...>;
+    auto const     make     = [&]<class L, bool Bound>(allocator a) {
+        if constexpr (is_first)
+            return make_laid_out<U, L, Bound>(l, refusal, std::allocator_arg, a, std::forward<Args>(args)...);
+        else return make_laid_out<U, L, Bound>(l, refusal, std::forward<Args>(args)..., a);
+    };
+    if (auto* const own = resource_of_own(l))
+        return make.template operator()<layout<U, !only_memory<U>>, true>(own);
+    if constexpr (std::is_constructible_v<U, Args...>)
+        return make_laid_out<U, layout<U>, false>(l, refusal, std::forward<Args>(args)...);
+    else return make.template operator()<layout<U>, false>(allocator());
+}
+
+/// Whether a U made of these arguments is yet to be told where its memory comes from, and can be: uses-allocator
+/// construction ([allocator.uses.construction]).
+template <class U, class... Args>
+consteval bool lacks_allocator() {
+    using allocator = std::pmr::polymorphic_allocator<>;
+    if constexpr (!std::uses_allocator_v<U, allocator>) return false;
+    else if constexpr (std::is_constructible_v<U, std::allocator_arg_t, allocator, Args...>) return true;
+    else if constexpr (sizeof...(Args) == 0) return std::is_constructible_v<U, allocator>;
+    else
+        return !std::is_convertible_v<std::tuple_element_t<sizeof...(Args) - 1, std::tuple<Args...>>, allocator> &&
+               std::is_constructible_v<U, Args..., allocator>;
+}
+
 /// Makes one T in the layout that it needs: without an entry if its destructor only frees memory and that is the
-/// lane's. Otherwise as make_laid_out().
+/// lane's. One that takes a polymorphic_allocator, and is given none, is given one. Otherwise as make_laid_out().
 template <class T, class Refusal, class... Args>
 [[gnu::always_inline]] inline std::pair<T*, word_t> make_object(lane& l, Refusal refusal, Args&&... args) {
     using U = std::remove_cv_t<T>;
-    if constexpr (only_memory<U> && !std::is_trivially_destructible_v<U>) {
-        if (takes_resource_of(l, args...))
-            return make_laid_out<U, layout<U, false>, true>(l, refusal, std::forward<Args>(args)...);
+    if constexpr (lacks_allocator<U, Args...>()) {
+        return make_with_allocator<U>(l, refusal, std::forward<Args>(args)...);
+    } else {
+        if constexpr (only_memory<U> && !std::is_trivially_destructible_v<U>)
+            if (takes_resource_of(l, args...))
+                return make_laid_out<U, layout<U, false>, true>(l, refusal, std::forward<Args>(args)...);
+        return make_laid_out<U, layout<U>, false>(l, refusal, std::forward<Args>(args)...);
     }
-    return make_laid_out<U, layout<U>, false>(l, refusal, std::forward<Args>(args)...);
 }
 
 /// Makes `n` elements, which `elements.fill()` constructs; otherwise as make_object().
