@@ -508,6 +508,20 @@ public:
         return {};
     }
 
+    /// Moves the batch to another parent: see registry::reparent. Called by the thread that has the guard, which
+    /// stays where it is.
+    template <class Feature = detail::change_batch_calls>
+    void reparent(batch_id parent) {
+        detail::require_changes<Feature>();
+        if (auto const why = Feature::reparent({*lane_, id_}, parent)) detail::throw_failure(why, "move batch ");
+    }
+    template <class Feature = detail::change_batch_calls>
+    result<void> try_reparent(batch_id parent) {
+        detail::require_changes<Feature>();
+        if (auto const why = Feature::reparent({*lane_, id_}, parent)) return make_error_code(why.code);
+        return {};
+    }
+
     /// Gives the batch other limits, all of them. What is in use counts; if it is above `hard`, makes are refused
     /// until enough is freed, and if it is above `soft`, the next make calls the new `on_soft`. Of what another
     /// thread has counted ahead, up to 64 KiB, it makes objects as before. An `on_soft` that is just being called

@@ -11,8 +11,8 @@
 #include <tenure/batch_scope.hpp>
 #include <tenure/registry.hpp>
 
-// Opt-in: set_name(), set_priority(), set_limits() and set_timeout() of batch_scope and registry, which change what
-// a batch was opened with, and progress(), which says how far it is. <tenure/tenure.hpp> has it.
+// Opt-in: set_name(), set_priority(), set_limits(), set_timeout() and reparent() of batch_scope and registry, which
+// change what a batch was opened with, and progress(), which says how far it is. <tenure/tenure.hpp> has it.
 
 namespace tenure::detail {
 
@@ -31,6 +31,7 @@ struct change_batch_calls {
     TENURE_DECL static failure set_priority(batch_to_change const& which, int priority) noexcept;
     TENURE_DECL static failure set_limits(batch_to_change const& which, batch_limits const& limits);
     TENURE_DECL static failure set_timeout(batch_to_change const& which, std::chrono::nanoseconds timeout);
+    TENURE_DECL static failure reparent(batch_to_change const& which, batch_id parent) noexcept;
     TENURE_DECL static failure progress(batch_to_change const& which, std::uint64_t done,
                                         std::uint64_t total) noexcept;
 };

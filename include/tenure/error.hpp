@@ -64,6 +64,7 @@ enum class errc {
     not_compactable,     ///< a compact_handle cannot name the object
     root_refused,        ///< registry_options::root_makes: nothing may be made in the registry's root
     would_deadlock,      ///< all who have room in a budget wait for more
+    below_itself,        ///< a batch was to get a parent that is below it
 };
 
 namespace detail {
@@ -170,6 +171,10 @@ namespace detail {
     case errc::would_deadlock:
         return "would deadlock: all who have room in the budget wait for more; end this batch and try again, or "
                "reserve what it needs when it begins";
+    case errc::below_itself:
+        return "below itself: a batch cannot be moved to where it is, or below that; pass a parent that is not "
+               "below "
+               "it";
     case errc::root_refused:
         return "root refused: no batch is open, and nothing may be made in the registry's root "
                "(registry_options::root_makes); open a batch first, or make it in one that is open";

@@ -260,6 +260,31 @@ public:
         return {};
     }
 
+    /// Moves a batch, with all that is below it, to another parent of this registry: to publish what was built
+    /// apart, or to have it end with something else. The batch may be one without a guard, or of a guard of this
+    /// thread. From then on it ends when the new parent does, even if it was detached; keep() gives to that; its
+    /// limits and deadlines count, with what is in use in the tree, and those of the batches that it leaves no
+    /// more. Ids, handles and stores stay.
+    ///
+    /// All or nothing. Throws no_such_batch; not_owner if either is what several batches share, or the batch is the
+    /// root; below_itself; limit_exceeded, which names the batch whose limit it is; batch_in_use if something of
+    /// the tree is used, a thread is inside, another thread has a guard there, or this one a guard that is nested
+    /// in it; not_restorable if one of these, or either parent, has a checkpoint; why either batch is over;
+    /// memory_full.
+    ///
+    /// Any thread. Cost: a microsecond, and as much for each batch below.
+    template <class Feature = detail::change_batch_calls>
+    void reparent(batch_id id, batch_id parent) {
+        detail::require_changes<Feature>();
+        if (auto const why = Feature::reparent({*core_, id}, parent)) detail::throw_failure(why, "move batch ");
+    }
+    template <class Feature = detail::change_batch_calls>
+    result<void> try_reparent(batch_id id, batch_id parent) {
+        detail::require_changes<Feature>();
+        if (auto const why = Feature::reparent({*core_, id}, parent)) return make_error_code(why.code);
+        return {};
+    }
+
     /// As batch_scope::set_limits. Throws no_such_batch and not_owner as set_name(), and not_owner for the root.
     template <class Feature = detail::change_batch_calls>
     void set_limits(batch_id id, batch_limits const& limits) {

@@ -86,10 +86,10 @@ struct board {
 
 /// Whether a call may be refused so, by what another thread did.
 bool is_expected(std::error_code e) {
-    for (errc const c :
-         {errc::stale_handle, errc::batch_ended, errc::not_owner, errc::no_such_batch, errc::cancelled,
-          errc::expired, errc::object_pinned, errc::batch_in_use, errc::not_restorable, errc::wrong_thread,
-          errc::no_checkpoint, errc::evicted, errc::limit_exceeded, errc::memory_full, errc::not_adopted})
+    for (errc const c : {errc::stale_handle, errc::batch_ended, errc::not_owner, errc::no_such_batch,
+                         errc::cancelled, errc::expired, errc::object_pinned, errc::batch_in_use,
+                         errc::not_restorable, errc::wrong_thread, errc::no_checkpoint, errc::evicted,
+                         errc::limit_exceeded, errc::memory_full, errc::not_adopted, errc::below_itself})
         if (e == c) return true;
     return false;
 }
@@ -314,7 +314,12 @@ private:
 
     /// What it was opened with.
     void change(batch_id id) {
-        switch (roll_.below(4)) {
+        switch (roll_.below(7)) {
+        case 4:
+        case 5: return registry_.reparent(id, some_id());
+        case 6:
+            if (!scopes_.empty()) scopes_[roll_.below(scopes_.size())].guard->reparent(id);
+            return;
         case 0: return registry_.set_name(id, roll_.one_in(2) ? "short" : "one that is longer than a word");
         case 1: return registry_.set_priority(id, 1);
         case 2: return registry_.set_limits(id, {.hard = roll_.one_in(3) ? 2'000 : tenure::no_limit});

@@ -12,6 +12,7 @@
 #include <tenure/detail/batch/deadlines.hpp>
 #include <tenure/detail/batch/sharing_front.hpp>
 #include <tenure/detail/life/changing.hpp>
+#include <tenure/detail/whole/reparenting.hpp>
 #include <tenure/impl/batch_scope.ipp>
 #include <tenure/impl/registry.ipp>
 #include <tenure/raise.hpp>
@@ -73,6 +74,13 @@ TENURE_DECL failure change_batch_calls::set_timeout(batch_to_change const&   whi
     return with_limited(which, [&](batch_record& b) {
         if (timeout == no_timeout) drop_deadline(b);
         else set_deadline(b, timeout);
+    });
+}
+
+TENURE_DECL failure change_batch_calls::reparent(batch_to_change const& which, batch_id parent) noexcept {
+    return with_batch_to_change(which, [&](batch_record& b) {
+        if (which.registry && &b == which.registry->root) return failure{errc::not_owner, &b};
+        return detail::reparent(b, which.id, parent.value);
     });
 }
 

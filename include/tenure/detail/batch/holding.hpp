@@ -77,13 +77,12 @@ inline bool hold_or_root(batch_record& b, std::uint64_t id, std::uint64_t unless
 }
 
 /// Holds the batch as hold() does, even if it has ended, as long as its end has not begun to free it. Returns false
-/// also if it has all of the flags `unless_all`.
-inline bool hold_until_freed(batch_record& b, std::uint64_t id,
-                             std::uint64_t unless_all = batch_flags::done) noexcept {
+/// also if it has one of the flags `unless`.
+inline bool hold_until_freed(batch_record& b, std::uint64_t id, std::uint64_t unless = 0) noexcept {
     std::uint64_t s = b.state.load(std::memory_order_acquire);
     do {
         bool const freed = s & batch_flags::done || (s & batch_flags::ended && !(s & batch_flags::holds));
-        if (!same_batch(s, id) || freed || (s & unless_all) == unless_all) return false;
+        if (!same_batch(s, id) || freed || s & unless) return false;
     } while (!b.state.compare_exchange_weak(s, s + 1, std::memory_order_acq_rel));
     return true;
 }

@@ -93,6 +93,7 @@ inline constexpr std::uint64_t undoing  = 1u << 30;  ///< a thread takes or ends
 inline constexpr std::uint64_t used = 1u << 31;      ///< one of the holds stands for all uses of it, see use_graph
 inline constexpr std::uint64_t checkpointed = std::uint64_t{1} << 32;  ///< batch_record::undo is not null
 inline constexpr std::uint64_t refusing     = std::uint64_t{1} << 33;  ///< a root in which nothing may be made
+inline constexpr std::uint64_t moving       = refusing;  ///< any other: it gets another parent; see descendants.hpp
 inline constexpr std::uint64_t closed = ended | done | retained | stopping | undoing;  ///< nothing is made now
 inline constexpr std::uint64_t over   = closed & ~undoing;                             ///< nor will be
 }  // namespace batch_flags

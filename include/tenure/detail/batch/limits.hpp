@@ -20,6 +20,14 @@ inline batch_record* limited_above(batch_record const* b) noexcept {
     return up ? up->limited : nullptr;
 }
 
+/// Returns the nearest batch with limits that both charge, which are batches with limits, or null.
+inline batch_record* nearest_charged(batch_record* a, batch_record* b) noexcept {
+    for (; b; b = limited_above(b))
+        for (batch_record* other = a; other; other = limited_above(other))
+            if (b == other) return b;
+    return nullptr;
+}
+
 inline std::uint64_t soft_limit(batch_record const& b) noexcept {
     return b.rest.limits.soft.load(std::memory_order_relaxed);
 }

@@ -55,7 +55,8 @@ TENURE_COLD inline dropped_hold drop_special_hold(batch_record* b, std::uint64_t
         bool const kept = s & batch_flags::retained && !(s & batch_flags::ended);
         if (!last || !kept || left || (s & batch_flags::used && r.uses->has_waiting_children(*b))) continue;
         // A thread that frees something of the batch refunds the batch that was charged: not while that changes.
-        if (!b->state.compare_exchange_strong(s, s | batch_flags::undoing, std::memory_order_acq_rel)) {
+        constexpr std::uint64_t claim = batch_flags::undoing | batch_flags::moving;
+        if (!b->state.compare_exchange_strong(s, s | claim, std::memory_order_acq_rel)) {
             s = ~std::uint64_t{0};  // not a state: the exchange below fails, and loads it
             continue;
         }
@@ -63,7 +64,7 @@ TENURE_COLD inline dropped_hold drop_special_hold(batch_record* b, std::uint64_t
         parent = retain(*b);
         left   = true;
         b->busy_thread.store(nullptr, std::memory_order_relaxed);
-        s = b->state.fetch_and(~batch_flags::undoing, std::memory_order_acq_rel) & ~batch_flags::undoing;
+        s = b->state.fetch_and(~claim, std::memory_order_acq_rel) & ~claim;
     } while (!b->state.compare_exchange_weak(s, (s - 1) & ~flags, std::memory_order_acq_rel));
     constexpr std::uint64_t waits = batch_flags::ended | batch_flags::used;
     if ((s & waits) == waits && holds_inside(s) == 1) r.uses->wait_for_users(*b, s);

@@ -45,9 +45,6 @@ inline bool is_nested_in(batch_record const& anchor, batch_record const& b) noex
     return up == &anchor;
 }
 
-/// A batch that just moves below the root, where it waits to be destroyed: hold_until_freed() does not stop that.
-inline constexpr std::uint64_t moves = batch_flags::retained | batch_flags::undoing;
-
 /// Returns the next scope nested in `anchor` and opened after `from`, which are both held, and holds it; null:
 /// none.
 ///
@@ -73,7 +70,7 @@ inline batch_record* hold_nested(batch_record& anchor, batch_record& from) noexc
             continue;
         }
         if (!above_id) return nullptr;  // there is none, or it is just being opened
-        if (is_nested_in(anchor, *above) && hold_until_freed(*above, above_id, moves)) {
+        if (is_nested_in(anchor, *above) && hold_until_freed(*above, above_id, batch_flags::moving)) {
             if (is_above(anchor, *above)) return above;
             release_hold(above);  // it moved before it was held
         }
@@ -83,13 +80,15 @@ inline batch_record* hold_nested(batch_record& anchor, batch_record& from) noexc
 }
 
 /// Returns the child that was listed after `after`, or the first one, and holds it; null: none. Passes over those
-/// that are being freed, or just move below the root: nothing is below them.
+/// that are being freed, with nothing below them, or get another parent: who moves them then looks whether that, or
+/// the one that they had, is over.
 inline batch_record* hold_listed(batch_record& parent, batch_record const* after) noexcept {
     std::scoped_lock const guard(parent.lock);
     batch_record*          b = after ? after->rest.newer_sibling : parent.rest.oldest_child;
     for (; b; b = b->rest.newer_sibling) {
         std::uint64_t const id = b->id.load(std::memory_order_acquire);
-        if (id && hold_until_freed(*b, id, moves)) return b;  // 0: it is being opened, and will look at its parent
+        if (id && hold_until_freed(*b, id, batch_flags::moving))
+            return b;  // 0: it is being opened, and will look at its parent
     }
     return nullptr;
 }

@@ -13,9 +13,11 @@ namespace tenure::detail {
 
 /// Claims a batch for a call that goes through all that it owns. Meanwhile nobody else is in the batch, and threads
 /// that come wait. Calls of this thread are refused, as in a batch that has ended. The batch must not be the root.
+/// `to_move`: what is listed below it may be there, and walks through what is below another batch pass it over.
 class exclusive_claim {
 public:
-    exclusive_claim(batch_record& b, std::uint64_t id, std::uint64_t unless) noexcept {
+    exclusive_claim(batch_record& b, std::uint64_t id, std::uint64_t unless, bool to_move = false) noexcept
+        : flags_(batch_flags::undoing | (to_move ? batch_flags::moving : 0)) {
         if (!hold(b, id, unless)) {
             why_ = over_because(&b, id);
             return;
@@ -35,7 +37,7 @@ public:
             --this_thread.undoing;
             batch_->checkpoint_calls_out.store(false, std::memory_order_relaxed);
             batch_->busy_thread.store(nullptr, std::memory_order_relaxed);
-            batch_->state.fetch_and(~batch_flags::undoing, std::memory_order_release);
+            batch_->state.fetch_and(~flags_, std::memory_order_acq_rel);
         }
         release_hold(batch_);
     }
@@ -69,15 +71,18 @@ private:
             std::scoped_lock const lock(b.lock);
             mine_        = 1;
             bool foreign = false;
+            if (flags_ & batch_flags::moving)
+                for (batch_record* c = b.rest.oldest_child; c; c = c->rest.newer_sibling) ++mine_;
             for_lanes(b, [&](lane const& l) {
                 mine_ += l.users.load(std::memory_order_relaxed);
                 foreign = foreign || (l.users.load(std::memory_order_relaxed) && !is_mine(&l));
             });
             if (foreign || (s & batch_flags::holds) != mine_ || s & batch_flags::undoing) return false;
-        } while (!b.state.compare_exchange_weak(s, s | batch_flags::undoing, std::memory_order_acq_rel));
+        } while (!b.state.compare_exchange_weak(s, s | flags_, std::memory_order_acq_rel));
         return true;
     }
 
+    std::uint64_t flags_;
     batch_record* batch_ = nullptr;
     std::uint64_t mine_  = 0;
     errc          why_{};

@@ -31,7 +31,11 @@ class giving_all {
 public:
     /// Nobody else is in `from`, which is claimed; `to` is held.
     giving_all(batch_record& from, batch_record& to, exclusive_claim const& claim) noexcept
-        : from_(from), to_(to), claim_(claim), to_lane_(&to.primary), common_(nearest_common(from, to)) {}
+        : from_(from),
+          to_(to),
+          claim_(claim),
+          to_lane_(&to.primary),
+          common_(nearest_charged(from.limited, to.limited)) {}
     giving_all(giving_all const&)            = delete;
     giving_all& operator=(giving_all const&) = delete;
 
@@ -65,13 +69,6 @@ public:
 
 private:
     static constexpr std::uint64_t most_shared = 4;  ///< units of which shares go over, and not the runs
-
-    static batch_record* nearest_common(batch_record const& a, batch_record const& b) noexcept {
-        for (batch_record* up = b.limited; up; up = limited_above(up))
-            for (batch_record const* other = a.limited; other; other = limited_above(other))
-                if (up == other) return up;
-        return nullptr;
-    }
 
     /// Leaves nothing in the lanes that is half done.
     void settle() noexcept {

@@ -1,0 +1,219 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include <tenure/detail/base/owned_ptr.hpp>
+#include <tenure/detail/batch/checkpoint.hpp>
+#include <tenure/detail/batch/children.hpp>
+#include <tenure/detail/batch/limits.hpp>
+#include <tenure/detail/batch/window.hpp>
+#include <tenure/detail/life/calls.hpp>
+#include <tenure/detail/life/closing.hpp>
+#include <tenure/detail/life/exclusive_claim.hpp>
+#include <tenure/detail/life/opening.hpp>
+#include <tenure/raise.hpp>
+
+namespace tenure::detail {
+
+/// How a batch gets another parent.
+
+/// Does to a batch what the end or the stop of its parent would have done, had it not been passed over.
+TENURE_COLD inline void pass_on_end(batch_record& b, std::uint64_t id, batch_record& parent) noexcept {
+    if (!(parent.state.fetch_add(0, std::memory_order_acq_rel) & batch_flags::over)) return;  // as tell_new_batch()
+    errc const why = parent.cause.load(std::memory_order_acquire);
+    if (why != errc{}) b.registry.load(std::memory_order_relaxed)->timing->stop(b, id, why);
+    else if (!b.detached.load(std::memory_order_relaxed)) end_record(b, id, false);
+}
+
+/// A batch with all that is below it, claimed: nobody is in any of it, nor comes in, nor walks through it.
+class moving_tree {
+public:
+    moving_tree() = default;
+    /// Passes on what became of the parent meanwhile. The caller holds nothing of the tree.
+    ~moving_tree() {
+        if (claims_.empty() || claims_[0]->why() != errc{}) return;
+        auto const [top, id]   = all_[0];
+        batch_record* const up = top->holds_parent ? top->parent.load(std::memory_order_relaxed) : nullptr;
+        if (up) up->state.fetch_add(1, std::memory_order_acq_rel);
+        claims_.clear();
+        if (!up) return;
+        pass_on_end(*top, id, *up);
+        release_hold(up);
+    }
+    moving_tree(moving_tree const&)            = delete;
+    moving_tree& operator=(moving_tree const&) = delete;
+
+    /// Claims a batch and all below it. Errors: why the batch is over; batch_in_use if somebody else is in one of
+    /// them, if one is just beginning or ending, or has a guard of this thread nested in it; not_restorable if one
+    /// has a checkpoint; memory_full.
+    failure claim(batch_record& top, std::uint64_t id) noexcept {
+        if (failure const why = add({&top, id})) return why;
+        for (std::size_t i = 0; i < all_.size(); ++i) {
+            std::vector<member> children;
+            if (!list_children(*all_[i].batch, children)) return no_memory(top);
+            for (member const& c : children) {
+                failure const why = add(c);
+                if (why.id) return {errc::batch_in_use, all_[i].batch};  // it is over, or just begins
+                if (why) return why;
+            }
+        }
+        // A walk that was in there goes upwards only. So what is found empty, from the lowest upwards, stays so.
+        for (std::size_t i = claims_.size(); i-- > 0;) claims_[i]->await_others();
+        if (top.state.load(std::memory_order_acquire) & batch_flags::over) return over_failure(id);
+        return {};
+    }
+
+    template <class F>
+    void for_each(F f) noexcept {
+        for (member const& m : all_) f(*m.batch);
+    }
+
+private:
+    struct member {
+        batch_record* batch;
+        std::uint64_t id;
+    };
+
+    static failure no_memory(batch_record const& b) noexcept {
+        return {errc::memory_full, &b, sizeof(exclusive_claim)};
+    }
+
+    failure add(member const& m) noexcept {
+        bool const                 room = memory_lasts([&] {
+            all_.reserve(all_.size() + 1);
+            claims_.reserve(claims_.size() + 1);
+        });
+        owned_ptr<exclusive_claim> c;
+        if (room) c.reset(new (std::nothrow) exclusive_claim(*m.batch, m.id, batch_flags::closed, true));
+        if (!c) return no_memory(*m.batch);
+        all_.push_back(m);
+        claims_.push_back(std::move(c));
+        if (errc const why = claims_.back()->why(); why != errc{}) return {.code = why, .id = m.id};
+        if (has_open_children(*m.batch)) return {errc::batch_in_use, m.batch};
+        if (has_checkpoint(*m.batch)) return {errc::not_restorable, m.batch};
+        return {};
+    }
+
+    /// Lists the children of a batch that is claimed, so that none is added. Returns false if memory is full.
+    static bool list_children(batch_record& b, std::vector<member>& out) noexcept {
+        auto const for_children = [&](auto f) {
+            std::scoped_lock const guard(b.lock);
+            for (batch_record* c = b.rest.oldest_child; c; c = c->rest.newer_sibling) f(*c);
+        };
+        std::size_t n = 0;
+        for_children([&](batch_record&) { ++n; });
+        if (!memory_lasts([&] { out.reserve(n); })) return false;
+        for_children([&](batch_record& c) { out.push_back({&c, c.id.load(std::memory_order_acquire)}); });
+        return true;
+    }
+
+    std::vector<member>                     all_;  ///< parents before their children
+    std::vector<owned_ptr<exclusive_claim>> claims_;
+};
+
+/// Moves a claimed tree below another batch, which is held.
+class reparenting {
+public:
+    reparenting(moving_tree& tree, batch_record& top, batch_record& to) noexcept
+        : tree_(tree),
+          top_(top),
+          to_(to),
+          charged_(top.limited == &top ? limited_above(&top) : top.limited),
+          common_(nearest_charged(charged_, to.limited)) {}
+
+    /// Moves all, or nothing. Errors: limit_exceeded.
+    failure move() noexcept {
+        std::uint64_t bytes = 0;
+        tree_.for_each([&](batch_record& b) {
+            for_lanes(b, [](lane& l) { close_window(l); });
+            bytes += charge_of(b);
+        });
+        if (to_.limited)
+            if (failure const why = charge_exactly(to_, common_, bytes)) return why;
+        if (charged_) refund(charged_, common_, bytes);
+        tree_.for_each([&](batch_record& b) {
+            if (b.limited == charged_) aim(b);
+        });
+        join();
+        tree_.for_each([](batch_record& b) {
+            if (!b.is_loose) return;
+            leave_loose(b);  // the registry's list has what is below a batch in front of it
+            become_loose_again(*b.registry.load(std::memory_order_relaxed), b);
+        });
+        return {};
+    }
+
+private:
+    /// What a batch has charged to those with limits, or would have if there were some.
+    static std::uint64_t charge_of(batch_record& b) noexcept {
+        if (b.limited) return b.own_charge.load(std::memory_order_relaxed);
+        batch_usage const use = usage_of(b);
+        return use.bytes + use.buffer_bytes;
+    }
+
+    /// Has a batch without limits of its own, nor of one below the top, charge to the new ones.
+    void aim(batch_record& b) noexcept {
+        b.own_charge.store(to_.limited ? charge_of(b) : 0, std::memory_order_relaxed);
+        b.limited = to_.limited;
+        if (b.limited) b.unusual |= unusual_flags::own | unusual_flags::inherited;
+    }
+
+    void join() noexcept {
+        batch_record* const left = top_.holds_parent ? top_.parent.load(std::memory_order_relaxed) : nullptr;
+        top_.detached.store(false, std::memory_order_relaxed);
+        list_below(to_, top_);
+        top_.holds_parent = !is_root(to_);
+        if (top_.holds_parent) {
+            to_.state.fetch_add(1, std::memory_order_acq_rel);
+            top_.hold_its_parent();
+        }
+        if (left) release_hold(left);
+    }
+
+    moving_tree&        tree_;
+    batch_record&       top_;
+    batch_record&       to_;
+    batch_record* const charged_;  ///< the nearest with limits above the tree, or null
+    batch_record* const common_;   ///< the nearest that both the former parent and the new one charge
+};
+
+/// Gives a batch other than the root another parent of its registry. Errors: no_such_batch; what over_failure()
+/// says of either; not_owner if the new parent is what several batches share; below_itself; batch_in_use if the new
+/// parent has too many batches below it; those of moving_tree::claim() and reparenting::move(); not_restorable if
+/// either parent has a checkpoint.
+inline failure reparent(batch_record& b, std::uint64_t id, std::uint64_t to_id) noexcept {
+    close_those_elsewhere();
+    found const to = find_batch(*b.registry.load(std::memory_order_relaxed), to_id);
+    if (!to.known) return {.code = errc::no_such_batch, .id = to_id};
+    if (!to.record) return over_failure(to_id);
+    look_at_the_clock(*to.record, to_id);
+    kept_open const target(*to.record, to_id, batch_flags::closed);
+    if (!target) return over_failure(to_id);
+    if (is_common(*to.record)) return {errc::not_owner, to.record};
+    if (to.record->state.load(std::memory_order_relaxed) & batch_flags::crowded)
+        return {errc::batch_in_use, to.record};
+    {
+        kept_open const held(b, id, batch_flags::closed);
+        if (!held) return over_failure(id);
+        if (&b == to.record || is_above(b, *to.record)) return {errc::below_itself, &b};
+        if (b.in_chain.load(std::memory_order_relaxed) && b.guard.load(std::memory_order_acquire) == &this_thread)
+            hold_parent(b);  // so that it is in a list, as a batch elsewhere is
+    }
+    moving_tree tree;
+    if (failure const why = tree.claim(b, id)) return why;
+    batch_record const& from = *b.parent.load(std::memory_order_relaxed);
+    if (&from == to.record) return {};
+    for (batch_record const* up : {&from, static_cast<batch_record const*>(to.record)})
+        if (has_checkpoint(*up)) return {errc::not_restorable, up};
+    return reparenting(tree, b, *to.record).move();
+}
+
+}  // namespace tenure::detail
