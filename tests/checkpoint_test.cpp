@@ -644,7 +644,7 @@ TEST_SUITE("refused") {
         auto const strings = b.make<std::string[]>(3);
         check_throws(errc::not_restorable, {"string", "[]"}, checkpoint);
         b.free(strings);
-        auto const vector = b.make<numbers>();  // not on resource()
+        auto const vector = b.make<numbers>(std::pmr::get_default_resource());
         check_throws(errc::not_restorable, {"vector"}, checkpoint);
         b.free(vector);
         auto const file = b.adopt(std::tmpfile(), [](std::FILE* f) { std::fclose(f); });

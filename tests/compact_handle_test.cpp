@@ -174,7 +174,8 @@ TEST_SUITE("compact_handle") {
         CHECK(c->edges[0].expand() == h);
         check_throws(errc::not_self_contained, {}, [&] { b.keep(c.expand()); });
         handle<std::pmr::string> const text = b.make<std::pmr::string>("in the batch's memory, of course", in);
-        handle<std::pmr::string> const free = b.make<std::pmr::string>("with a destructor of its own, this one");
+        handle<std::pmr::string> const free =
+            b.make<std::pmr::string>("with a destructor of its own, this one", std::pmr::get_default_resource());
         compact_handle<std::pmr::string> const of_text = text, of_free = free;
         CHECK(of_text.expand() == text);
         CHECK(of_free.expand() == free);

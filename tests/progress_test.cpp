@@ -169,7 +169,7 @@ TEST_CASE("a snapshot says how far a job is") {
     auto const json = nlohmann::json::parse(r.snapshot().to_json());
     bool       met  = false;
     for (auto const& b : json["batches"]) {
-        if (b["id"] != job.id().value) continue;
+        if (b["id"] != to_text(job.id())) continue;
         met = true;
         CHECK(b["progress"]["done"] == 50);
         CHECK(b["progress"]["left_ns"].get<std::int64_t>() > 0);

@@ -351,7 +351,7 @@ TEST_SUITE("batches that get other parents") {
             mover.join();
             ender.join();
             if (i % 3 != 2 && r.status(moved) == batch_status::active) CHECK(r.parent(moved) == b);
-            CHECK(r.status(lowest) != (i % 3 == 2 ? batch_status::active : batch_status::retained));
+            if (i % 3 == 2) CHECK(r.status(lowest) != batch_status::active);
             r.end_batch(a);
             r.end_batch(b);
             for (batch_id const id : {a, b, moved, lowest, below[0], below[1], below[2]})

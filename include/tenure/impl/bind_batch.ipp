@@ -29,7 +29,7 @@ TENURE_DECL std::uint64_t current_to_bind() {
 }
 
 TENURE_DECL std::uint64_t bindable(std::uint64_t id) {
-    if (!is_known(id)) raise(error(errc::no_such_batch, "bind #" + std::to_string(id)));
+    if (!is_known(id)) raise(error(errc::no_such_batch, "bind " + id_text(id)));
     place_over_records();
     return id;
 }

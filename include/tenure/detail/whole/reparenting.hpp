@@ -37,16 +37,20 @@ TENURE_COLD inline void pass_on_end(batch_record& b, std::uint64_t id, batch_rec
 class moving_tree {
 public:
     moving_tree() = default;
-    /// Passes on what became of the parent meanwhile. The caller holds nothing of the tree.
+    /// Lets go of it, from the top downwards. What ended or stopped the batch above one meanwhile has passed that
+    /// over, and is made up for. The caller holds nothing of the tree.
     ~moving_tree() {
-        if (claims_.empty() || claims_[0]->why() != errc{}) return;
-        auto const [top, id]   = all_[0];
-        batch_record* const up = top->holds_parent ? top->parent.load(std::memory_order_relaxed) : nullptr;
-        if (up) up->state.fetch_add(1, std::memory_order_acq_rel);
-        claims_.clear();
-        if (!up) return;
-        pass_on_end(*top, id, *up);
-        release_hold(up);
+        for (std::size_t i = 0; i < claims_.size(); ++i) {
+            auto const [b, id]          = all_[i];
+            bool const          claimed = claims_[i]->why() == errc{};
+            batch_record* const up =
+                claimed && b->holds_parent ? b->parent.load(std::memory_order_relaxed) : nullptr;
+            if (up) up->state.fetch_add(1, std::memory_order_acq_rel);
+            claims_[i].reset();
+            if (!up) continue;
+            pass_on_end(*b, id, *up);
+            release_hold(up);
+        }
     }
     moving_tree(moving_tree const&)            = delete;
     moving_tree& operator=(moving_tree const&) = delete;
