@@ -35,7 +35,7 @@ inline std::pmr::memory_resource* resource_of(lane& l) {
 
 /// Returns resource_of() the lane of a batch whose guard is this thread's. Null for another lane, which a thread
 /// has for a while only; if the batch is over; if there is no memory for it.
-TENURE_DECL std::pmr::memory_resource* resource_of_own(lane& l) noexcept;
+TENURE_DECL std::pmr::memory_resource* resource_of_own(lane& l);
 
 /// The layout of a T in a slab: behind an entry if it has a destructor to run.
 template <class T, bool Entry = !std::is_trivially_destructible_v<T>>
