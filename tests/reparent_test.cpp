@@ -297,6 +297,12 @@ TEST_SUITE("a batch does not get another parent, and all is as it was,") {
             CHECK(outer.try_reparent(to).error() == errc::batch_in_use);
             CHECK(r.parent(outer.id()) == r.root());
         }
+        SUBCASE("by a guard in one below it") {
+            auto const  in = r.enter(b);
+            batch_scope nested;
+            CHECK(r.try_reparent(a, to).error() == errc::batch_in_use);
+            CHECK(r.parent(a) == r.root());
+        }
         SUBCASE("by a guard of another thread") {
             batch_scope mine(r);
             std::thread([&] { CHECK(r.try_reparent(mine.id(), to).error() == errc::batch_in_use); }).join();
@@ -352,11 +358,69 @@ TEST_SUITE("batches that get other parents") {
             ender.join();
             if (i % 3 != 2 && r.status(moved) == batch_status::active) CHECK(r.parent(moved) == b);
             if (i % 3 == 2) CHECK(r.status(lowest) != batch_status::active);
+            if (i % 3 == 1)
+                for (batch_id const id : {moved, lowest})
+                    CHECK((r.status(id) == batch_status::active || r.status(id) == batch_status::cancelled));
             r.end_batch(a);
             r.end_batch(b);
             for (batch_id const id : {a, b, moved, lowest, below[0], below[1], below[2]})
                 CHECK(r.status(id) != batch_status::active);
             CHECK(r.snapshot().batches.size() == 1);
+        }
+    }
+
+    TEST_CASE_FIXTURE(fresh, "are asked to stop, not ended, if they have a guard") {
+        int const rounds = TENURE_SANITIZED ? 300 : 3000;
+        for (int i = 0; i < rounds; ++i) {
+            batch_id const    to = r.new_batch({.name = "to"});
+            std::atomic<bool> ready{false};
+            std::thread       ender([&] {
+                while (!ready) std::this_thread::yield();
+                r.end_batch(to);
+            });
+            {
+                batch_scope b(r);
+                auto const  h = b.make<int>(i);
+                ready         = true;
+                static_cast<void>(b.try_reparent(to));
+                CHECK(*h == i);
+                ender.join();
+                CHECK(*h == i);
+            }
+            CHECK(r.status(to) == batch_status::done);
+        }
+    }
+
+    TEST_CASE_FIXTURE(fresh, "charge their limits once, whoever moves what is above and below them") {
+        int const      rounds = TENURE_SANITIZED ? 200 : 2000;
+        batch_id const here   = r.new_batch({.name = "here", .limits = {.hard = 100'000}});
+        batch_id const there  = r.new_batch({.name = "there", .limits = {.hard = 100'000}});
+        for (int i = 0; i < rounds; ++i) {
+            batch_id const from = r.new_batch({.name = "from"}, here), top = r.new_batch({.name = "top"}, from);
+            batch_id const below = r.new_batch({.name = "below"}, top), away = r.new_batch({.name = "away"});
+            for (batch_id const id : {top, below}) {
+                auto const in = r.enter(id);
+                make<kilobyte>();
+            }
+            std::atomic<int> ready{0};
+            auto const       move = [&](batch_id what, batch_id where) {
+                ++ready;
+                while (ready < 2) std::this_thread::yield();
+                static_cast<void>(r.try_reparent(what, where));
+            };
+            std::thread one([&] { move(top, away); });
+            move(from, there);
+            one.join();
+            for (batch_id const id : {from, away}) r.end_batch(id);
+        }
+        for (batch_id const id : {here, there}) {
+            {
+                auto const in   = r.enter(id);
+                int        made = 0;
+                while (try_make<kilobyte>()) ++made;
+                CHECK(made == 100);
+            }
+            r.end_batch(id);
         }
     }
 

@@ -5,11 +5,15 @@
 // memory.
 
 #include <cstddef>
+#include <future>
+#include <list>
 #include <memory>
 #include <memory_resource>
+#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -341,6 +345,8 @@ TEST_SUITE("a type that takes a polymorphic_allocator, and is given none") {
             CHECK(with_ends->get_allocator().resource() == b.resource());
             check_stays(b, outer, with_ends);
 
+            check_stays(b, outer, b.make<with_allocator>());
+
             handle<std::pmr::string const> const constant = b.make<std::pmr::string const>(text);
             CHECK(constant->get_allocator().resource() == b.resource());
 
@@ -353,22 +359,38 @@ TEST_SUITE("a type that takes a polymorphic_allocator, and is given none") {
         CHECK(ends == 1);
     }
 
-    TEST_CASE_FIXTURE(accounting, "and gets what another one has: a copy, or its elements") {
+    TEST_CASE_FIXTURE(accounting, "and is copied into that; one that is moved keeps its memory") {
         counted_default const elsewhere;
+        batch_scope           outer;
         batch_scope           b;
         std::pmr::string      local(text);
+        char const* const     at = local.data();
         CHECK(elsewhere.counted.pieces == 1);
-        auto const copy = b.make<std::pmr::string>(local);
-        auto const gone = b.make<std::pmr::string>(std::move(local));
-        CHECK(*copy == *gone);
+        auto const copy  = b.make<std::pmr::string>(local);
+        auto const moved = b.make<std::pmr::string>(std::move(local));
+        CHECK(*copy == *moved);
         CHECK(copy->get_allocator().resource() == b.resource());
-        CHECK(gone->get_allocator().resource() == b.resource());
+        CHECK(moved->data() == at);
+        b.keep(moved);
+        std::pmr::list<std::mutex> immovable(2);
+        b.make<std::pmr::list<std::mutex>>(std::move(immovable));
+        CHECK(elsewhere.counted.pieces == 3);
+    }
 
-        std::pmr::vector<std::unique_ptr<int>> owners;
-        owners.push_back(std::make_unique<int>(5));
-        auto const moved = b.make<std::pmr::vector<std::unique_ptr<int>>>(std::move(owners));
-        CHECK(*moved->at(0) == 5);
-        CHECK(moved->get_allocator().resource() == b.resource());
+    // std::uses_allocator is true of these, too.
+    TEST_CASE_FIXTURE(accounting, "is not one that has no memory, or shares it") {
+        batch_scope      outer;
+        std::future<int> answer;
+        {
+            batch_scope b;
+            CHECK(b.keep(b.make<std::tuple<int, std::string>>(1, text)).owner() == outer.id());
+            auto const promise = b.make<std::promise<int>>();
+            answer             = promise->get_future();
+            promise->set_value(42);
+        }
+        batch_scope const next;
+        make<char[]>(10'000);
+        CHECK(answer.get() == 42);
     }
 
     TEST_CASE_FIXTURE(accounting, "keeps what it was told") {

@@ -15,29 +15,16 @@ namespace tenure::detail {
 /// thread's chain of guards instead. A root has no list, because it ends with its registry. The lists are guarded
 /// by the parent's lock.
 
-/// Puts a batch at the end of the list, whose lock the caller has.
-inline void link_child(batch_record& parent, batch_record& b) noexcept {
-    batch_rest& up                                                            = parent.rest;
-    b.rest.older_sibling                                                      = up.newest_child;
-    b.rest.newer_sibling                                                      = nullptr;
-    (up.newest_child ? up.newest_child->rest.newer_sibling : up.oldest_child) = &b;
-    up.newest_child                                                           = &b;
-}
-
-/// Takes a batch out of the list, whose lock the caller has.
-inline void unlink_child(batch_record& parent, batch_record& b) noexcept {
-    batch_record* const older                                      = b.rest.older_sibling;
-    batch_record* const newer                                      = b.rest.newer_sibling;
-    (older ? older->rest.newer_sibling : parent.rest.oldest_child) = newer;
-    (newer ? newer->rest.older_sibling : parent.rest.newest_child) = older;
-}
-
 /// Lists a batch with its parent, unless it is listed. The caller keeps both from being freed.
 inline void list_child(batch_record& parent, batch_record& b) noexcept {
     if (is_root(parent)) return;
     std::scoped_lock const guard(parent.lock);
     if (b.is_listed.load(std::memory_order_relaxed)) return;
-    link_child(parent, b);
+    batch_rest& up                                                            = parent.rest;
+    b.rest.older_sibling                                                      = up.newest_child;
+    b.rest.newer_sibling                                                      = nullptr;
+    (up.newest_child ? up.newest_child->rest.newer_sibling : up.oldest_child) = &b;
+    up.newest_child                                                           = &b;
     b.is_listed.store(true, std::memory_order_release);
 }
 
@@ -47,28 +34,11 @@ inline void unlist_child(batch_record& b) noexcept {
     if (!b.is_listed.load(std::memory_order_acquire)) return;
     batch_record&          parent = *b.parent.load(std::memory_order_relaxed);
     std::scoped_lock const guard(parent.lock);
-    unlink_child(parent, b);
+    batch_record* const    older                                   = b.rest.older_sibling;
+    batch_record* const    newer                                   = b.rest.newer_sibling;
+    (older ? older->rest.newer_sibling : parent.rest.oldest_child) = newer;
+    (newer ? newer->rest.older_sibling : parent.rest.newest_child) = older;
     b.is_listed.store(false, std::memory_order_relaxed);
-}
-
-/// Gives a batch that is claimed another parent. The caller holds both, and lists it there if it is not listed.
-///
-/// One that is listed stays so throughout, so that no walk takes it for a scope that is nested in its thread's.
-inline void list_below(batch_record& to, batch_record& b) noexcept {
-    batch_record& from   = *b.parent.load(std::memory_order_relaxed);
-    bool const    listed = b.is_listed.load(std::memory_order_relaxed);
-    if (listed) {
-        std::scoped_lock const guard(from.lock);
-        unlink_child(from, b);
-    }
-    b.parent.store(&to, std::memory_order_release);
-    if (is_root(to)) {
-        b.is_listed.store(false, std::memory_order_release);
-        return;
-    }
-    std::scoped_lock const guard(to.lock);
-    link_child(to, b);
-    b.is_listed.store(true, std::memory_order_release);
 }
 
 /// Counts a guard that is opened on the thread of its parent, but not as the newest of it.

@@ -33,12 +33,7 @@ public:
     }
     ~exclusive_claim() {
         if (!batch_) return;
-        if (why_ == errc{}) {
-            --this_thread.undoing;
-            batch_->checkpoint_calls_out.store(false, std::memory_order_relaxed);
-            batch_->busy_thread.store(nullptr, std::memory_order_relaxed);
-            batch_->state.fetch_and(~flags_, std::memory_order_acq_rel);
-        }
+        if (why_ == errc{} && !over_) let_go();
         release_hold(batch_);
     }
     exclusive_claim(exclusive_claim const&)            = delete;
@@ -54,6 +49,15 @@ public:
             will_call_out();  // the object's destructor is the user's, and may ask for this batch
             ::sched_yield();
         }
+    }
+
+    /// Ends the claim early. The batch is held as long as this lives.
+    void let_go() noexcept {
+        over_ = true;
+        --this_thread.undoing;
+        batch_->checkpoint_calls_out.store(false, std::memory_order_relaxed);
+        batch_->busy_thread.store(nullptr, std::memory_order_relaxed);
+        batch_->state.fetch_and(~flags_, std::memory_order_acq_rel);
     }
 
     /// Announces that destructors or stores will run. A thread that would pin something of the batch is then
@@ -86,6 +90,7 @@ private:
     batch_record* batch_ = nullptr;
     std::uint64_t mine_  = 0;
     errc          why_{};
+    bool          over_ = false;  ///< let_go() was called
     fork_mark     made_;
 };
 

@@ -124,7 +124,7 @@ inline void abandon(batch_record& b) noexcept {
     b.cause.compare_exchange_strong(none, errc::forked, std::memory_order_relaxed);
     b.state.fetch_or(batch_flags::ended, std::memory_order_relaxed);
     b.state.fetch_add(1, std::memory_order_acq_rel);
-    b.state.fetch_and(~batch_flags::undoing, std::memory_order_release);
+    b.state.fetch_and(~(batch_flags::undoing | batch_flags::moving), std::memory_order_release);
     b.rest.abandoned = true;
     if (b.paging.load(std::memory_order_relaxed) == paging_state::moving) b.paged = nullptr;  // half changed
     if (b.is_loose) leave_loose(b);

@@ -265,12 +265,13 @@ bool takes_resource_of(lane const& l, Args const&... args) noexcept {
 }
 
 /// Makes one U that takes an allocator: its lane's if that has a guard of this thread, else the default one, which
-/// is not said where it need not be, because what is moved from another U then keeps its memory.
+/// is said only where it must be.
 template <class U, class Refusal, class... Args>
 std::pair<U*, word_t> make_with_allocator(lane& l, Refusal refusal, Args&&... args) {
     using allocator         = std::pmr::polymorphic_allocator<>;
     constexpr bool is_first = std::is_constructible_v<U, std::allocator_arg_t, allocator, Args...>;
-    auto const     make     = [&]<class L, bool Bound>(allocator a) {
+
+    auto const make = [&]<class L, bool Bound>(allocator a) {
         if constexpr (is_first)
             return make_laid_out<U, L, Bound>(l, refusal, std::allocator_arg, a, std::forward<Args>(args)...);
         else return make_laid_out<U, L, Bound>(l, refusal, std::forward<Args>(args)..., a);
@@ -282,14 +283,20 @@ std::pair<U*, word_t> make_with_allocator(lane& l, Refusal refusal, Args&&... ar
     else return make.template operator()<layout<U>, false>(allocator());
 }
 
-/// Whether a U made of these arguments is yet to be told where its memory comes from, and can be: uses-allocator
-/// construction ([allocator.uses.construction]).
+/// A type whose objects say where their memory comes from by a polymorphic_allocator. (Not std::uses_allocator:
+/// that is true of each std::tuple and std::promise, of which the one has no memory, and the other shares it.)
+template <class U>
+concept has_allocator = std::is_convertible_v<std::pmr::polymorphic_allocator<>, typename U::allocator_type>;
+
+/// Whether a U made of these arguments is yet to be told where its memory comes from, and can be, as in
+/// uses-allocator construction ([allocator.uses.construction]). One that is moved from another keeps that memory.
 template <class U, class... Args>
 consteval bool lacks_allocator() {
     using allocator = std::pmr::polymorphic_allocator<>;
-    if constexpr (!std::uses_allocator_v<U, allocator>) return false;
+    if constexpr (!has_allocator<U>) return false;
     else if constexpr (std::is_constructible_v<U, std::allocator_arg_t, allocator, Args...>) return true;
     else if constexpr (sizeof...(Args) == 0) return std::is_constructible_v<U, allocator>;
+    else if constexpr (sizeof...(Args) == 1 && (std::is_same_v<Args, U> || ...)) return false;
     else
         return !std::is_convertible_v<std::tuple_element_t<sizeof...(Args) - 1, std::tuple<Args...>>, allocator> &&
                std::is_constructible_v<U, Args..., allocator>;

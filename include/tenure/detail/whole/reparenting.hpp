@@ -25,47 +25,58 @@ namespace tenure::detail {
 
 /// How a batch gets another parent.
 
-/// Does to a batch what the end or the stop of its parent would have done, had it not been passed over.
+/// Does to a batch, which is held, what the end or the stop of its parent would have done, had it not been passed
+/// over.
 TENURE_COLD inline void pass_on_end(batch_record& b, std::uint64_t id, batch_record& parent) noexcept {
     if (!(parent.state.fetch_add(0, std::memory_order_acq_rel) & batch_flags::over)) return;  // as tell_new_batch()
     errc const why = parent.cause.load(std::memory_order_acquire);
     if (why != errc{}) b.registry.load(std::memory_order_relaxed)->timing->stop(b, id, why);
-    else if (!b.detached.load(std::memory_order_relaxed)) end_record(b, id, false);
+    else if (b.detached.load(std::memory_order_relaxed)) return;
+    else if (!b.guard.load(std::memory_order_acquire) || !stop_guard(b, id)) end_record(b, id, false);
 }
 
 /// A batch with all that is below it, claimed: nobody is in any of it, nor comes in, nor walks through it.
 class moving_tree {
 public:
     moving_tree() = default;
-    /// Lets go of it, from the top downwards. What ended or stopped the batch above one meanwhile has passed that
-    /// over, and is made up for. The caller holds nothing of the tree.
+    /// Lets go of it. What ended or stopped the batch above one meanwhile has passed that over, and is made up for,
+    /// from the top downwards. What that frees runs destructors; so then nothing is claimed any more.
     ~moving_tree() {
-        for (std::size_t i = 0; i < claims_.size(); ++i) {
-            auto const [b, id]          = all_[i];
-            bool const          claimed = claims_[i]->why() == errc{};
-            batch_record* const up =
-                claimed && b->holds_parent ? b->parent.load(std::memory_order_relaxed) : nullptr;
-            if (up) up->state.fetch_add(1, std::memory_order_acq_rel);
-            claims_[i].reset();
-            if (!up) continue;
-            pass_on_end(*b, id, *up);
-            release_hold(up);
+        batch_record* above = nullptr;
+        if (!claims_.empty() && claims_[0]->why() == errc{} && all_[0].batch->holds_parent) {
+            above = all_[0].batch->parent.load(std::memory_order_relaxed);
+            above->state.fetch_add(1, std::memory_order_acq_rel);
         }
+        for (auto const& c : claims_)
+            if (c->why() == errc{}) c->let_go();
+        for (std::size_t i = 0; i < claims_.size(); ++i) {
+            member const& m = all_[i];
+            if (claims_[i]->why() != errc{}) continue;
+            if (batch_record* const up = m.parent ? m.parent : above) pass_on_end(*m.batch, m.id, *up);
+        }
+        claims_.clear();
+        if (above) release_hold(above);
+        if (left_) release_hold(left_);
     }
     moving_tree(moving_tree const&)            = delete;
     moving_tree& operator=(moving_tree const&) = delete;
 
     /// Claims a batch and all below it. Errors: why the batch is over; batch_in_use if somebody else is in one of
-    /// them, if one is just beginning or ending, or has a guard of this thread nested in it; not_restorable if one
-    /// has a checkpoint; memory_full.
+    /// them, if one is just beginning or ending, or has a guard of this thread, but for the top, or one nested in
+    /// it; not_restorable if one has a checkpoint; memory_full.
     failure claim(batch_record& top, std::uint64_t id) noexcept {
-        if (failure const why = add({&top, id})) return why;
+        if (failure const why = add({&top, id, nullptr})) return why;
+        if (has_open_children(top)) return {errc::batch_in_use, &top};
         for (std::size_t i = 0; i < all_.size(); ++i) {
+            batch_record&       parent = *all_[i].batch;
             std::vector<member> children;
-            if (!list_children(*all_[i].batch, children)) return no_memory(top);
+            if (!list_children(parent, children)) return no_memory(top);
             for (member const& c : children) {
                 failure const why = add(c);
-                if (why.id) return {errc::batch_in_use, all_[i].batch};  // it is over, or just begins
+                // Is over, or just begins; is a guard's; or was moved elsewhere before it was claimed.
+                if (why.id || (!why && (c.batch->in_chain.load(std::memory_order_relaxed) ||
+                                        c.batch->parent.load(std::memory_order_relaxed) != &parent)))
+                    return {errc::batch_in_use, &parent};
                 if (why) return why;
             }
         }
@@ -74,6 +85,9 @@ public:
         if (top.state.load(std::memory_order_acquire) & batch_flags::over) return over_failure(id);
         return {};
     }
+
+    /// Gives back the hold on a parent that the top has left, once nothing is claimed any more.
+    void leave(batch_record* parent) noexcept { left_ = parent; }
 
     template <class F>
     void for_each(F f) noexcept {
@@ -84,6 +98,7 @@ private:
     struct member {
         batch_record* batch;
         std::uint64_t id;
+        batch_record* parent;  ///< null: it is the top
     };
 
     static failure no_memory(batch_record const& b) noexcept {
@@ -101,7 +116,6 @@ private:
         all_.push_back(m);
         claims_.push_back(std::move(c));
         if (errc const why = claims_.back()->why(); why != errc{}) return {.code = why, .id = m.id};
-        if (has_open_children(*m.batch)) return {errc::batch_in_use, m.batch};
         if (has_checkpoint(*m.batch)) return {errc::not_restorable, m.batch};
         return {};
     }
@@ -115,12 +129,13 @@ private:
         std::size_t n = 0;
         for_children([&](batch_record&) { ++n; });
         if (!memory_lasts([&] { out.reserve(n); })) return false;
-        for_children([&](batch_record& c) { out.push_back({&c, c.id.load(std::memory_order_acquire)}); });
+        for_children([&](batch_record& c) { out.push_back({&c, c.id.load(std::memory_order_acquire), &b}); });
         return true;
     }
 
     std::vector<member>                     all_;  ///< parents before their children
     std::vector<owned_ptr<exclusive_claim>> claims_;
+    batch_record*                           left_ = nullptr;
 };
 
 /// Moves a claimed tree below another batch, which is held.
@@ -150,7 +165,7 @@ public:
         tree_.for_each([](batch_record& b) {
             if (!b.is_loose) return;
             leave_loose(b);  // the registry's list has what is below a batch in front of it
-            become_loose_again(*b.registry.load(std::memory_order_relaxed), b);
+            become_loose(*b.registry.load(std::memory_order_relaxed), b);
         });
         return {};
     }
@@ -171,15 +186,16 @@ private:
     }
 
     void join() noexcept {
-        batch_record* const left = top_.holds_parent ? top_.parent.load(std::memory_order_relaxed) : nullptr;
+        unlist_child(top_);
+        if (top_.holds_parent) tree_.leave(top_.parent.load(std::memory_order_relaxed));
+        top_.holds_parent = false;
         top_.detached.store(false, std::memory_order_relaxed);
-        list_below(to_, top_);
-        top_.holds_parent = !is_root(to_);
-        if (top_.holds_parent) {
-            to_.state.fetch_add(1, std::memory_order_acq_rel);
-            top_.hold_its_parent();
-        }
-        if (left) release_hold(left);
+        bool const holds = !is_root(to_);
+        if (holds) to_.state.fetch_add(1, std::memory_order_acq_rel);
+        top_.parent.store(&to_, std::memory_order_release);
+        if (!holds) return;
+        top_.hold_its_parent();
+        list_child(to_, top_);
     }
 
     moving_tree&        tree_;
