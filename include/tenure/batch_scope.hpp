@@ -125,13 +125,14 @@ public:
     ~batch_scope() { detail::end_scope(*lane_, id_); }
 
     /// Makes a T at an address that never changes; by make<T[]>(n), n value-initialised elements; by
-    /// make<T[]>(n, value), n copies; by make<T[]>({a, b, c}), copies of these. A T that takes a polymorphic_allocator,
-    /// and is given none, takes its memory from resource(), and so cannot be kept, but copied: docs/lifetimes.md.
+    /// make<T[]>(n, value), n copies; by make<T[]>({a, b, c}), copies of these. A T that takes a
+    /// polymorphic_allocator, and is given none, takes its memory from resource(), and so cannot be kept, but
+    /// copied: docs/lifetimes.md.
     ///
-    /// An exception from T's constructor passes, and nothing is registered. Throws batch_ended, limit_exceeded, memory_full,
-    /// and wrong_thread if another thread opened the guard: at once in checked builds (TENURE_CHECKED, the default
-    /// with neither NDEBUG nor optimization), else when more memory is needed. Cost: moving a pointer; above 64
-    /// KiB, a lock and a run of its own.
+    /// An exception from T's constructor passes, and nothing is registered. Throws batch_ended, limit_exceeded,
+    /// memory_full, and wrong_thread if another thread opened the guard: at once in checked builds (TENURE_CHECKED,
+    /// the default with neither NDEBUG nor optimization), else when more memory is needed. Cost: moving a pointer;
+    /// above 64 KiB, a lock and a run of its own.
     template <class T, class... Args>
     [[gnu::always_inline]] handle<T> make(Args&&... args) {
         return detail::make_in<T>(here(), std::forward<Args>(args)...);

@@ -293,10 +293,9 @@ concept has_allocator = std::is_convertible_v<std::pmr::polymorphic_allocator<>,
 template <class U, class... Args>
 consteval bool lacks_allocator() {
     using allocator = std::pmr::polymorphic_allocator<>;
-    if constexpr (!has_allocator<U>) return false;
+    if constexpr (!has_allocator<U> || (sizeof...(Args) == 1 && (std::is_same_v<Args, U> || ...))) return false;
     else if constexpr (std::is_constructible_v<U, std::allocator_arg_t, allocator, Args...>) return true;
     else if constexpr (sizeof...(Args) == 0) return std::is_constructible_v<U, allocator>;
-    else if constexpr (sizeof...(Args) == 1 && (std::is_same_v<Args, U> || ...)) return false;
     else
         return !std::is_convertible_v<std::tuple_element_t<sizeof...(Args) - 1, std::tuple<Args...>>, allocator> &&
                std::is_constructible_v<U, Args..., allocator>;
