@@ -164,8 +164,7 @@ TEST_SUITE("try: set current, do, transfer; finally: restore, destroy") {
         CHECK(r.status(outer) == batch_status::done);
         CHECK(r.try_set_current_batch(previous).error() == errc::batch_ended);
         CHECK(tenure::current_batch() == inner);
-        check_throws(errc::batch_ended, {to_text(outer)},
-                     [&] { r.set_current_batch(previous); });
+        check_throws(errc::batch_ended, {to_text(outer)}, [&] { r.set_current_batch(previous); });
         CHECK(r.try_set_current_batch(batch_id{}).error() == errc::no_such_batch);
         CHECK(*r.try_set_current_batch(before) == inner);
         CHECK(tenure::current_batch() == before);

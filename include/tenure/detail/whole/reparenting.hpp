@@ -80,8 +80,7 @@ public:
                 if (why) return why;
             }
         }
-        // A walk that was in there goes upwards only. So what is found empty, from the lowest upwards, stays so.
-        for (std::size_t i = claims_.size(); i-- > 0;) claims_[i]->await_others();
+        // No walk is in there: it would have ended or stopped the top, which it comes to first.
         if (top.state.load(std::memory_order_acquire) & batch_flags::over) return over_failure(id);
         return {};
     }
