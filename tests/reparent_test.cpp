@@ -328,7 +328,7 @@ TEST_SUITE("batches that get other parents") {
         for (int i = 0; i < rounds; ++i) {
             batch_id const        a = r.new_batch({.name = "a"}), b = r.new_batch({.name = "b"});
             batch_id const        moved = r.new_batch({.name = "moved"}, a);
-            std::vector<batch_id> below(3);
+            std::vector<batch_id> below(20);  // claiming these takes a while
             for (batch_id& id : below) id = r.new_batch({}, moved);
             batch_id const   lowest = r.new_batch({.name = "lowest"}, below[1]);
             std::atomic<int> ready{0};
@@ -363,7 +363,7 @@ TEST_SUITE("batches that get other parents") {
                     CHECK((r.status(id) == batch_status::active || r.status(id) == batch_status::cancelled));
             r.end_batch(a);
             r.end_batch(b);
-            for (batch_id const id : {a, b, moved, lowest, below[0], below[1], below[2]})
+            for (batch_id const id : {a, b, moved, lowest, below[0], below[1], below[19]})
                 CHECK(r.status(id) != batch_status::active);
             CHECK(r.snapshot().batches.size() == 1);
         }
