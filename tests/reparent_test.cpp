@@ -328,7 +328,7 @@ TEST_SUITE("batches that get other parents") {
         for (int i = 0; i < rounds; ++i) {
             batch_id const        a = r.new_batch({.name = "a"}), b = r.new_batch({.name = "b"});
             batch_id const        moved = r.new_batch({.name = "moved"}, a);
-            std::vector<batch_id> below(20);  // claiming these takes a while
+            std::vector<batch_id> below(3);
             for (batch_id& id : below) id = r.new_batch({}, moved);
             batch_id const   lowest = r.new_batch({.name = "lowest"}, below[1]);
             std::atomic<int> ready{0};
@@ -363,9 +363,42 @@ TEST_SUITE("batches that get other parents") {
                     CHECK((r.status(id) == batch_status::active || r.status(id) == batch_status::cancelled));
             r.end_batch(a);
             r.end_batch(b);
-            for (batch_id const id : {a, b, moved, lowest, below[0], below[1], below[19]})
+            for (batch_id const id : {a, b, moved, lowest, below[0], below[1], below[2]})
                 CHECK(r.status(id) != batch_status::active);
             CHECK(r.snapshot().batches.size() == 1);
+        }
+    }
+
+    TEST_CASE_FIXTURE(fresh, "or try to in vain, miss no end") {
+        int const rounds = TENURE_SANITIZED ? 300 : 2000;
+        for (int i = 0; i < rounds; ++i) {
+            batch_id const        a = r.new_batch({.name = "a"}), moved = r.new_batch({.name = "moved"}, a);
+            batch_id const        full = r.new_batch({.name = "full", .limits = {.hard = 1}});
+            std::vector<batch_id> below(4);
+            for (batch_id& id : below) id = r.new_batch({}, moved);
+            batch_id const lowest = r.new_batch({.name = "lowest"}, below[1]);
+            {
+                auto const in = r.enter(lowest);
+                make<int>(i);
+            }
+            std::atomic<bool> ready{false}, over{false};
+            std::thread       mover([&] {
+                for (ready = true; !over;) {
+                    auto const refused = r.try_reparent(moved, full).error();
+                    CHECK((refused == errc::limit_exceeded || refused == errc::batch_in_use ||
+                           refused == errc::batch_ended || refused == errc::cancelled));
+                }
+            });
+            while (!ready) std::this_thread::yield();
+            if (i % 3 == 0) r.end_batch(a);
+            else if (i % 3 == 1) r.cancel(a);
+            else r.end_batch(below[1]);
+            over = true;
+            mover.join();
+            CHECK(r.status(lowest) == (i % 3 == 1 ? batch_status::cancelled : batch_status::done));
+            if (i % 3 != 2) CHECK(r.status(moved) == r.status(lowest));
+            r.end_batch(a);
+            r.end_batch(full);
         }
     }
 
