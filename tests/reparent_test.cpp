@@ -378,13 +378,14 @@ TEST_SUITE("batches that get other parents") {
             for (batch_id& id : below) id = r.new_batch({}, moved);
             batch_id const lowest = r.new_batch({.name = "lowest"}, below[1]);
             {
-                auto const in = r.enter(lowest);
+                auto const in = r.enter(moved);
                 make<int>(i);
             }
             std::atomic<bool> ready{false}, over{false};
             std::thread       mover([&] {
                 for (ready = true; !over;) {
                     auto const refused = r.try_reparent(moved, full).error();
+                    CAPTURE(refused.message());
                     CHECK((refused == errc::limit_exceeded || refused == errc::batch_in_use ||
                            refused == errc::batch_ended || refused == errc::cancelled));
                 }
