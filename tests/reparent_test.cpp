@@ -324,7 +324,7 @@ TEST_SUITE("a batch does not get another parent, and all is as it was,") {
 TEST_SUITE("batches that get other parents") {
     // Whoever ends above one that moves meets it there, or passes it over, and then the mover sees to it.
     TEST_CASE_FIXTURE(fresh, "while others end, cancel and open above, below and beside them") {
-        int const rounds = TENURE_SANITIZED ? 300 : 2000;
+        int const rounds = TENURE_SANITIZED ? 200 : 700;
         for (int i = 0; i < rounds; ++i) {
             batch_id const        a = r.new_batch({.name = "a"}), b = r.new_batch({.name = "b"});
             batch_id const        moved = r.new_batch({.name = "moved"}, a);
@@ -370,7 +370,7 @@ TEST_SUITE("batches that get other parents") {
     }
 
     TEST_CASE_FIXTURE(fresh, "or try to in vain, miss no end") {
-        int const rounds = TENURE_SANITIZED ? 300 : 2000;
+        int const rounds = TENURE_SANITIZED ? 200 : 700;
         for (int i = 0; i < rounds; ++i) {
             batch_id const        a = r.new_batch({.name = "a"}), moved = r.new_batch({.name = "moved"}, a);
             batch_id const        full = r.new_batch({.name = "full", .limits = {.hard = 1}});
@@ -404,7 +404,7 @@ TEST_SUITE("batches that get other parents") {
     }
 
     TEST_CASE_FIXTURE(fresh, "are asked to stop, not ended, if they have a guard") {
-        int const rounds = TENURE_SANITIZED ? 300 : 3000;
+        int const rounds = TENURE_SANITIZED ? 200 : 1000;
         for (int i = 0; i < rounds; ++i) {
             batch_id const    to = r.new_batch({.name = "to"});
             std::atomic<bool> ready{false};
@@ -426,7 +426,7 @@ TEST_SUITE("batches that get other parents") {
     }
 
     TEST_CASE_FIXTURE(fresh, "charge their limits once, whoever moves what is above and below them") {
-        int const      rounds = TENURE_SANITIZED ? 200 : 2000;
+        int const      rounds = TENURE_SANITIZED ? 100 : 500;
         batch_id const here   = r.new_batch({.name = "here", .limits = {.hard = 100'000}});
         batch_id const there  = r.new_batch({.name = "there", .limits = {.hard = 100'000}});
         for (int i = 0; i < rounds; ++i) {
@@ -459,7 +459,7 @@ TEST_SUITE("batches that get other parents") {
     }
 
     TEST_CASE_FIXTURE(fresh, "make no ring, whoever moves what at the same time") {
-        int const rounds = TENURE_SANITIZED ? 100 : 1000;
+        int const rounds = TENURE_SANITIZED ? 50 : 300;
         for (int i = 0; i < rounds; ++i) {
             std::vector<batch_id> all(4);
             for (batch_id& id : all) id = r.new_batch();
