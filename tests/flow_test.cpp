@@ -818,7 +818,8 @@ TEST_SUITE("batch_owner") {
         CHECK(!b);
         check_throws(errc::batch_ended, {}, [&] { b.make<note>(); });
         check_throws(errc::batch_ended, {"enter"}, [&] { auto const e = b.enter(); });
-        check_throws(errc::no_such_batch, {"own batch #10668913.1"}, [] { batch_owner const o(batch_id{77777777}); });
+        check_throws(errc::no_such_batch, {"own batch #10668913.1"},
+                     [] { batch_owner const o(batch_id{77777777}); });
 
         batch_owner c(tenure::batch_options{});
         request.end();
