@@ -25,7 +25,9 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -476,6 +478,45 @@ TEST_SUITE("processes that share a machine") {
         CHECK(::read(of_child[0], &c, 1) == 1);
         CHECK(of("b").has >= 900 * MiB);
         for (int const fd : {of_child[0], of_child[1], of_test[0]}) ::close(fd);
+    }
+
+    TEST_CASE_FIXTURE(machine, "processes of other PID namespaces, which have one number, share as others do") {
+        if (thread_sanitizer) {
+            MESSAGE("skipped: under the thread sanitizer a child of many threads cannot start any");
+            return;
+        }
+        ::pid_t const tries = ::fork();
+        if (tries == 0) ::_exit(::unshare(CLONE_NEWPID) == 0 ? 0 : 1);
+        int status = 1;
+        ::waitpid(tries, &status, 0);
+        if (status != 0) {
+            MESSAGE("skipped: a test may not make a PID namespace here");
+            return;
+        }
+        std::optional<memory_budget> theirs;
+        std::optional<reservation>   held;
+        auto const                   first_of_a_namespace = [&](char const* job) {
+            int ready[2];
+            if (::unshare(CLONE_NEWPID) != 0 || ::pipe(ready) != 0) throw std::runtime_error("no PID namespace");
+            if (::fork() == 0) {
+                ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+                theirs.emplace(arbiter, share_options{.job = job}, own());
+                held = theirs->reserve({.kind = "most", .bytes = 450 * MiB, .timeout = 10s});
+                char const c = ::getpid() == 1 ? 'x' : 'e';
+                static_cast<void>(::write(ready[1], &c, 1) == 1);
+                for (;;) ::pause();
+            }
+            char c = 'e';
+            if (::read(ready[0], &c, 1) != 1 || c != 'x') throw std::runtime_error("is not its first process");
+        };
+        other_process one([&] { first_of_a_namespace("one"); });
+        other_process two([&] { first_of_a_namespace("two"); });
+        CHECK(soon([&] { return of("one").has >= 450 * MiB && of("two").has >= 450 * MiB; }));
+        memory_budget b = budget({.job = "b"});
+        CHECK(b.try_reserve({.kind = "most", .bytes = 450 * MiB}).error() == errc::timed_out);
+        one.stop(SIGKILL);
+        CHECK(b.reserve({.kind = "most", .bytes = 450 * MiB, .timeout = 10s}).bytes() == 450 * MiB);
+        CHECK(of("two").has >= 450 * MiB);
     }
 
     TEST_CASE_FIXTURE(machine, "many that come, want, end and are killed never have more than there is") {
