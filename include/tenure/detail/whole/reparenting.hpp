@@ -42,20 +42,19 @@ public:
     /// Lets go of it. What ended or stopped the batch above one meanwhile has passed that over, and is made up for,
     /// from the top downwards. What that frees runs destructors; so then nothing is claimed any more.
     ~moving_tree() {
-        batch_record* above = nullptr;
-        if (!claims_.empty() && claims_[0]->why() == errc{} && all_[0].batch->holds_parent) {
-            above = all_[0].batch->parent.load(std::memory_order_relaxed);
-            above->state.fetch_add(1, std::memory_order_acq_rel);
+        for (member& m : all_) {
+            if (m.claim->why() != errc{} || !m.batch->holds_parent) continue;
+            m.parent = m.batch->parent.load(std::memory_order_relaxed);
+            m.parent->state.fetch_add(1, std::memory_order_acq_rel);
         }
-        for (auto const& c : claims_)
-            if (c->why() == errc{}) c->let_go();
-        for (std::size_t i = 0; i < claims_.size(); ++i) {
-            member const& m = all_[i];
-            if (claims_[i]->why() != errc{}) continue;
-            if (batch_record* const up = m.parent ? m.parent : above) pass_on_end(*m.batch, m.id, *up);
+        for (member const& m : all_)
+            if (m.claim->why() == errc{}) m.claim->let_go();
+        for (member const& m : all_)
+            if (m.parent) pass_on_end(*m.batch, m.id, *m.parent);
+        for (member& m : all_) {
+            m.claim.reset();
+            if (m.parent) release_hold(m.parent);
         }
-        claims_.clear();
-        if (above) release_hold(above);
         if (left_) release_hold(left_);
     }
     moving_tree(moving_tree const&)            = delete;
@@ -65,13 +64,13 @@ public:
     /// them, if one is just beginning or ending, or has a guard of this thread, but for the top, or one nested in
     /// it; not_restorable if one has a checkpoint; memory_full.
     failure claim(batch_record& top, std::uint64_t id) noexcept {
-        if (failure const why = add({&top, id, nullptr})) return why;
+        if (failure const why = add({&top, id})) return why;
         if (has_open_children(top)) return {errc::batch_in_use, &top};
         for (std::size_t i = 0; i < all_.size(); ++i) {
-            batch_record&       parent = *all_[i].batch;
-            std::vector<member> children;
+            batch_record&           parent = *all_[i].batch;
+            std::vector<batch_seen> children;
             if (!list_children(parent, children)) return no_memory(top);
-            for (member const& c : children) {
+            for (batch_seen const& c : children) {
                 failure const why = add(c);
                 // Is over, or just begins; is a guard's; or was moved elsewhere before it was claimed.
                 if (why.id || (!why && (c.batch->in_chain.load(std::memory_order_relaxed) ||
@@ -94,33 +93,33 @@ public:
     }
 
 private:
-    struct member {
+    struct batch_seen {
         batch_record* batch;
         std::uint64_t id;
-        batch_record* parent;  ///< null: it is the top
+    };
+    struct member : batch_seen {
+        owned_ptr<exclusive_claim> claim{};
+        batch_record*              parent = nullptr;  ///< while this lets go of it
     };
 
     static failure no_memory(batch_record const& b) noexcept {
         return {errc::memory_full, &b, sizeof(exclusive_claim)};
     }
 
-    failure add(member const& m) noexcept {
-        bool const                 room = memory_lasts([&] {
-            all_.reserve(all_.size() + 1);
-            claims_.reserve(claims_.size() + 1);
-        });
+    failure add(batch_seen const& b) noexcept {
         owned_ptr<exclusive_claim> c;
-        if (room) c.reset(new (std::nothrow) exclusive_claim(*m.batch, m.id, batch_flags::closed, true));
-        if (!c) return no_memory(*m.batch);
-        all_.push_back(m);
-        claims_.push_back(std::move(c));
-        if (errc const why = claims_.back()->why(); why != errc{}) return {.code = why, .id = m.id};
-        if (has_checkpoint(*m.batch)) return {errc::not_restorable, m.batch};
+        bool const                 room = memory_lasts([&] { all_.push_back({b}); });
+        if (room) c.reset(new (std::nothrow) exclusive_claim(*b.batch, b.id, batch_flags::closed, true));
+        if (room && !c) all_.pop_back();
+        if (!c) return no_memory(*b.batch);
+        all_.back().claim = std::move(c);
+        if (errc const why = all_.back().claim->why(); why != errc{}) return {.code = why, .id = b.id};
+        if (has_checkpoint(*b.batch)) return {errc::not_restorable, b.batch};
         return {};
     }
 
     /// Lists the children of a batch that is claimed, so that none is added. Returns false if memory is full.
-    static bool list_children(batch_record& b, std::vector<member>& out) noexcept {
+    static bool list_children(batch_record& b, std::vector<batch_seen>& out) noexcept {
         auto const for_children = [&](auto f) {
             std::scoped_lock const guard(b.lock);
             for (batch_record* c = b.rest.oldest_child; c; c = c->rest.newer_sibling) f(*c);
@@ -128,13 +127,12 @@ private:
         std::size_t n = 0;
         for_children([&](batch_record&) { ++n; });
         if (!memory_lasts([&] { out.reserve(n); })) return false;
-        for_children([&](batch_record& c) { out.push_back({&c, c.id.load(std::memory_order_acquire), &b}); });
+        for_children([&](batch_record& c) { out.push_back({&c, c.id.load(std::memory_order_acquire)}); });
         return true;
     }
 
-    std::vector<member>                     all_;  ///< parents before their children
-    std::vector<owned_ptr<exclusive_claim>> claims_;
-    batch_record*                           left_ = nullptr;
+    std::vector<member> all_;  ///< parents before their children
+    batch_record*       left_ = nullptr;
 };
 
 /// Moves a claimed tree below another batch, which is held.
