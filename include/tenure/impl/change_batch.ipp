@@ -12,7 +12,7 @@
 #include <tenure/detail/batch/deadlines.hpp>
 #include <tenure/detail/batch/sharing_front.hpp>
 #include <tenure/detail/life/changing.hpp>
-#include <tenure/detail/whole/reparenting.hpp>
+#include <tenure/detail/life/reparenting.hpp>
 #include <tenure/impl/batch_scope.ipp>
 #include <tenure/impl/registry.ipp>
 #include <tenure/raise.hpp>

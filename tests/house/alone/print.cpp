@@ -8,5 +8,5 @@
 int main() {
     std::ostringstream out;
     out << tenure::handle<int>() << tenure::batch_id{1};
-    return out.str() == "null#1" ? 0 : 1;
+    return out.str() == "null#1.0" ? 0 : 1;
 }
