@@ -172,9 +172,7 @@ namespace detail {
         return "would deadlock: all who have room in the budget wait for more; end this batch and try again, or "
                "reserve what it needs when it begins";
     case errc::below_itself:
-        return "below itself: a batch cannot be moved to where it is, or below that; pass a parent that is not "
-               "below "
-               "it";
+        return "below itself: no batch can be below itself; pass a parent that is not below it";
     case errc::root_refused:
         return "root refused: no batch is open, and nothing may be made in the registry's root "
                "(registry_options::root_makes); open a batch first, or make it in one that is open";
