@@ -101,7 +101,7 @@ TEST_SUITE("a batch that gets another parent") {
             batch_id const to    = r.new_batch({.long_lived = true});
             for (auto const& [id, n] : {std::pair(moved, 2), {below, 1}, {to, 3}}) {
                 auto const in = r.enter(id);
-                defer([&ended, n = n] { ended.push_back(n); });
+                defer([&ended, place = n] { ended.push_back(place); });
             }
             r.reparent(moved, to);
         }
