@@ -36,11 +36,7 @@ class ownership_transfer {
 public:
     /// `buffers`, null so far, are those among the objects. It must outlive the caller's claims of lanes.
     ownership_transfer(batch_record& from, batch_record& to, buffers_among& buffers) noexcept
-        : from_(from), to_(to), buffers_(buffers) {
-        for (common_ = to.limited; common_; common_ = limited_above(common_))
-            for (batch_record* b = from.limited; b; b = limited_above(b))
-                if (b == common_) return;
-    }
+        : from_(from), to_(to), buffers_(buffers), common_(nearest_charged(from.limited, to.limited)) {}
     ~ownership_transfer() {
         while (entry* const e = spare_) {
             spare_ = e->next;
@@ -183,7 +179,7 @@ private:
     batch_record&  from_;
     batch_record&  to_;
     buffers_among& buffers_;
-    batch_record*  common_  = nullptr;  ///< the nearest batch with limits at or above both
+    batch_record*  common_;             ///< the nearest batch with limits at or above both
     entry*         spare_   = nullptr;  ///< proxies that are not used yet
     std::uint64_t  pending_ = 0;        ///< bytes charged to `to_` for objects not committed yet
 };
