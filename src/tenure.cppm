@@ -1,10 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The tenure authors
 // SPDX-License-Identifier: BSL-1.0
 
-// `import tenure;` gives what <tenure/tenure.hpp> does. Sources that import it, the module itself and the one source
-// of tenure::compiled all define TENURE_SEPARATE. Headers that need more than the standard library are included beside it.
+// `import tenure;` gives what <tenure/tenure.hpp> and <tenure/objects.hpp> do. Sources that import it, the module itself
+// and the one source of tenure::compiled all define TENURE_SEPARATE. Headers that need more than the standard library are
+// included beside it.
 module;
 
+#include <tenure/objects.hpp>
 #include <tenure/tenure.hpp>
 
 export module tenure;
@@ -120,6 +122,7 @@ using tenure::registry;
 using tenure::registry_options;
 
 using tenure::batch_info;
+using tenure::object_info;
 using tenure::registry_usage;
 using tenure::snapshot;
 using tenure::store_info;

@@ -74,6 +74,7 @@ enum class paged_access : std::uint8_t;
 struct snapshot;
 struct registry_usage;
 struct batch_info;
+struct object_info;
 struct store_info;
 class restored_buffers;
 

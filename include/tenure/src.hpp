@@ -25,6 +25,7 @@
 #include <tenure/impl/inspect.ipp>
 #include <tenure/impl/keep_copy.ipp>
 #include <tenure/impl/lane.ipp>
+#include <tenure/impl/objects.ipp>
 #include <tenure/impl/paging.ipp>
 #include <tenure/impl/pin.ipp>
 #include <tenure/impl/registry.ipp>

@@ -38,10 +38,12 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_
 endif()
 
 # What a feature needs is in its folder: the rest does without.
-foreach(feature background checkpoints inspect paging timing uses whole)
+foreach(feature background checkpoints inspect listing paging timing uses whole)
     set(header ${feature})
     if(feature STREQUAL uses)
         set(header pin)
+    elseif(feature STREQUAL listing)
+        set(header objects)
     elseif(feature STREQUAL whole)
         set(header whole_batch)
     endif()

@@ -14,15 +14,20 @@ namespace tenure::detail {
 
 struct entry;
 
-/// What ends an object: one constant for each type.
+/// What an object is, and what ends it: one constant for each type.
 struct alignas(16) finalizer {
-    void (*destroy)(entry*) noexcept;
-    type_identity const* type       = nullptr;  ///< null: a buffer
+    void (*destroy)(entry*) noexcept;           ///< null: the object has no entry
+    type_identity const* type       = nullptr;  ///< null: a buffer; of what was adopted, that object's
     bool                 restorable = false;    ///< its bytes alone bring it back: checkpoints
     release_phase        phase      = release_phase::in_order;
+    bool                 is_array   = false;
+    std::uint8_t         align_log  = 3;  ///< the alignment's logarithm
+    std::uint32_t        size       = 0;  ///< in bytes, of an element, or of what was adopted; 0: it is no object
 
     /// Ends it without the deleter or the call that it was registered for; null: it was made.
     void (*drop)(entry*) noexcept = nullptr;
+
+    constexpr std::size_t alignment() const noexcept { return std::size_t{1} << align_log; }
 };
 static_assert(sizeof(finalizer) == 32);
 
@@ -53,6 +58,12 @@ struct entry {
 struct array_entry : entry {
     std::size_t count;
 };
+
+/// Returns how many bytes stand before an object, but for padding.
+inline std::size_t before_object(finalizer const& f) noexcept {
+    if (!f.destroy) return 0;
+    return f.is_array ? sizeof(array_entry) : sizeof(entry);
+}
 
 struct lane;
 

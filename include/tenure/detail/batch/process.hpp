@@ -15,6 +15,7 @@
 #include <tenure/detail/base/owned_ptr.hpp>
 #include <tenure/detail/batch/background_front.hpp>
 #include <tenure/detail/batch/batch_record.hpp>
+#include <tenure/detail/batch/object_recorder.hpp>
 #include <tenure/detail/batch/paging_front.hpp>
 #include <tenure/detail/batch/thread_context.hpp>
 #include <tenure/detail/batch/timing_front.hpp>
@@ -37,6 +38,7 @@ struct registry_core {
 
     registry_core(any_store store, std::uint64_t decay_ns, std::uint64_t number, reclaimer how) noexcept
         : own(std::move(store), *this, decay_ns, number), decay(decay_ns), reclaim(how) {}
+    ~registry_core() { delete recorder.load(std::memory_order_relaxed); }
 
     supply                     own;    ///< from its own store
     owned_ptr<paging_front>    pages;  ///< null if the program does without
@@ -53,12 +55,20 @@ struct registry_core {
     batch_record*              loose = nullptr;    ///< without a guard, newest first, through older and newer
     std::atomic<std::uint64_t> foreign_ends{0};    ///< guards destroyed on a thread that did not open them
     std::atomic<std::uint64_t> unordered_ends{0};  ///< guards destroyed before others below them on the same thread
-    std::atomic<std::uint64_t> failed_rollbacks{0};  ///< of batches that an exception left
-    registry_core*             next = nullptr;       ///< of all registries
-    owned_ptr<background_front> background;          ///< as `pages`
-    owned_ptr<uses_front>       uses;                ///< as `pages`
-    any_store                   adopted;  ///< of memory made elsewhere, once there is some; under supplies_mutex
+    std::atomic<std::uint64_t> failed_rollbacks{0};   ///< of batches that an exception left
+    registry_core*             next = nullptr;        ///< of all registries
+    owned_ptr<background_front>   background;         ///< as `pages`
+    owned_ptr<uses_front>         uses;               ///< as `pages`
+    std::atomic<object_recorder*> recorder{nullptr};  ///< once there is one; its own
+    any_store                     adopted;  ///< of memory made elsewhere, once there is some; under supplies_mutex
 };
+
+/// Returns what records the objects that the batch makes, or null.
+inline object_recorder* recorder_of(batch_record const& b) noexcept {
+    if (!objects_are_recorded()) return nullptr;
+    object_recorder* const r = b.registry.load(std::memory_order_relaxed)->recorder.load(std::memory_order_acquire);
+    return r && r->records.load(std::memory_order_relaxed) ? r : nullptr;
+}
 
 /// Throws no_feature.
 [[noreturn]] TENURE_COLD inline void refuse_without(char const* header, char const* call) {

@@ -81,7 +81,7 @@ private:
 /// Registers a buffer of the lane's batch. Throws what make throws.
 inline raw_handle make_buffer_record(lane& l, buffer_record const& b) {
     constexpr std::size_t bytes = round_extent(sizeof(entry) + sizeof(buffer_record));
-    space const           at    = allocate_small(l, sizeof(entry), bytes, 8, throw_it{});
+    space const           at    = allocate_small(l, sizeof(entry), bytes, 8, &buffer_finalizer, throw_it{});
     ::new (at.pointer) buffer_record(b);
     put_in_list(*l.batch, at.header(), reinterpret_cast<std::uintptr_t>(&buffer_finalizer));
     return {at.pointer, at.word};

@@ -147,6 +147,15 @@ constexpr void require_inspection() noexcept {
         requires { sizeof(Feature); }, "snapshot(), usage() and waits_for(): include <tenure/inspect.hpp>");
 }
 
+/// What <tenure/objects.hpp> defines.
+struct object_calls;
+template <class Feature>
+constexpr void require_listing() noexcept {
+    static_assert(
+        requires { sizeof(Feature); },
+        "for_each_object(), record_objects() and name_object(): include <tenure/objects.hpp>");
+}
+
 /// What <tenure/paging.hpp> defines.
 struct paging_calls;
 template <class Feature>

@@ -6,7 +6,9 @@
 #include <cstdint>
 
 #include <tenure/detail/batch/deadlines.hpp>
+#include <tenure/detail/batch/finalizer.hpp>
 #include <tenure/detail/batch/loans.hpp>
+#include <tenure/detail/batch/object_recorder.hpp>
 #include <tenure/detail/objects/bump.hpp>
 #include <tenure/detail/objects/slab.hpp>
 
@@ -15,14 +17,14 @@ namespace tenure::detail {
 /// Gives a lane of this thread its first run, from the thread's cache: what most batches need, and all that small
 /// ones do. Returns false if the lane has a run, the cache is empty, or refill() has more to consider. Calls
 /// nothing.
-[[gnu::always_inline]] inline bool aim_at_first_run(lane& l, std::size_t needed) noexcept {
+[[gnu::always_inline]] inline bool aim_at_first_run(lane& l, std::size_t bytes) noexcept {
     constexpr auto        relaxed = std::memory_order_relaxed;
     thread_context const& me      = this_thread;
     batch_record&         b       = *l.batch;
     if (b.refuses()) return false;  // before anything that its reclaimer may be changing
-    if (l.run_end != 0 || b.limited || needed > unit_bytes / 4 || l.thread.load(relaxed) != &me) return false;
+    if (l.run_end != 0 || b.limited || bytes > unit_bytes / 4 || l.thread.load(relaxed) != &me) return false;
     run_cache* const c = me.cache;
-    if (!c || me.cache_uid != b.slabs->uid || under_valgrind) return false;
+    if (!c || me.cache_uid != b.slabs->uid || under_valgrind || objects_are_recorded()) return false;
     unit* const u = c->runs[0];
     if (!u) return false;
     c->runs[0] = u->next;
@@ -47,9 +49,18 @@ namespace tenure::detail {
     return true;
 }
 
-/// Makes room for `needed` bytes at the lane's cursor. Errors as make_room().
-TENURE_SLOW inline failure refill(lane& l, std::size_t needed) {
-    batch_record& b = *l.batch;
+TENURE_COLD inline void note(object_recorder& in, lane const& l, bytes_at at, finalizer const& what,
+                             void const* caller) noexcept {
+    std::size_t const before = before_object(what), alignment = what.alignment();
+    void* const       object = to_pointer(object_at(at.begin, before, alignment));
+    in.note({{object, word_of_small(l, at, before, alignment)}, at.begin, at.bytes, what, &l}, caller);
+}
+
+/// Makes room at the lane's cursor, as make_room(), which `caller` called. Where objects are recorded there is room
+/// for this one alone. Errors as make_room().
+TENURE_SLOW inline failure refill(lane& l, std::size_t bytes, finalizer const* what, void const* caller) {
+    batch_record&     b      = *l.batch;
+    std::size_t const needed = what ? room_for(bytes, what->alignment()) : bytes;
     if (b.refuses()) [[unlikely]]
         return {b.why_closed(), &b};  // before anything that its reclaimer may be changing
     if (!may_make_in(l)) [[unlikely]]
@@ -66,10 +77,12 @@ TENURE_SLOW inline failure refill(lane& l, std::size_t needed) {
             return {b.slabs->slabs.refusal(), &b, needed};
         at = address_in(l.cursor.load(std::memory_order_relaxed));
     }
-    std::uint64_t size = std::min<std::uint64_t>(l.run_end - at, window_bytes);
+    object_recorder* const recorder = recorder_of(b);
+    std::uint64_t          size     = std::min<std::uint64_t>(l.run_end - at, window_bytes);
+    if (recorder) size = what ? extent_at(at, before_object(*what), bytes, what->alignment()) : bytes;
     if (b.limited) {
         std::uint64_t const offered = size;
-        size                        = minds_the_clock(b) ? needed : charge_ahead(b.limited, needed, offered);
+        size = recorder ? size : minds_the_clock(b) ? needed : charge_ahead(b.limited, needed, offered);
         if (would_pass(b.limited, size)) {
             settle_windows();
             size = std::min(size, charge_ahead(b.limited, needed, offered));
@@ -79,27 +92,27 @@ TENURE_SLOW inline failure refill(lane& l, std::size_t needed) {
     }
     open_window(l, b, at + size);
     if (b.limited) tell_soft_limits(b.limited);
+    if (recorder && what && address_in(l.cursor.load(std::memory_order_relaxed)) == at)
+        note(*recorder, l, {at, size}, *what, caller);
     return {};
 }
 
-TENURE_SLOW inline bool refill_or_refuse(lane& l, std::size_t needed, failure& why) {
-    why = refill(l, needed);
+TENURE_SLOW inline bool refill_or_refuse(lane& l, std::size_t bytes, finalizer const* what, void const* caller,
+                                         failure& why) {
+    why = refill(l, bytes, what, caller);
     return !why;
 }
 
-TENURE_SLOW inline void refill_or_throw(lane& l, std::size_t needed) {
-    if (failure const refused = refill(l, needed)) throw_failure(refused, "make in batch ");
+TENURE_SLOW inline void refill_or_throw(lane& l, std::size_t bytes, finalizer const* what, void const* caller) {
+    if (failure const refused = refill(l, bytes, what, caller)) throw_failure(refused, "make in batch ");
 }
 
-/// What make_room_or_throw() does, once in a program: too much to be where each object is made.
-TENURE_SLOW inline void begin_or_refill(lane& l, std::size_t needed) {
-    if (!aim_at_first_run(l, needed)) refill_or_throw(l, needed);
+TENURE_SLOW TENURE_DECL bool make_room(lane& l, std::size_t bytes, finalizer const* what, failure& why) {
+    return aim_at_first_run(l, bytes) || refill_or_refuse(l, bytes, what, __builtin_return_address(0), why);
 }
 
-TENURE_DECL bool make_room(lane& l, std::size_t needed, failure& why) {
-    return aim_at_first_run(l, needed) || refill_or_refuse(l, needed, why);
+TENURE_SLOW TENURE_DECL void make_room_or_throw(lane& l, std::size_t bytes, finalizer const* what) {
+    if (!aim_at_first_run(l, bytes)) refill_or_throw(l, bytes, what, __builtin_return_address(0));
 }
-
-TENURE_DECL void make_room_or_throw(lane& l, std::size_t needed) { begin_or_refill(l, needed); }
 
 }  // namespace tenure::detail

@@ -2,8 +2,11 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <memory_resource>
 #include <new>
@@ -124,11 +127,35 @@ void drop_object(entry* e) noexcept {
     if constexpr (is_registered<T>) object_after<T>(e)->drop();
 }
 
+/// Returns what is to be known of a T, or of an array of them.
 template <class T>
-inline constexpr finalizer object_finalizer{&destroy_object<T>, &identity_of<T>(), restorable<T>, phase_of<T>,
-                                            is_registered<T> ? &drop_object<T> : nullptr};
+constexpr finalizer described(void (*destroy)(entry*) noexcept, bool is_array = false) noexcept {
+    using is = registered_object<T>;
+    return {.destroy    = destroy,
+            .type       = is_array ? &identity_of<T[]>() : &identity_of<typename is::type>(),
+            .restorable = restorable<T>,
+            .phase      = phase_of<T>,
+            .is_array   = is_array,
+            .align_log  = static_cast<std::uint8_t>(std::countr_zero(layout<T>::alignment)),
+            .size       = static_cast<std::uint32_t>(std::min<std::size_t>(is::size, ~std::uint32_t{0})),
+            .drop       = is_registered<T> ? &drop_object<T> : nullptr};
+}
+
+/// With an entry, and without.
 template <class T>
-inline constexpr finalizer array_finalizer{&destroy_array<T>, &identity_of<T[]>(), restorable<T>};
+inline constexpr finalizer object_finalizer = described<T>(&destroy_object<T>);
+template <class T>
+inline constexpr finalizer array_finalizer = described<T>(&destroy_array<T>, true);
+template <class T>
+inline constexpr finalizer plain_object = described<T>(nullptr);
+template <class T>
+inline constexpr finalizer plain_array = described<T>(nullptr, true);
+
+/// That of what a handle<T> names.
+template <class T>
+inline constexpr finalizer const& plain = plain_object<std::remove_cv_t<T>>;
+template <class T>
+inline constexpr finalizer const& plain<T[]> = plain_array<std::remove_cv_t<T>>;
 
 /// Memory for an object: in a slab if it is small, else a run of its own.
 struct space {
@@ -151,20 +178,19 @@ TENURE_DECL void register_in_phase(lane& l, space const& s, finalizer const& f) 
 
 template <class Refusal>
 [[gnu::always_inline]] inline space allocate_small(lane& l, std::size_t before, std::size_t bytes,
-                                                   std::size_t alignment, Refusal refusal) {
-    space s{bump_or<one_object>(l, before, bytes, alignment, refusal)};
+                                                   std::size_t alignment, finalizer const* what, Refusal refusal) {
+    space s{bump_or<one_object>(l, before, bytes, alignment, what, refusal)};
     if (!s.at.begin) [[unlikely]]
         return {};
     s.pointer = to_pointer(object_at(s.at.begin, before, alignment));
-    s.word    = l.word | (before ? header_flag : 0) | encode_extent(s.at.bytes) |
-             encode_offset(alignment <= 8 ? before : to_address(s.pointer) - s.at.begin);
+    s.word    = word_of_small(l, s.at, before, alignment);
     unpoison(to_pointer(s.at.begin), s.at.bytes);
     return s;
 }
 
 /// A run of its own. A null pointer: refused, see `why`.
-TENURE_DECL space allocate_large(lane& l, std::size_t before, std::size_t bytes, std::size_t alignment,
-                                 failure& why);
+space allocate_large(lane& l, std::size_t before, std::size_t bytes, std::size_t alignment, finalizer const& what,
+                     failure& why);
 
 /// Takes back the memory of an object whose constructor threw.
 [[gnu::cold]] TENURE_DECL void forget(lane& l, space const& s) noexcept;
@@ -179,13 +205,15 @@ struct construction_guard {
     }
 };
 
-inline space allocate_large(lane& l, std::size_t before, std::size_t bytes, std::size_t alignment,
-                            report_to refusal) {
-    return allocate_large(l, before, bytes, alignment, refusal.why);
+[[gnu::always_inline]] inline space allocate_large(lane& l, std::size_t before, std::size_t bytes,
+                                                   std::size_t alignment, finalizer const& what,
+                                                   report_to refusal) {
+    return allocate_large(l, before, bytes, alignment, what, refusal.why);
 }
-inline space allocate_large(lane& l, std::size_t before, std::size_t bytes, std::size_t alignment, throw_it) {
+[[gnu::always_inline]] inline space allocate_large(lane& l, std::size_t before, std::size_t bytes,
+                                                   std::size_t alignment, finalizer const& what, throw_it) {
     failure     why;
-    space const s = allocate_large(l, before, bytes, alignment, why);
+    space const s = allocate_large(l, before, bytes, alignment, what, why);
     if (why) throw_failure(why, "make in batch ");
     return s;
 }
@@ -225,11 +253,12 @@ bool names_resource_of(lane const& l, Arg const& arg) noexcept {
 /// batch.
 template <class U, class L, bool Bound, class Refusal, class... Args>
 [[gnu::always_inline]] inline std::pair<U*, word_t> make_laid_out(lane& l, Refusal refusal, Args&&... args) {
-    space s;
+    space                      s;
+    constexpr finalizer const& what = L::has_entry ? object_finalizer<U> : plain_object<U>;
     if constexpr (L::bytes + L::alignment <= largest_small) {
-        s = allocate_small(l, L::before, L::bytes, L::alignment, refusal);
+        s = allocate_small(l, L::before, L::bytes, L::alignment, &what, refusal);
     } else {
-        s = allocate_large(l, L::before, L::bytes, L::alignment, refusal);
+        s = allocate_large(l, L::before, L::bytes, L::alignment, what, refusal);
     }
     if (!s.pointer) [[unlikely]]
         return {};
@@ -323,9 +352,10 @@ std::pair<T*, word_t> make_array(lane& l, Refusal refusal, std::size_t n, Elemen
     constexpr bool        ends      = !std::is_trivially_destructible_v<U>;
     constexpr std::size_t before    = ends ? sizeof(array_entry) : 0;
     constexpr std::size_t alignment = alignof(U) < 8 ? 8 : alignof(U);
+    constexpr auto const& what      = ends ? array_finalizer<U> : plain_array<U>;
     std::size_t const     bytes     = round_extent(before + array_bytes(n, sizeof(U)));
-    space const s = bytes + alignment <= largest_small ? allocate_small(l, before, bytes, alignment, refusal)
-                                                       : allocate_large(l, before, bytes, alignment, refusal);
+    space const s = bytes + alignment <= largest_small ? allocate_small(l, before, bytes, alignment, &what, refusal)
+                                                       : allocate_large(l, before, bytes, alignment, what, refusal);
     if (!s.pointer) return {};
     auto* const        first = static_cast<U*>(s.pointer);
     construction_guard undo{&l, s};

@@ -16,18 +16,22 @@
 
 namespace tenure::detail {
 
-TENURE_DECL space allocate_large(lane& l, std::size_t before, std::size_t bytes, std::size_t alignment,
-                                 failure& why) {
+TENURE_SLOW TENURE_DECL space allocate_large(lane& l, std::size_t before, std::size_t bytes, std::size_t alignment,
+                                             finalizer const& what, failure& why) {
     unit* const u = take_large(*l.batch, l, before, bytes, alignment, 1, why);
     if (!u) return {};
     std::uintptr_t const begin = u->address + u->large_offset.load(std::memory_order_relaxed);
     unpoison(to_pointer(begin), bytes);
     word_t const generation = generation_of(table_word(u->address).load(std::memory_order_relaxed));
-    return {{begin, bytes}, to_pointer(begin + before), whole_word(generation) | (before ? header_flag : 0), u};
+    word_t const word       = whole_word(generation) | (before ? header_flag : 0);
+    if (object_recorder* const r = recorder_of(*l.batch))
+        r->note({{to_pointer(begin + before), word}, begin, bytes, what, nullptr}, __builtin_return_address(0));
+    return {{begin, bytes}, to_pointer(begin + before), word, u};
 }
 
 [[gnu::cold]] TENURE_DECL void forget(lane& l, space const& s) noexcept {
     batch_record& b = *l.batch;
+    if (object_recorder* const r = recorder_of(b)) r->forget(s.at.begin);
     if (s.large) {
         unlink_large(b, s.large);
         b.rest.books.large_made.add(~std::uint64_t{0}, ~std::uint64_t{s.at.bytes} + 1, false);  // it was never made

@@ -75,6 +75,20 @@ inline constexpr bool is_registered<adopted<T, Deleter>> = true;
 template <class F, release_phase Phase>
 inline constexpr bool is_registered<deferred<F, Phase>> = true;
 
+/// What a T is for who asks for a batch's objects: itself, what it stands for, or, with no size, nothing.
+template <class T>
+struct registered_object {
+    using type                        = T;
+    static constexpr std::size_t size = sizeof(T);
+};
+template <class T, class Deleter>
+struct registered_object<adopted<T, Deleter>> : registered_object<T> {};
+template <class F, release_phase Phase>
+struct registered_object<deferred<F, Phase>> {
+    using type                        = deferred<F, Phase>;
+    static constexpr std::size_t size = 0;
+};
+
 /// When the end of a batch comes to a T.
 template <class T>
 inline constexpr release_phase phase_of = release_phase::in_order;

@@ -84,8 +84,9 @@ inline void* allocate_bytes(lane& l, std::size_t bytes, std::size_t alignment, f
         if (unit* const u = take_large(*l.batch, l, 0, rounded, alignment, 0, why))
             p = to_pointer(u->address + u->large_offset.load(std::memory_order_relaxed));
     } else {
-        bytes_at const b = bump_or<0>(l, 0, rounded, alignment, report_to{why});
+        bytes_at const b = bump_or<0>(l, 0, rounded, alignment, nullptr, report_to{why});
         if (b.begin) p = to_pointer(object_at(b.begin, 0, alignment));
+        if (objects_are_recorded()) close_window(l);  // no object is made in what was for the alignment
     }
     if (p) unpoison(p, bytes);
     return p;
