@@ -14,6 +14,7 @@
 
 #include <doctest/doctest.h>
 
+#include <tenure/store/counted.hpp>
 #include <tenure/tenure.hpp>
 
 #include "accounting.hpp"
@@ -37,6 +38,8 @@ tenure::registry_options refusing() {
 struct strict {
     registry   r{refusing()};
     accounting books{r};
+
+    strict() { batch_scope(r).make<int>(1); }  // so that this thread has memory in stock
 };
 
 }  // namespace
@@ -64,6 +67,21 @@ TEST_SUITE("root_makes::refused") {
             CHECK(tenure::try_make<std::array<char, 100'000>>().error() == errc::root_refused);
         }
         CHECK(r.usage(r.root()).objects == 0);
+    }
+
+    TEST_CASE("its store is not asked for a buffer") {
+        auto const store =
+            std::make_shared<tenure::counted_store<tenure::heap_store>>(std::make_shared<tenure::heap_store>());
+        tenure::registry_options o = refusing();
+        o.store                    = store;
+        registry   r(o);
+        accounting books(r);
+        auto const in     = r.enter(r.root());
+        auto const before = store->figures().blocks_made;
+        CHECK(tenure::try_make_buffer<int>(10).error() == errc::root_refused);
+        check_throws(errc::root_refused, {},
+                     [] { tenure::make_derived<int>(10, tenure::any_store{}, [](std::span<int>) {}); });
+        CHECK(store->figures().blocks_made == before);
     }
 
     TEST_CASE_FIXTURE(strict, "batches are opened below it as ever, and what they keep is welcome there") {

@@ -44,7 +44,7 @@ TENURE_DECL lent_buffer::~lent_buffer() { end_record(*batch_, id_, true); }
 inline raw_handle make_evicted_buffer(lane& l, std::size_t bytes, any_store const& named, derivation_hold how) {
     constexpr char const* call = "make a derived buffer in batch ";
     batch_record&         b    = *l.batch;
-    if (b.closed()) throw_failure({errc::batch_ended, &b}, call);
+    if (b.refuses()) throw_failure({b.why_closed(), &b}, call);
     supply_guard const s(b, named);
     if (!s) throw_failure({errc::memory_full, &b, sizeof(supply)}, call);
     if (bytes == absurd_bytes)
@@ -62,7 +62,6 @@ inline raw_handle make_evicted_buffer(lane& l, std::size_t bytes, any_store cons
 TENURE_DECL raw_handle make_derived_buffer(lane& l, std::size_t bytes, std::size_t alignment,
                                            any_store const& named, std::unique_ptr<derivation_maker> maker,
                                            std::span<raw_handle const> inputs) {
-    if (l.batch->refuses()) throw_failure({l.batch->why_closed(), l.batch}, "make a derived buffer in batch ");
     registry_core&  r = *l.batch->registry.load(std::memory_order_relaxed);
     derivation_hold how(*new derivation(alignment, std::move(maker)));
     for (raw_handle const h : inputs) add_input(r, *how, h);
