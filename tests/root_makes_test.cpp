@@ -79,7 +79,7 @@ TEST_SUITE("root_makes::refused") {
         auto const in     = r.enter(r.root());
         auto const before = store->figures().blocks_made;
         CHECK(tenure::try_make_buffer<int>(10).error() == errc::root_refused);
-        check_throws(errc::root_refused, {},
+        check_throws(errc::root_refused, {"make a derived buffer"},
                      [] { tenure::make_derived<int>(10, tenure::any_store{}, [](std::span<int>) {}); });
         CHECK(store->figures().blocks_made == before);
     }
