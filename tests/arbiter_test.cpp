@@ -39,6 +39,7 @@
 
 #include "random/dice.hpp"
 #include "small_cgroup.hpp"
+#include "soon.hpp"
 #include "temporary.hpp"
 #include "throws.hpp"
 
@@ -93,15 +94,6 @@ struct machine {
         return {};
     }
 };
-
-/// Waits until it is so, for ten seconds at most.
-bool soon(std::function<bool()> const& it_is) {
-    for (auto const until = std::chrono::steady_clock::now() + 10s; !it_is();) {
-        if (std::chrono::steady_clock::now() > until) return false;
-        std::this_thread::sleep_for(1ms);
-    }
-    return true;
-}
 
 /// Returns the code with which it fails.
 std::error_code code_of(std::function<void()> const& f) {

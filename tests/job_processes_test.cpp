@@ -33,6 +33,7 @@
 #include <tenure/tenure.hpp>
 
 #include "accounting.hpp"
+#include "soon.hpp"
 #include "temporary.hpp"
 
 namespace {
@@ -108,16 +109,6 @@ public:
 private:
     pid_t pid_ = 0;
 };
-
-/// Looks until it is so; for ten seconds at most.
-template <class F>
-bool soon(F is_so) {
-    for (int i = 0; i < 5'000; ++i) {
-        if (is_so()) return true;
-        std::this_thread::sleep_for(2ms);
-    }
-    return false;
-}
 
 budget_options quick() {
     budget_options o;

@@ -44,12 +44,14 @@
 
 #include "remote/house.hpp"
 #include "remote/proxy.hpp"
+#include "soon.hpp"
 #include "stores/lab_buffers.hpp"
 #include "stores/plain_store.hpp"
 #include "temporary.hpp"
 
 namespace {
 
+using namespace std::chrono_literals;
 using tenure::block;
 using tenure::endpoint;
 using tenure::errc;
@@ -547,15 +549,6 @@ std::size_t bytes_in_use() {
     return m.uordblks + m.hblkhd;
 }
 
-bool soon(auto condition) {
-    auto const end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (!condition()) {
-        if (std::chrono::steady_clock::now() > end) return false;
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return true;
-}
-
 }  // namespace
 
 TEST_CASE("what was sent is let go") {
@@ -573,21 +566,21 @@ TEST_CASE("what was sent is let go") {
     };
     // The caller's memory is nobody's any more once the handler was called, though nothing is asked after it.
     auto const first = once();
-    CHECK(soon([&] { return first.expired(); }));
+    CHECK(soon([&] { return first.expired(); }, 20s));
 
     // So is what both sides had of it while it went: the lists, the copies, the answers.
     auto const before = bytes_in_use();
     {
         std::vector<std::weak_ptr<std::vector<std::byte>>> written;
         for (std::size_t i = 0; i < many; ++i) written.push_back(once());
-        CHECK(soon([&] { return std::ranges::all_of(written, [](auto const& w) { return w.expired(); }); }));
+        CHECK(soon([&] { return std::ranges::all_of(written, [](auto const& w) { return w.expired(); }); }, 20s));
         std::vector<std::vector<std::byte>> got(many, bytes(n, 0));
         std::vector<std::future<void>>      reads;
         for (auto& g : got) reads.push_back(s->async_read(b, 0, g, boost::asio::use_future));
         for (auto& r : reads) r.get();
         CHECK(std::ranges::all_of(got, [&](auto const& g) { return g == bytes(n, 1); }));
     }
-    CHECK(soon([&] { return bytes_in_use() < before + (std::size_t{1} << 20); }));
+    CHECK(soon([&] { return bytes_in_use() < before + (std::size_t{1} << 20); }, 20s));
     CHECK(s->close().has_value());
 }
 

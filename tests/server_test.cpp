@@ -47,6 +47,7 @@
 #include <tenure/remote/tls.hpp>
 #include <tenure/store/heap.hpp>
 
+#include "soon.hpp"
 #include "stores/plain_store.hpp"
 #include "temporary.hpp"
 #include "throws.hpp"
@@ -1232,15 +1233,6 @@ struct running {
         work.reset();
     }
 
-    template <class F>
-    bool eventually(F f) {
-        auto const until = std::chrono::steady_clock::now() + 20s;
-        while (!f()) {
-            if (std::chrono::steady_clock::now() > until) return false;
-            std::this_thread::yield();
-        }
-        return true;
-    }
     std::string unix_socket() {
         return server.listen(tenure::endpoint("unix:" + (dir.path() / "s").string())).to_text();
     }
@@ -1409,7 +1401,7 @@ TEST_CASE("hello, in all its ways") {
     refused(frame(1, 0, op::hello, pattern(5)), errc::protocol_error);
     refused(frame(1, 0, op::renew), errc::protocol_error);
     refused(bytes(32), errc::protocol_error);
-    CHECK(s.eventually([&] { return s.server.status().connections == 0; }));
+    CHECK(soon([&] { return s.server.status().connections == 0; }, 20s));
 }
 
 /// What a server tells its log.
@@ -1458,7 +1450,7 @@ TEST_CASE("who guesses tokens waits; who knows one gets in from elsewhere, and g
     auto const seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     CHECK(looked >= 5);
     CHECK(looked <= 5 + seconds + 1);
-    CHECK(s.eventually([&] { return s.server.status().connections == 1; }));
+    CHECK(soon([&] { return s.server.status().connections == 1; }, 20s));
 
     // Its place is the guesser's, but it has a session.
     raw again(at);
@@ -1600,7 +1592,7 @@ TEST_CASE("who does not take the answers holds no more than the tenant's queue, 
         CHECK(bounded());
     }
     all.clear();
-    CHECK(s.eventually([&] { return queued() == 0; }));
+    CHECK(soon([&] { return queued() == 0; }, 20s));
 }
 
 TEST_CASE("what a payload lands in counts for the tenant's queue, until it is written") {
@@ -1612,10 +1604,10 @@ TEST_CASE("what a payload lands in counts for the tenant's queue, until it is wr
     auto const f = frame(c.request++, 1, op::write, pack(b.first, b.bytes, u(0), u(1 << 20)), pattern(1 << 20));
     CHECK(queued() < 1 << 20);
     c.put(std::span(f).first(200'000));
-    CHECK(s.eventually([&] { return queued() >= 1 << 20; }));
+    CHECK(soon([&] { return queued() >= 1 << 20; }, 20s));
     c.put(std::span(f).subspan(200'000));
     CHECK(c.answer().status == 0);
-    CHECK(s.eventually([&] { return queued() < 1 << 20; }));
+    CHECK(soon([&] { return queued() < 1 << 20; }, 20s));
 }
 
 TEST_CASE("a long request comes through though others fill the server's queue") {
@@ -1634,7 +1626,7 @@ TEST_CASE("a long request comes through though others fill the server's queue") 
         for (int k = 0; k < 100; ++k) c.put(frame(c.request++, 1, op::read, pack(b.first, b.bytes, u(0), u(n))));
     }
     auto const queued = [&] { return s.server.status().figures[tenure::detail::index_of(resource::queued)].used; };
-    REQUIRE(s.eventually([&] { return queued() >= 1 << 20; }));
+    REQUIRE(soon([&] { return queued() >= 1 << 20; }, 20s));
     bytes runs;
     while (runs.size() < 500'000) {
         auto const one = pack(u(1), u(1), u(1));
@@ -1747,10 +1739,10 @@ TEST_CASE("who says nothing for a lease is gone, with all that was theirs") {
         killed.greet();
         killed.allocate(1, 1000, 10);
     }
-    CHECK(s.eventually([&] { return s.store->usage().blocks == 0 && s.server.status().clients.empty(); }));
+    CHECK(soon([&] { return s.store->usage().blocks == 0 && s.server.status().clients.empty(); }, 20s));
     CHECK(silent.over());
     CHECK(idle.over());
-    CHECK(s.eventually([&] { return s.server.status().connections == 0; }));
+    CHECK(soon([&] { return s.server.status().connections == 0; }, 20s));
 
     raw late(at);
     CHECK(late.greet(idle.known()).status == 0);
@@ -2174,7 +2166,7 @@ TEST_CASE("whoever was silent for longest makes room for others, with TLS and wi
     std::vector<std::unique_ptr<raw>> silent;
     for (unsigned char i = 0; i < 4; ++i) {
         silent.push_back(std::make_unique<raw>(at, static_cast<unsigned char>(i + 2)));
-        CHECK(s.eventually([&] { return s.server.status().connections == i + 1u; }));
+        CHECK(soon([&] { return s.server.status().connections == i + 1u; }, 20s));
     }
     raw late(at, 6);
     if (!o.tls) CHECK(late.greet({}, "x").status == 0);
@@ -2224,7 +2216,7 @@ TEST_CASE("a client over TLS") {
                one.peer.find("sha256:") != std::string::npos && one.peer.size() < 120;
     }));
     CHECK(longer->close());
-    CHECK(there.eventually([&] { return there.server.status().clients.empty(); }));
+    CHECK(soon([&] { return there.server.status().clients.empty(); }, 20s));
 
     // Another host than the certificate's, an authority that is none, a client whom nobody knows; and without TLS.
     auto const refused = [](auto connects) {
@@ -2257,7 +2249,7 @@ TEST_CASE("drain lets those who are there go on, and nobody in") {
     CHECK(c.say(op::goodbye).status == 0);
     CHECK(!done);
     CHECK(d.say(op::goodbye).status == 0);
-    CHECK(s.eventually([&] { return done.load(); }));
+    CHECK(soon([&] { return done.load(); }, 20s));
     CHECK(s.store->usage().blocks == 0);
 }
 
@@ -2273,7 +2265,7 @@ TEST_CASE("closing frees what is there, whatever is under way") {
     auto const w = frame(c.request++, 1, op::write, pack(b.first, b.bytes, u(0), b.bytes), pattern(8 << 20));
     c.put(std::span(w).first(100'000));
     s.server.close();
-    CHECK(s.eventually([&] { return s.store->usage().blocks == 0; }));
+    CHECK(soon([&] { return s.store->usage().blocks == 0; }, 20s));
     CHECK(d.over());
 }
 
