@@ -86,7 +86,7 @@ inline void* allocate_bytes(lane& l, std::size_t bytes, std::size_t alignment, f
     } else {
         bytes_at const b = bump_or<0>(l, 0, rounded, alignment, nullptr, report_to{why});
         if (b.begin) p = to_pointer(object_at(b.begin, 0, alignment));
-        if (objects_are_recorded()) close_window(l);  // no object is made in what was for the alignment
+        if (recorder_of(*l.batch)) close_window(l);  // no object is made in what was for the alignment
     }
     if (p) unpoison(p, bytes);
     return p;
