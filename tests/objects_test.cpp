@@ -87,6 +87,22 @@ struct failing_to_begin {
 };
 using large = std::array<char, 300'000>;
 
+struct opaque;  // never defined
+struct ends_opaque {
+    void operator()(opaque* p) const { delete reinterpret_cast<int*>(p); }
+};
+opaque* begin_opaque() { return reinterpret_cast<opaque*>(new int(1)); }
+
+struct first_base {
+    virtual ~first_base() = default;
+    int one               = 1;
+};
+struct second_base {
+    virtual ~second_base() = default;
+    int two                = 2;
+};
+struct derived_of_both : first_base, second_base {};
+
 [[gnu::noinline]] handle<int> one_place(batch_scope& b) {
     handle<int> const h = b.make<int>(1);
     asm volatile("" ::: "memory");  // no tail call
@@ -143,7 +159,8 @@ TEST_SUITE("the objects of a batch") {
         CHECK(find(s.get()).bytes >= 32 + 3 * sizeof(std::string));
         CHECK(find(l.get()).bytes >= sizeof(large));
         CHECK(find(&elsewhere).type() == "int");
-        CHECK(find(&elsewhere).bytes == sizeof(int));
+        CHECK(find(&elsewhere).bytes >= 24 + 2 * sizeof(void*));
+        CHECK(find(&elsewhere).is_adopted);
         for (object_info const& o : all) {
             CHECK(o.made_at.empty());
             CHECK(o.place().empty());
@@ -291,6 +308,11 @@ TEST_SUITE("the objects of a batch") {
         b.make<int>(1);
         CHECK_THROWS_AS(b.make<failing_to_begin>(true), std::runtime_error);
         CHECK(in(b.id()).size() == 1);
+        b.make<long>(1);  // in the room that the other did not take
+        b.make<long>(2);
+        CHECK(in(b.id()).size() == 3);
+        b.clear();
+        b.make<int>(1);
         b.make<std::array<char, 60'000>>();
         CHECK_THROWS_AS(b.make<failing_to_begin>(true), std::runtime_error);
         b.make<std::array<char, 60'000>>();  // elsewhere: there is no room behind
@@ -302,16 +324,23 @@ TEST_SUITE("the objects of a batch") {
         CHECK(in(b.id()).size() == 4);
     }
 
-    TEST_CASE_FIXTURE(recording, "are not those that are yet to be made") {
+    TEST_CASE_FIXTURE(recording, "are not those whose make came to nothing") {
         namespace inner = tenure::detail;
         batch_scope b(r);
         b.make<int>(1);
-        inner::lane const&      l  = *inner::this_thread.current;
-        std::uintptr_t const    at = inner::address_in(l.cursor);
-        inner::raw_handle const h{inner::to_pointer(at), inner::word_of_small(l, {at, 8}, 0, 8)};
-        inner::object_records::of(inner::core_of(r)).note({h, at, 8, inner::plain_object<int>, &l}, &l);
-        CHECK(in(b.id()).size() == 1);
-        CHECK(b.make<int>(2).get() == h.pointer);
+        inner::lane const& l         = *inner::this_thread.current;
+        auto const         note_next = [&] {
+            std::uintptr_t const    at = inner::address_in(l.cursor);
+            inner::raw_handle const h{inner::to_pointer(at), inner::word_of_small(l, {at, 8}, 0, 8)};
+            inner::object_records::of(inner::core_of(r)).note({h, at, 8, inner::bare_object<int>}, &l);
+            return h.pointer;
+        };
+        void const* const next = note_next();
+        CHECK(b.make<double>(2).get() == next);
+        REQUIRE(in(b.id()).size() == 2);
+        CHECK(in(b.id())[1].type() == "double");
+        note_next();
+        static_cast<void>(b.resource()->allocate(8));
         CHECK(in(b.id()).size() == 2);
     }
 
@@ -330,12 +359,38 @@ TEST_SUITE("the objects of a batch") {
         CHECK(r.usage(b.id()).objects == made + 1);
     }
 
+    TEST_CASE_FIXTURE(recording, "leave containers the memory that they give back") {
+        registry other;
+        for (registry* const in : {&r, &other}) {
+            batch_scope b(*in, {.limits = {.hard = 64 * 1024}});
+            for (int i = 0; i < 5000; ++i) {
+                void* const p = b.resource()->allocate(64, 8);
+                b.resource()->deallocate(p, 64, 8);
+                if (i % 100 == 0) b.make<int>(i);
+            }
+            CHECK(in->usage(b.id()).bytes == 50 * 8);
+        }
+        batch_scope b(r);
+        void* const p = b.resource()->allocate(64, 8);
+        b.resource()->deallocate(p, 64, 8);
+        CHECK(b.make<int>(1).get() == p);
+        CHECK(in(b.id()).size() == 1);
+    }
+
+    TEST_CASE_FIXTURE(recording, "may be of a type that only their library knows") {
+        batch_scope b(r);
+        auto const  h = b.adopt(std::unique_ptr<opaque, ends_opaque>(begin_opaque()));
+        CHECK(in(b.id()).size() == 1);
+        CHECK(in(b.id())[0].address == h.get());
+        CHECK(in(b.id())[0].type().ends_with("opaque"));
+    }
+
     TEST_CASE_FIXTURE(recording, "fill holes, too") {
         batch_scope                                b(r);
-        std::vector<handle<std::array<char, 248>>> all;
-        for (int i = 0; i < 2000; ++i) all.push_back(b.make<std::array<char, 248>>());
+        std::vector<handle<std::array<char, 256>>> all;
+        for (int i = 0; i < 2000; ++i) all.push_back(b.make<std::array<char, 256>>());
         for (std::size_t i = 0; i < all.size(); i += 2) b.free(all[i]);
-        for (int i = 0; i < 3000; ++i) b.make<std::array<char, 120>>();
+        for (int i = 0; i < 3000; ++i) b.make<std::array<char, 128>>();  // two fill one, up to the next that lives
         CHECK(in(b.id()).size() == 4000);
         CHECK(bytes_of(in(b.id())) == r.usage(b.id()).bytes);
     }
@@ -347,7 +402,7 @@ TEST_SUITE("the objects of a batch") {
         r.record_objects();
         auto const h = b.make<int>(1);
         r.record_objects(false);
-        CHECK(!tenure::detail::objects_are_recorded());
+        CHECK(!tenure::detail::any_registry_records());
         for (int i = 0; i < 10; ++i) b.make<int>(2);
         CHECK(addresses(b.id()) == std::vector<void const*>{h.get()});
         {
@@ -359,7 +414,7 @@ TEST_SUITE("the objects of a batch") {
             b.make<int>(3);
             CHECK(in(b.id()).size() == 1);  // not this one
         }
-        CHECK(!tenure::detail::objects_are_recorded());
+        CHECK(!tenure::detail::any_registry_records());
     }
 
     TEST_CASE_FIXTURE(fresh, "are recorded on threads that have room already") {
@@ -399,14 +454,14 @@ TEST_SUITE("the objects of a batch") {
         b.emplace(r, batch_options{.limits = {.soft = 100, .on_soft = [&](batch_id, std::size_t) {
                                                   if (!within) within = b->make<int>(1);
                                               }}});
-        auto const outer = b->make<std::array<char, 200>>();
-        CHECK(within.alive());
+        auto const                     outer = b->make<std::array<char, 200>>();
         std::vector<object_info> const all   = in(b->id());
-        auto const                     found = std::ranges::find(all, outer.get(), &object_info::address);
-        REQUIRE(found != all.end());
-        CHECK(found->bytes == 200);
-        for (object_info const& o : all)
-            if (o.address == within.get()) CHECK(o.type() == "int");
+        REQUIRE(all.size() == 2);
+        CHECK(all[0].address == within.get());
+        CHECK(all[0].type() == "int");
+        CHECK(all[1].address == outer.get());
+        CHECK(all[1].bytes == 200);
+        CHECK(bytes_of(all) == r.usage(b->id()).bytes);
         b.reset();
     }
 
@@ -431,7 +486,7 @@ TEST_SUITE("the objects of a batch") {
         batch_scope b(r);
         for (int k = 0; k < 60'000; ++k) b.make<int>(k);
         CHECK(in(b.id()).size() == 60'000);
-        CHECK(tenure::detail::object_records::of(tenure::detail::core_of(r)).all().size() < 70'000);
+        CHECK(tenure::detail::object_records::of(tenure::detail::core_of(r)).size() < 70'000);
     }
 
     TEST_CASE_FIXTURE(recording, "are not recorded where there is no memory for that") {
@@ -545,16 +600,59 @@ TEST_SUITE("an object's name") {
         auto const  s = b.make<std::string>("s");
         r.name_object(a, "adopted");
         r.name_object(s, "text");
-        std::vector<object_info> const all = in(b.id());
+        std::vector<object_info> all = in(b.id());
+        std::ranges::sort(all, {}, &object_info::name);
         REQUIRE(all.size() == 2);
         CHECK(all[0].name == "adopted");
         CHECK(all[0].address == &elsewhere);
-        CHECK(all[0].bytes == sizeof(int));
+        CHECK(all[0].type() == "int");
+        CHECK(all[0].bytes >= 24 + 2 * sizeof(void*));
         CHECK(all[1].name == "text");
         CHECK(all[1].address == s.get());
         std::jthread([&] { CHECK(in(b.id()).size() == 2); }).join();
         b.free(a);
         CHECK(in(b.id()).size() == 1);
+    }
+
+    TEST_CASE_FIXTURE(fresh, "may be given by a handle of a base") {
+        batch_scope               b(r);
+        auto const                whole = b.make<derived_of_both>();
+        handle<second_base> const part  = whole;
+        r.name_object(part, "both");
+        std::vector<object_info> const all = in(b.id());
+        REQUIRE(all.size() == 1);
+        CHECK(all[0].name == "both");
+        CHECK(all[0].address == whole.get());
+        CHECK(all[0].type().ends_with("derived_of_both"));
+        std::jthread([&] { CHECK(in(b.id()).size() == 1); }).join();
+    }
+
+    TEST_CASE_FIXTURE(fresh, "does not change the order in which objects were made") {
+        batch_scope b(r);
+        auto const  first = b.make<std::string>("before");
+        r.record_objects();
+        auto const second = b.make<int>(1);
+        r.name_object(first, "first");
+        CHECK(addresses(b.id()) == std::vector<void const*>{first.get(), second.get()});
+    }
+
+    TEST_CASE_FIXTURE(recording, "is not that of what was to be made there") {
+        struct giving_up {
+            explicit giving_up(registry& r) {
+                r.record_objects(false);
+                throw std::runtime_error("no");
+            }
+            std::array<char, 60> room{};
+        };
+        batch_scope b(r);
+        b.make<int>(1);
+        CHECK_THROWS_AS(b.make<giving_up>(r), std::runtime_error);
+        auto const h = b.make<double>(1);
+        CHECK(in(b.id()).size() == 1);
+        r.name_object(h, "d");
+        REQUIRE(in(b.id()).size() == 2);
+        CHECK(in(b.id())[0].type() == "double");
+        CHECK(in(b.id())[0].bytes == 8);
     }
 
     TEST_CASE_FIXTURE(fresh, "is not that of another, later at the same place") {

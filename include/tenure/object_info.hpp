@@ -17,7 +17,7 @@ namespace tenure {
 /// An object of a batch, as registry::for_each_object tells of it. It may be freed by now.
 struct object_info {
     void*       address = nullptr;
-    std::size_t bytes   = 0;  ///< in its batch's memory, with header and padding; of what was adopted, its own
+    std::size_t bytes   = 0;  ///< in its batch's memory, with header and padding; of what was adopted, the header
     std::string name{};       ///< as registry::name_object said; or empty
 
     /// Where it was made: return addresses, the innermost first, sixteen at most. The first lies in the function
@@ -27,14 +27,20 @@ struct object_info {
     std::vector<void const*> made_at{};
 
     /// Returns its type as C++ spells it; as `int[]` of an array.
-    std::string type() const { return detail::type_name(*of_type); }
+    std::string type() const {
+        std::string text = detail::type_name(*of_type);
+        if (is_adopted && text.ends_with('*')) text.pop_back();
+        if (text.ends_with(' ')) text.pop_back();
+        return text;
+    }
 
-    /// Returns the place as backtrace_symbols(3) has it: "server(_Z6handlev+0x2e)" where the linker was told to
+    /// Returns the place, as backtrace_symbols(3) writes it: "server(_Z6handlev+0x2e)" where the linker was told to
     /// keep names for that (-rdynamic), and then the first that is not tenure's; else "server(+0x4d2e)". Empty if
     /// it is not known.
     std::string place() const;
 
-    detail::type_identity const* of_type = nullptr;  ///< for type()
+    bool                         is_adopted = false;
+    detail::type_identity const* of_type    = nullptr;  ///< for type(); of what was adopted, a pointer's
 };
 
 }  // namespace tenure

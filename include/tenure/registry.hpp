@@ -588,9 +588,9 @@ public:
 
     /// Calls f(object_info) for objects of a batch: for those that were recorded (record_objects()) or have a name,
     /// and for those with a destructor or deleter if this thread is alone in the batch, as clear() requires it, and
-    /// it is not the root. Each was alive and the batch's at one moment during the call, before f is called. Those
-    /// that were recorded come in the order in which they were made, after the others. Buffers and deferred calls
-    /// are no objects.
+    /// it is not the root. Each was the batch's at one moment during the call, before f is called; those of other
+    /// threads may just be being made. Those that were recorded come in the order in which they were made, after
+    /// the others. Buffers and deferred calls are no objects.
     ///
     /// Any thread. Does nothing if the batch is over. One that is paged out comes in. Throws no_such_batch,
     /// std::bad_alloc, and what f throws. Cost: a look at all objects that the registry has recorded.
@@ -601,28 +601,29 @@ public:
     }
 
     /// Has the registry record of each object that is made from now on what it is and where in the program it was
-    /// made, or stops that. What is being made on other threads meanwhile may be missed, as is, for good, what is
-    /// made where there is no memory for the record; what was adopted is not recorded. Any thread. Throws
-    /// std::bad_alloc. Cost: each make takes a microsecond or two instead of a nanosecond, and some 150 bytes until
-    /// a while after the object has gone. Without it: nothing.
+    /// made, or stops that. What is being made on other threads meanwhile may be missed, and what is made where
+    /// there is no memory for the record; what was adopted is not recorded. Any thread. Throws std::bad_alloc.
+    /// Cost: each make takes a microsecond or two instead of a nanosecond, and some 150 bytes until a while after
+    /// the object has gone; each piece of resource() tens of nanoseconds. Without it: nothing.
     template <class Feature = detail::object_calls>
     void record_objects(bool yes = true) {
         detail::require_listing<Feature>();
         Feature::record(*core_, yes);
     }
 
-    /// Gives an object a name for for_each_object(), instead of another if it has one. Any thread. Throws
-    /// stale_handle, not_owner (another registry's), batch_ended, memory_full.
+    /// Gives an object a name for for_each_object(), instead of another if it has one. T is complete; it is told as
+    /// the type, where nothing else is known. Any thread. Throws stale_handle, not_owner (another registry's),
+    /// batch_ended, memory_full.
     template <class T, class Feature = detail::object_calls>
     void name_object(handle<T> const& h, std::string_view name) {
         detail::require_listing<Feature>();
-        if (auto const why = Feature::name(*core_, detail::handle_access::raw(h), detail::plain<T>, name))
+        if (auto const why = Feature::name(*core_, detail::handle_access::raw(h), detail::named_as<T>, name))
             detail::throw_failure(why, "name an object ");
     }
     template <class T, class Feature = detail::object_calls>
     result<void> try_name_object(handle<T> const& h, std::string_view name) {
         detail::require_listing<Feature>();
-        if (auto const why = Feature::name(*core_, detail::handle_access::raw(h), detail::plain<T>, name))
+        if (auto const why = Feature::name(*core_, detail::handle_access::raw(h), detail::named_as<T>, name))
             return make_error_code(why.code);
         return {};
     }

@@ -2,13 +2,14 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
-#include <cstdlib>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include <execinfo.h>
+#include <dlfcn.h>
 
+#include <tenure/detail/base/printed.hpp>
 #include <tenure/detail/listing/listing.hpp>
 #include <tenure/impl/registry.ipp>
 #include <tenure/objects.hpp>
@@ -16,24 +17,21 @@
 namespace tenure {
 
 TENURE_DECL std::string object_info::place() const {
-    if (made_at.empty()) return {};
-    std::vector<void*> calls;
-    for (void const* const back : made_at) calls.push_back(const_cast<char*>(static_cast<char const*>(back)) - 1);
-    struct freed {
-        char** text;
-        ~freed() { std::free(text); }
-    } const symbols{::backtrace_symbols(calls.data(), static_cast<int>(calls.size()))};
-    if (!symbols.text) return {};
-    std::string_view first;
-    for (std::size_t i = 0; i < calls.size(); ++i) {
-        std::string_view line = symbols.text[i];
-        line                  = line.substr(0, line.find(" ["));
-        if (line.find("(_ZN6tenure") == line.npos && line.find("(_ZNK6tenure") == line.npos &&
-            line.find("(_ZZN6tenure") == line.npos)
-            return std::string(line);
-        if (i == 0) first = line;
+    std::string first;
+    for (void const* const back : made_at) {
+        auto const* const call = static_cast<char const*>(back) - 1;
+        ::Dl_info         in{};
+        if (::dladdr(call, &in) == 0) continue;
+        std::string_view const function = in.dli_sname ? in.dli_sname : "";
+        auto const* const      base     = static_cast<char const*>(in.dli_sname ? in.dli_saddr : in.dli_fbase);
+        std::string            text =
+            detail::printed("%s(%s+0x%tx)", in.dli_fname, in.dli_sname ? in.dli_sname : "", call - base);
+        bool const ours = function.starts_with("_ZN6tenure") || function.starts_with("_ZNK6tenure") ||
+                          function.starts_with("_ZZN6tenure");
+        if (!ours) return text;
+        if (first.empty()) first = std::move(text);
     }
-    return std::string(first);
+    return first;
 }
 
 namespace detail {
@@ -54,8 +52,7 @@ TENURE_DECL failure object_calls::name(registry_core& in, raw_handle h, finalize
     if (!is_alive(h)) return {stale_because(h)};
     raw_handle const r    = resolve(h);
     auto const       name = [&](batch_record&, extent const& x) {
-        std::size_t const  bytes = h.word & cell_flag ? what.size : x.bytes;
-        object_to_be const o{r, x.begin, bytes, what, nullptr};
+        object_to_be const o{r, x.begin, x.bytes, what};
         return memory_lasts([&] { object_records::of(in).name(o, const_cast<void*>(h.pointer), text); })
                          ? failure{}
                          : failure{.code = errc::memory_full, .wanted = sizeof(object_record)};

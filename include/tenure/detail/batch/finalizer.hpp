@@ -17,12 +17,12 @@ struct entry;
 /// What an object is, and what ends it: one constant for each type.
 struct alignas(16) finalizer {
     void (*destroy)(entry*) noexcept;           ///< null: the object has no entry
-    type_identity const* type       = nullptr;  ///< null: a buffer; of what was adopted, that object's
+    type_identity const* type       = nullptr;  ///< null: a buffer; of what was adopted, a pointer
     bool                 restorable = false;    ///< its bytes alone bring it back: checkpoints
     release_phase        phase      = release_phase::in_order;
     bool                 is_array   = false;
     std::uint8_t         align_log  = 3;  ///< the alignment's logarithm
-    std::uint32_t        size       = 0;  ///< in bytes, of an element, or of what was adopted; 0: it is no object
+    std::uint32_t        size       = 0;  ///< in bytes, of an element; 0: it is no object
 
     /// Ends it without the deleter or the call that it was registered for; null: it was made.
     void (*drop)(entry*) noexcept = nullptr;

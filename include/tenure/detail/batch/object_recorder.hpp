@@ -12,7 +12,6 @@
 namespace tenure::detail {
 
 struct finalizer;
-struct lane;
 
 /// An object that a thread is about to make.
 struct object_to_be {
@@ -20,7 +19,6 @@ struct object_to_be {
     std::uintptr_t   begin;  ///< of its bytes
     std::size_t      bytes;  ///< with its entry and padding
     finalizer const& what;
-    lane const*      from;  ///< the lane whose cursor is at `begin` until it is made; null: it is a large one
 };
 
 /// The objects of a registry of which more is known than their bytes tell, as far as others know it: see listing/.
@@ -35,7 +33,7 @@ struct object_recorder {
     /// noted.
     virtual void note(object_to_be const& object, void const* caller) noexcept = 0;
 
-    /// The object there is not made: its constructor threw.
+    /// What was noted there is not made, or not yet.
     virtual void forget(std::uintptr_t begin) noexcept = 0;
 
     std::atomic<bool> records{false};
@@ -44,6 +42,6 @@ struct object_recorder {
 /// How many registries record.
 TENURE_SHARED inline constinit std::atomic<std::size_t> recording_registries{0};
 
-inline bool objects_are_recorded() noexcept { return recording_registries.load(std::memory_order_relaxed) != 0; }
+inline bool any_registry_records() noexcept { return recording_registries.load(std::memory_order_relaxed) != 0; }
 
 }  // namespace tenure::detail

@@ -63,11 +63,22 @@ struct registry_core {
     any_store                     adopted;  ///< of memory made elsewhere, once there is some; under supplies_mutex
 };
 
-/// Returns what records the objects that the batch makes, or null.
+/// Returns what has recorded objects of the batch's registry, or null.
+inline object_recorder* former_recorder_of(batch_record const& b) noexcept {
+    return b.registry.load(std::memory_order_relaxed)->recorder.load(std::memory_order_acquire);
+}
+
+/// Returns what records the objects that the batch makes now, or null.
 inline object_recorder* recorder_of(batch_record const& b) noexcept {
-    if (!objects_are_recorded()) return nullptr;
-    object_recorder* const r = b.registry.load(std::memory_order_relaxed)->recorder.load(std::memory_order_acquire);
+    if (!any_registry_records()) return nullptr;
+    object_recorder* const r = former_recorder_of(b);
     return r && r->records.load(std::memory_order_relaxed) ? r : nullptr;
+}
+
+/// Has the next make in a lane of this thread's come to refill() if it is to be recorded. The window stays what it
+/// is: what was charged for it and what was made in it.
+inline void shut_if_recorded(lane& l) noexcept {
+    if (recorder_of(*l.batch)) l.window_end.store(0, std::memory_order_relaxed);
 }
 
 /// Throws no_feature.

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <tenure/detail/base/barrier.hpp>
 #include <tenure/detail/batch/entry_lists.hpp>
 #include <tenure/detail/life/calls.hpp>
 #include <tenure/detail/life/exclusive_claim.hpp>
@@ -26,8 +27,10 @@ public:
     /// Throws std::bad_alloc.
     listing(registry_core& in, batch_record& b, std::uint64_t id) {
         if (object_recorder const* const r = in.recorder.load(std::memory_order_acquire))
-            known_ = static_cast<object_records const*>(r)->all();
-        std::erase_if(known_, [&](auto const& k) { return !is_there(k.second, id); });
+            known_ = static_cast<object_records const*>(r)->those([&](raw_handle h) {
+                read_section const here;
+                return find_owner(h).id == id;
+            });
         if (&b == in.root) return;
         exclusive_claim const claim(b, id, batch_flags::closed);
         if (claim.why() != errc{}) return;
@@ -44,20 +47,16 @@ public:
         std::vector<object_info> out;
         out.reserve(order.size());
         for (object_record const* const r : order)
-            out.push_back({.address = r->address,
-                           .bytes   = r->bytes,
-                           .name    = r->name,
-                           .made_at = r->made_at ? *r->made_at : call_stack{},
-                           .of_type = r->type});
+            out.push_back({.address    = r->address,
+                           .bytes      = r->bytes,
+                           .name       = r->name,
+                           .made_at    = r->made_at ? *r->made_at : call_stack{},
+                           .is_adopted = r->is_adopted,
+                           .of_type    = r->type});
         return out;
     }
 
 private:
-    static bool is_there(object_record const& r, std::uint64_t id) noexcept {
-        read_section const here;
-        return find_owner(r.handle).id == id && r.is_made();
-    }
-
     /// Nobody else is in the batch.
     void add(entry* first) {
         for (entry* e = first; e; e = e->next) {
@@ -72,17 +71,15 @@ private:
         std::uintptr_t const begin  = to_address(&e);
         std::uintptr_t const object = object_at(begin, before_object(f), f.alignment());
         object_record&       r      = known_[begin];
-        if (r.address) return;
-        r.type = f.type;
-        if (f.drop) {  // what stands for an adopted object begins with a pointer to it
-            std::memcpy(&r.address, to_pointer(object), sizeof r.address);
-            r.bytes = f.size;
-        } else {
-            std::size_t const n = f.is_array ? static_cast<array_entry&>(e).count : 1;
-            r.address           = to_pointer(object);
-            r.bytes             = round_extent(object - begin + n * f.size);
-            if (r.bytes > largest_small / 2) r.bytes = bytes_of_large(begin, r.bytes);
-        }
+        std::size_t const    n      = f.is_array ? static_cast<array_entry&>(e).count : 1;
+        r.type                      = f.type;  // which a handle by which it was named may not tell
+        r.is_adopted                = f.drop;
+        r.address                   = to_pointer(object);
+        // What stands for an adopted object begins with a pointer to it.
+        if (f.drop) std::memcpy(&r.address, to_pointer(object), sizeof r.address);
+        if (r.bytes) return;
+        r.bytes = round_extent(object - begin + n * f.size);
+        if (r.bytes > largest_small / 2) r.bytes = bytes_of_large(begin, r.bytes);
     }
 
     /// Returns the bytes of an object that may have a run of its own.
@@ -94,9 +91,10 @@ private:
     std::unordered_map<std::uintptr_t, object_record> known_;
 };
 
-/// Has makes in the registry come to refill(): this thread's next ones, and others' soon, for they may be opening a
-/// window just now.
+/// Has the makes in a registry that records since just now come to refill(). A lane's thread that opens a window
+/// meanwhile sees that it records, or this closes the window: the heavy barrier pairs with that of open_window().
 inline void close_windows_of(registry_core const& r) noexcept {
+    heavy_barrier();
     for_records([&](batch_record& b) {
         std::scoped_lock const guard(b.lock);
         if (is_in_use(b, r)) for_lanes(b, [](lane& l) { l.window_end.store(0, std::memory_order_relaxed); });

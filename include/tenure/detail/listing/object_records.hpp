@@ -26,20 +26,15 @@ namespace tenure::detail {
 
 /// What is known of an object besides what a batch knows.
 struct object_record {
-    raw_handle           handle{};     ///< in the slab
-    std::uintptr_t       begin   = 0;  ///< of its bytes there
-    void*                address = nullptr;
-    std::size_t          bytes   = 0;
-    type_identity const* type    = nullptr;
-    lane const*          from    = nullptr;  ///< as object_to_be's
-    call_stack const*    made_at = nullptr;  ///< or null
+    raw_handle           handle{};        ///< in the slab
+    std::uintptr_t       begin      = 0;  ///< of its bytes there
+    void*                address    = nullptr;
+    std::size_t          bytes      = 0;
+    type_identity const* type       = nullptr;
+    bool                 is_adopted = false;    ///< and `type` that of a pointer to it
+    call_stack const*    made_at    = nullptr;  ///< or null
     std::string          name{};
-    std::uint64_t        serial = 0;  ///< in the order in which they came
-
-    /// Whether its make has taken the memory.
-    bool is_made() const noexcept {
-        return !from || address_in(from->cursor.load(std::memory_order_acquire)) != begin;
-    }
+    std::uint64_t        serial = 0;  ///< in the order in which they were recorded; 0: it was not
 };
 
 /// The objects that a registry has recorded, or of which one has a name. Thread-safe; no lock of the core is taken
@@ -73,7 +68,7 @@ public:
             call_stack             stack = stack_from(caller);
             std::scoped_lock const guard(mutex_);
             object_record&         r = put(o, const_cast<void*>(o.handle.pointer));
-            r.from                   = o.from;
+            r.serial                 = ++last_serial_;
             r.made_at                = &stacks_.keep(std::move(stack));
         }));
     }
@@ -94,44 +89,70 @@ public:
         (knows ? found->second : put(o, address)).name = std::move(copy);
     }
 
-    /// Returns all, some of which are dead, by where their bytes begin. Throws std::bad_alloc.
-    std::unordered_map<std::uintptr_t, object_record> all() const {
+    /// Returns those for which is_wanted(handle), by where their bytes begin. Throws std::bad_alloc.
+    template <class Pred>
+    std::unordered_map<std::uintptr_t, object_record> those(Pred is_wanted) const {
+        std::vector<known_handle> all;
+        {
+            std::scoped_lock const guard(mutex_);
+            all = handles();
+        }
+        std::unordered_map<std::uintptr_t, object_record> out;
+        std::erase_if(all, [&](known_handle const& k) { return !is_wanted(k.handle); });
         std::scoped_lock const guard(mutex_);
-        return known_;
+        for (known_handle const& k : all)
+            if (object_record const* const r = find(k)) out.emplace(k.begin, *r);
+        return out;
+    }
+
+    std::size_t size() const {
+        std::scoped_lock const guard(mutex_);
+        return known_.size();
     }
 
 private:
     /// The lock is held. Throws std::bad_alloc.
     object_record& put(object_to_be const& o, void* address) {
         object_record& r = known_[o.begin];
-        r                = {.handle  = o.handle,
-                            .begin   = o.begin,
-                            .address = address,
-                            .bytes   = o.bytes,
-                            .type    = o.what.type,
-                            .serial  = ++last_serial_};
+        r = {.handle = o.handle, .begin = o.begin, .address = address, .bytes = o.bytes, .type = o.what.type};
         return r;
+    }
+
+    struct known_handle {
+        std::uintptr_t begin;
+        raw_handle     handle;
+    };
+
+    /// The lock is held. Throws std::bad_alloc.
+    std::vector<known_handle> handles() const {
+        std::vector<known_handle> out;
+        out.reserve(known_.size());
+        for (auto const& [begin, r] : known_) out.push_back({begin, r.handle});
+        return out;
+    }
+
+    /// Returns the record of an object, unless another one is there now. The lock is held.
+    object_record const* find(known_handle const& k) const noexcept {
+        auto const found = known_.find(k.begin);
+        return found != known_.end() && found->second.handle.word == k.handle.word ? &found->second : nullptr;
     }
 
     /// Throws std::bad_alloc.
     void prune_if_many() {
-        std::vector<std::pair<std::uintptr_t, raw_handle>> seen;
+        std::vector<known_handle> all;
         {
             std::scoped_lock const guard(mutex_);
             if (known_.size() < many_) return;
-            seen.reserve(known_.size());
-            for (auto const& [begin, r] : known_) seen.emplace_back(begin, r.handle);
+            all   = handles();
             many_ = ~std::size_t{0};  // others need not
         }
-        std::erase_if(seen, [](auto const& s) {
+        std::erase_if(all, [](known_handle const& k) {
             read_section const here;
-            return is_alive(s.second);
+            return is_alive(k.handle);
         });
         std::scoped_lock const guard(mutex_);
-        for (auto const& [begin, dead] : seen) {
-            auto const found = known_.find(begin);
-            if (found != known_.end() && found->second.handle.word == dead.word) known_.erase(found);
-        }
+        for (known_handle const& dead : all)
+            if (find(dead)) known_.erase(dead.begin);
         many_ = std::max(least, 2 * known_.size());
     }
 

@@ -24,7 +24,7 @@ namespace tenure::detail {
     if (b.refuses()) return false;  // before anything that its reclaimer may be changing
     if (l.run_end != 0 || b.limited || bytes > unit_bytes / 4 || l.thread.load(relaxed) != &me) return false;
     run_cache* const c = me.cache;
-    if (!c || me.cache_uid != b.slabs->uid || under_valgrind || objects_are_recorded()) return false;
+    if (!c || me.cache_uid != b.slabs->uid || under_valgrind) return false;
     unit* const u = c->runs[0];
     if (!u) return false;
     c->runs[0] = u->next;
@@ -46,6 +46,7 @@ namespace tenure::detail {
         l.cursor.store(cursor_at(at), std::memory_order_release);
     }
     open_window(l, b, end);
+    shut_if_recorded(l);
     return true;
 }
 
@@ -53,7 +54,7 @@ TENURE_COLD inline void note(object_recorder& in, lane const& l, bytes_at at, fi
                              void const* caller) noexcept {
     std::size_t const before = before_object(what), alignment = what.alignment();
     void* const       object = to_pointer(object_at(at.begin, before, alignment));
-    in.note({{object, word_of_small(l, at, before, alignment)}, at.begin, at.bytes, what, &l}, caller);
+    in.note({{object, word_of_small(l, at, before, alignment)}, at.begin, at.bytes, what}, caller);
 }
 
 /// Makes room at the lane's cursor, as make_room(), which `caller` called. Where objects are recorded there is room
@@ -70,6 +71,8 @@ TENURE_SLOW inline failure refill(lane& l, std::size_t bytes, finalizer const* w
     close_window(l);
 
     std::uintptr_t at = address_in(l.cursor.load(std::memory_order_relaxed));
+    if (object_recorder* const r = former_recorder_of(b))
+        if (at < l.run_end) r->forget(at);  // a make that came to nothing
     if (l.run_end - at < needed) {
         bool const any_holes =
             l.holes || l.queue.any() || l.remote.load(std::memory_order_relaxed) || b.slabs->recyclable.any();
@@ -91,9 +94,18 @@ TENURE_SLOW inline failure refill(lane& l, std::size_t bytes, finalizer const* w
         b.own_charge.fetch_add(size, std::memory_order_relaxed);
     }
     open_window(l, b, at + size);
-    if (b.limited) tell_soft_limits(b.limited);
-    if (recorder && what && address_in(l.cursor.load(std::memory_order_relaxed)) == at)
-        note(*recorder, l, {at, size}, *what, caller);
+    if (!recorder) {
+        shut_if_recorded(l);  // since a moment ago
+        if (b.limited) tell_soft_limits(b.limited);
+        return {};
+    }
+    if (b.limited) {
+        shut_if_recorded(l);  // what on_soft makes here comes here, too
+        tell_soft_limits(b.limited);
+        if (l.window_top != at + size || address_in(l.cursor.load(std::memory_order_relaxed)) != at) return {};
+        open_window(l, b, at + size);
+    }
+    if (what) note(*recorder, l, {at, size}, *what, caller);
     return {};
 }
 

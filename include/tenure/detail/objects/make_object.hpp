@@ -130,15 +130,15 @@ void drop_object(entry* e) noexcept {
 /// Returns what is to be known of a T, or of an array of them.
 template <class T>
 constexpr finalizer described(void (*destroy)(entry*) noexcept, bool is_array = false) noexcept {
-    using is = registered_object<T>;
-    return {.destroy    = destroy,
-            .type       = is_array ? &identity_of<T[]>() : &identity_of<typename is::type>(),
-            .restorable = restorable<T>,
-            .phase      = phase_of<T>,
-            .is_array   = is_array,
-            .align_log  = static_cast<std::uint8_t>(std::countr_zero(layout<T>::alignment)),
-            .size       = static_cast<std::uint32_t>(std::min<std::size_t>(is::size, ~std::uint32_t{0})),
-            .drop       = is_registered<T> ? &drop_object<T> : nullptr};
+    return {
+        .destroy    = destroy,
+        .type       = is_array ? &identity_of<T[]>() : &identity_of<typename told_as<T>::type>(),
+        .restorable = restorable<T>,
+        .phase      = phase_of<T>,
+        .is_array   = is_array,
+        .align_log  = static_cast<std::uint8_t>(std::countr_zero(layout<T>::alignment)),
+        .size = is_object<T> ? static_cast<std::uint32_t>(std::min<std::size_t>(sizeof(T), ~std::uint32_t{0})) : 0,
+        .drop = is_registered<T> ? &drop_object<T> : nullptr};
 }
 
 /// With an entry, and without.
@@ -147,15 +147,15 @@ inline constexpr finalizer object_finalizer = described<T>(&destroy_object<T>);
 template <class T>
 inline constexpr finalizer array_finalizer = described<T>(&destroy_array<T>, true);
 template <class T>
-inline constexpr finalizer plain_object = described<T>(nullptr);
+inline constexpr finalizer bare_object = described<T>(nullptr);
 template <class T>
-inline constexpr finalizer plain_array = described<T>(nullptr, true);
+inline constexpr finalizer bare_array = described<T>(nullptr, true);
 
-/// That of what a handle<T> names.
+/// What is known of an object by a handle<T> alone.
 template <class T>
-inline constexpr finalizer const& plain = plain_object<std::remove_cv_t<T>>;
+inline constexpr finalizer const& named_as = bare_object<std::remove_cv_t<T>>;
 template <class T>
-inline constexpr finalizer const& plain<T[]> = plain_array<std::remove_cv_t<T>>;
+inline constexpr finalizer const& named_as<T[]> = bare_array<std::remove_cv_t<T>>;
 
 /// Memory for an object: in a slab if it is small, else a run of its own.
 struct space {
@@ -254,7 +254,7 @@ bool names_resource_of(lane const& l, Arg const& arg) noexcept {
 template <class U, class L, bool Bound, class Refusal, class... Args>
 [[gnu::always_inline]] inline std::pair<U*, word_t> make_laid_out(lane& l, Refusal refusal, Args&&... args) {
     space                      s;
-    constexpr finalizer const& what = L::has_entry ? object_finalizer<U> : plain_object<U>;
+    constexpr finalizer const& what = L::has_entry ? object_finalizer<U> : bare_object<U>;
     if constexpr (L::bytes + L::alignment <= largest_small) {
         s = allocate_small(l, L::before, L::bytes, L::alignment, &what, refusal);
     } else {
@@ -352,7 +352,7 @@ std::pair<T*, word_t> make_array(lane& l, Refusal refusal, std::size_t n, Elemen
     constexpr bool        ends      = !std::is_trivially_destructible_v<U>;
     constexpr std::size_t before    = ends ? sizeof(array_entry) : 0;
     constexpr std::size_t alignment = alignof(U) < 8 ? 8 : alignof(U);
-    constexpr auto const& what      = ends ? array_finalizer<U> : plain_array<U>;
+    constexpr auto const& what      = ends ? array_finalizer<U> : bare_array<U>;
     std::size_t const     bytes     = round_extent(before + array_bytes(n, sizeof(U)));
     space const s = bytes + alignment <= largest_small ? allocate_small(l, before, bytes, alignment, &what, refusal)
                                                        : allocate_large(l, before, bytes, alignment, what, refusal);

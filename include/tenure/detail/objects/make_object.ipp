@@ -25,13 +25,13 @@ TENURE_SLOW TENURE_DECL space allocate_large(lane& l, std::size_t before, std::s
     word_t const generation = generation_of(table_word(u->address).load(std::memory_order_relaxed));
     word_t const word       = whole_word(generation) | (before ? header_flag : 0);
     if (object_recorder* const r = recorder_of(*l.batch))
-        r->note({{to_pointer(begin + before), word}, begin, bytes, what, nullptr}, __builtin_return_address(0));
+        r->note({{to_pointer(begin + before), word}, begin, bytes, what}, __builtin_return_address(0));
     return {{begin, bytes}, to_pointer(begin + before), word, u};
 }
 
 [[gnu::cold]] TENURE_DECL void forget(lane& l, space const& s) noexcept {
     batch_record& b = *l.batch;
-    if (object_recorder* const r = recorder_of(b)) r->forget(s.at.begin);
+    if (object_recorder* const r = former_recorder_of(b)) r->forget(s.at.begin);
     if (s.large) {
         unlink_large(b, s.large);
         b.rest.books.large_made.add(~std::uint64_t{0}, ~std::uint64_t{s.at.bytes} + 1, false);  // it was never made
@@ -43,6 +43,7 @@ TENURE_SLOW TENURE_DECL space allocate_large(lane& l, std::size_t before, std::s
     if (address_in(cursor) == s.at.begin + s.at.bytes && objects_in(cursor) != 0) {
         poison(to_pointer(s.at.begin), s.at.bytes);
         l.cursor.store(cursor - cursor_at(s.at.bytes) - one_object, std::memory_order_relaxed);
+        shut_if_recorded(l);
         return;
     }
     // The constructor made other objects behind this one.

@@ -75,18 +75,20 @@ inline constexpr bool is_registered<adopted<T, Deleter>> = true;
 template <class F, release_phase Phase>
 inline constexpr bool is_registered<deferred<F, Phase>> = true;
 
-/// What a T is for who asks for a batch's objects: itself, what it stands for, or, with no size, nothing.
+/// Whether a T is an object for who asks for a batch's objects, or stands for one.
 template <class T>
-struct registered_object {
-    using type                        = T;
-    static constexpr std::size_t size = sizeof(T);
+inline constexpr bool is_object = true;
+template <class F, release_phase Phase>
+inline constexpr bool is_object<deferred<F, Phase>> = false;
+
+/// Its type for them. That of what was adopted may be incomplete, and so is told by a pointer.
+template <class T>
+struct told_as {
+    using type = T;
 };
 template <class T, class Deleter>
-struct registered_object<adopted<T, Deleter>> : registered_object<T> {};
-template <class F, release_phase Phase>
-struct registered_object<deferred<F, Phase>> {
-    using type                        = deferred<F, Phase>;
-    static constexpr std::size_t size = 0;
+struct told_as<adopted<T, Deleter>> {
+    using type = T*;
 };
 
 /// When the end of a batch comes to a T.

@@ -86,7 +86,7 @@ inline void* allocate_bytes(lane& l, std::size_t bytes, std::size_t alignment, f
     } else {
         bytes_at const b = bump_or<0>(l, 0, rounded, alignment, nullptr, report_to{why});
         if (b.begin) p = to_pointer(object_at(b.begin, 0, alignment));
-        if (recorder_of(*l.batch)) close_window(l);  // no object is made in what was for the alignment
+        if (p) shut_if_recorded(l);  // no object is made in what was for the alignment
     }
     if (p) unpoison(p, bytes);
     return p;
@@ -155,6 +155,7 @@ inline void deallocate_to(lane& l, std::uint64_t id, void* p, std::size_t bytes,
     if (l.thread.load(std::memory_order_relaxed) != &this_thread) return;  // that thread may be making objects
     note_peak(*l.batch);
     l.cursor.store(cursor - cursor_at(rounded), std::memory_order_relaxed);
+    shut_if_recorded(l);
 }
 
 }  // namespace tenure::detail
