@@ -76,7 +76,7 @@ private:
         r.is_adopted                = f.drop;
         r.address                   = to_pointer(object);
         // What stands for an adopted object begins with a pointer to it.
-        if (f.drop) std::memcpy(&r.address, to_pointer(object), sizeof r.address);
+        if (f.drop) std::memcpy(static_cast<void*>(&r.address), to_pointer(object), sizeof r.address);
         if (r.bytes) return;
         r.bytes = round_extent(object - begin + n * f.size);
         if (r.bytes > largest_small / 2) r.bytes = bytes_of_large(begin, r.bytes);

@@ -26,8 +26,7 @@ namespace tenure::detail {
 
 /// What is known of an object besides what a batch knows.
 struct object_record {
-    raw_handle           handle{};        ///< in the slab
-    std::uintptr_t       begin      = 0;  ///< of its bytes there
+    raw_handle           handle{};  ///< in the slab
     void*                address    = nullptr;
     std::size_t          bytes      = 0;
     type_identity const* type       = nullptr;
@@ -114,7 +113,7 @@ private:
     /// The lock is held. Throws std::bad_alloc.
     object_record& put(object_to_be const& o, void* address) {
         object_record& r = known_[o.begin];
-        r = {.handle = o.handle, .begin = o.begin, .address = address, .bytes = o.bytes, .type = o.what.type};
+        r                = {.handle = o.handle, .address = address, .bytes = o.bytes, .type = o.what.type};
         return r;
     }
 
