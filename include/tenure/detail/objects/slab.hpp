@@ -155,7 +155,6 @@ inline void deallocate_to(lane& l, std::uint64_t id, void* p, std::size_t bytes,
     if (l.thread.load(std::memory_order_relaxed) != &this_thread) return;  // that thread may be making objects
     note_peak(*l.batch);
     l.cursor.store(cursor - cursor_at(rounded), std::memory_order_relaxed);
-    shut_if_recorded(l);
 }
 
 }  // namespace tenure::detail
