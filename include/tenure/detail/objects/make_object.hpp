@@ -129,7 +129,7 @@ void drop_object(entry* e) noexcept {
 
 /// Returns what is to be known of a T, or of an array of them.
 template <class T>
-constexpr finalizer described(void (*destroy)(entry*) noexcept, bool is_array = false) noexcept {
+constexpr finalizer finalizer_for(void (*destroy)(entry*) noexcept, bool is_array = false) noexcept {
     return {
         .destroy    = destroy,
         .type       = is_array ? &identity_of<T[]>() : &identity_of<typename told_as<T>::type>(),
@@ -143,13 +143,13 @@ constexpr finalizer described(void (*destroy)(entry*) noexcept, bool is_array = 
 
 /// With an entry, and without.
 template <class T>
-inline constexpr finalizer object_finalizer = described<T>(&destroy_object<T>);
+inline constexpr finalizer object_finalizer = finalizer_for<T>(&destroy_object<T>);
 template <class T>
-inline constexpr finalizer array_finalizer = described<T>(&destroy_array<T>, true);
+inline constexpr finalizer array_finalizer = finalizer_for<T>(&destroy_array<T>, true);
 template <class T>
-inline constexpr finalizer bare_object = described<T>(nullptr);
+inline constexpr finalizer bare_object = finalizer_for<T>(nullptr);
 template <class T>
-inline constexpr finalizer bare_array = described<T>(nullptr, true);
+inline constexpr finalizer bare_array = finalizer_for<T>(nullptr, true);
 
 /// What is known of an object by a handle<T> alone.
 template <class T>
