@@ -27,12 +27,7 @@ struct object_info {
     std::vector<void const*> made_at{};
 
     /// Returns its type as C++ spells it; as `int[]` of an array.
-    std::string type() const {
-        std::string text = detail::type_name(*of_type);
-        if (is_adopted && text.ends_with('*')) text.pop_back();
-        if (text.ends_with(' ')) text.pop_back();
-        return text;
-    }
+    std::string type() const { return is_adopted ? detail::pointee_name(*of_type) : detail::type_name(*of_type); }
 
     /// Returns the place, as backtrace_symbols(3) writes it: "server(_Z6handlev+0x2e)" where the linker was told to
     /// keep names for that (-rdynamic), and then the first that is not tenure's; else "server(+0x4d2e)". Empty if

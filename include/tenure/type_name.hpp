@@ -61,4 +61,12 @@ inline std::string type_name(type_identity const& type) {
 }
 #endif
 
+/// Returns the name of the type that pointers of a type lead to: it may be incomplete.
+inline std::string pointee_name(type_identity const& pointer) {
+    std::string text = type_name(pointer);
+    if (text.ends_with('*')) text.pop_back();
+    if (text.ends_with(' ')) text.pop_back();
+    return text;
+}
+
 }  // namespace tenure::detail

@@ -49,7 +49,10 @@ public:
 private:
     static std::string what_of(std::uintptr_t state) {
         finalizer const& f = finalizer_of(state);
-        return is_buffer(f) ? std::string("a buffer") : "an object of type " + type_name(*f.type);
+        if (is_buffer(f)) return "a buffer";
+        bool const adopted = f.drop && f.size;
+        return adopted ? "an adopted object of type " + pointee_name(*f.type)
+                       : "an object of type " + type_name(*f.type);
     }
 
     batch_record& batch_;
