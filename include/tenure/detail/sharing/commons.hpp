@@ -8,6 +8,8 @@
 #include <utility>
 
 #include <tenure/detail/base/config.hpp>
+#include <tenure/detail/batch/holding.hpp>
+#include <tenure/detail/batch/release.hpp>
 #include <tenure/detail/batch/sharing_front.hpp>
 #include <tenure/detail/life/ending.hpp>
 #include <tenure/detail/sharing/membership_list.hpp>
@@ -144,8 +146,12 @@ public:
         common_          = open_batch(r, r.root, &options, false, owner.where.load(std::memory_order_relaxed));
         leave_loose(*common_.record);  // ends of other batches need not look at it
         common_.record->members.store(generation_tag(common_.id) | 1, std::memory_order_release);
+        hold(*common_.record, common_.id);  // who frees the object at once ends the common, whoever its members are
     }
-    ~fresh_common() { drop_member(common_.id); }
+    ~fresh_common() {
+        drop_member(common_.id);
+        release_hold(common_.record);
+    }
     fresh_common(fresh_common const&)            = delete;
     fresh_common& operator=(fresh_common const&) = delete;
 
