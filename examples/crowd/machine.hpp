@@ -90,7 +90,6 @@ public:
             for (; next < jobs_.size() && alive < together; ++next, ++alive) start(next, work);
             ::usleep(2000);
             look(c, since());
-            kill_if_short(c);
             alive -= reap(c);
             if (::isatty(STDERR_FILENO) == 1 && since() - shown > 0.1) {
                 shown = since();
@@ -130,7 +129,27 @@ private:
         running_[i] = {pid, how::runs, own_memory(pid), 0};
     }
 
+    /// Measures each process, and kills some if all have more than there is. What one gives back and another takes
+    /// meanwhile may count twice: so then it measures again, while all stand still.
     void look(course& c, double at) {
+        std::size_t sum = measure(c, at);
+        if (sum > memory_) {
+            tell_running(SIGSTOP);
+            ::usleep(1000);
+            sum = measure(c, at);
+            kill_if_short(c);
+            tell_running(SIGCONT);
+        }
+        c.peak = std::max(c.peak, sum);
+    }
+
+    void tell_running(int signal) const noexcept {
+        for (process const& p : running_)
+            if (p.state == how::runs) ::kill(p.pid, signal);
+    }
+
+    /// Returns what all have.
+    std::size_t measure(course& c, double at) {
         std::size_t sum = 0;
         moment      m{at, std::vector<std::size_t>(jobs_.size())};
         for (std::size_t i = 0; i < jobs_.size(); ++i) {
@@ -141,8 +160,8 @@ private:
             m.bytes[i]            = p.bytes;
             sum += p.bytes;
         }
-        c.peak = std::max(c.peak, sum);
         if (c.moments.empty() || at - c.moments.back().at >= 0.02) c.moments.push_back(std::move(m));
+        return sum;
     }
 
     void kill_if_short(course& c) {
