@@ -31,6 +31,7 @@
 #include <tenure/tenure.hpp>
 
 #include "accounting.hpp"
+#include "counted.hpp"
 #include "random/dice.hpp"
 #include "throws.hpp"
 
@@ -67,13 +68,6 @@ std::size_t bytes_of(std::vector<object_info> const& all) {
                            [](std::size_t n, object_info const& o) { return n + o.bytes; });
 }
 
-struct counted {
-    explicit counted(int& n) : ends(&n) {}
-    ~counted() { ++*ends; }
-    counted(counted const&)            = delete;
-    counted& operator=(counted const&) = delete;
-    int*     ends;
-};
 struct alignas(128) wide {
     char c = 'w';
 };

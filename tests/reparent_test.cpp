@@ -19,6 +19,7 @@
 #include <tenure/tenure.hpp>
 
 #include "accounting.hpp"
+#include "counted.hpp"
 #include "throws.hpp"
 #include "virtual_clock.hpp"
 
@@ -34,14 +35,6 @@ struct fresh {
 };
 
 using kilobyte = std::array<char, 1000>;
-
-struct counted {
-    explicit counted(int& n) : ends(&n) {}
-    ~counted() { ++*ends; }
-    counted(counted const&)            = delete;
-    counted& operator=(counted const&) = delete;
-    int*     ends;
-};
 
 }  // namespace
 
