@@ -553,6 +553,36 @@ TEST_SUITE("processes that share a machine") {
         CHECK(b.reserve({.kind = "all", .bytes = 890 * MiB, .timeout = 10s}).bytes() == 890 * MiB);
     }
 
+    TEST_CASE_FIXTURE(machine, "what is reserved while a budget waits for its turn to grow stays its share") {
+        memory_budget a = budget({.job = "a"}), b = budget({.job = "b"});
+        int           tried = 0;
+        for (int i = 0; i < 20 && tried < 10; ++i) {
+            static_cast<void>(a.reserve({.kind = "most", .bytes = 900 * MiB, .timeout = 10s}));
+            auto        room = tenure::result<reservation>(errc::timed_out);
+            std::thread hungry;
+            CHECK(tenure::detail::share_directory(where.path()).alone([&] {
+                std::ofstream(where.path() / "share-of_a_dead_one");  // which all want to sweep, alone
+                std::this_thread::sleep_for(2ms);
+                room   = a.try_reserve({.kind = "most", .bytes = 900 * MiB});
+                hungry = std::thread([&] {
+                    if (!room) return;  // another lacked something still
+                    rooms of_b{&b, 500 * MiB};
+                    CHECK(!of_b.grow(20ms));
+                });
+                std::this_thread::sleep_for(2ms);
+            }));
+            std::size_t least = 1000 * MiB;
+            for (auto const until = std::chrono::steady_clock::now() + 10ms;
+                 std::chrono::steady_clock::now() < until;)
+                least = std::min(least, a.figures().capacity);
+            hungry.join();
+            if (!room) continue;
+            CHECK(least >= 900 * MiB);
+            ++tried;
+        }
+        CHECK(tried > 0);
+    }
+
     TEST_CASE_FIXTURE(machine, "processes of one cgroup count each what is its own") {
         if (TENURE_SANITIZED) {
             MESSAGE("skipped: a sanitizer has memory of its own, for which there is no room in the cgroup");

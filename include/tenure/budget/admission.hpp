@@ -33,6 +33,11 @@ constexpr budget_amount smaller(budget_amount a, budget_amount b) noexcept {
     return {std::min(a.bytes, b.bytes), std::min(a.cores, b.cores)};
 }
 
+/// Returns of each resource the larger amount.
+constexpr budget_amount larger(budget_amount a, budget_amount b) noexcept {
+    return {std::max(a.bytes, b.bytes), std::max(a.cores, b.cores)};
+}
+
 /// The rules by which a budget admits, and nothing else: no lock, no clock, no memory.
 ///
 /// A job starts when max(baseline + reserved, in use) + need <= capacity, and its cores are free. Those who wait

@@ -476,9 +476,7 @@ private:
 
     /// The lock is held.
     budget_amount shrink_to(budget_amount to) noexcept {
-        budget_amount const taken = rules_.taken();
-        share_.has                = {std::max(taken.bytes, std::min(share_.has.bytes, to.bytes)),
-                                     std::max(taken.cores, std::min(share_.has.cores, to.cores))};
+        share_.has = larger(rules_.taken(), smaller(share_.has, to));
         apply_capacity();
         return share_.has;
     }

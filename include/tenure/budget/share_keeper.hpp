@@ -193,13 +193,14 @@ private:
         return true;
     }
 
-    /// Takes what nobody has. The mutex is locked.
+    /// Takes what nobody has. The mutex is locked. It gives nothing back: what was free when the round began may
+    /// have been reserved since.
     void grow(plan& p) {
         directory_->alone([&] {
             directory_->sweep(dead_);
             if (!look(p)) return;
             share_status more = p.status;
-            more.has          = p.now.grows_to;
+            more.has          = larger(more.has, p.now.grows_to);
             if (tell(more)) p.status = more;
         });
     }
