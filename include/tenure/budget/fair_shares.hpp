@@ -93,15 +93,17 @@ public:
         return out;
     }
 
-    /// Returns what is due to each: its share, where its next job can start with that. The others would keep each
-    /// other from starting for ever. So they keep what is taken, and what is left then is for one after the other
-    /// to have as much as its next job needs: first to those whose jobs cannot end without, then in turn by user,
-    /// to whose user has least, and then to who has waited longest. The first for whom there is not enough gets
-    /// what there is; it will be enough once jobs have ended. After it only those begin who need nothing that it
-    /// lacks. Cost: O(n) for each turn.
+    /// Returns what is due to each. Who can start its next job with its share is due that share. The others would
+    /// keep each other from starting for ever: so they keep what is taken, and what is left then is for one after
+    /// the other to have as much as its next job needs. First come those whose jobs cannot end without, as far as
+    /// there is enough for them: they will give back what they have. Then, in turn by user, to whose user has
+    /// least, and then to who has waited longest. The first for whom there is not enough gets what there is; it
+    /// will be enough once jobs have ended. After it only those begin who need nothing that it lacks. Where others
+    /// have taken so much that there are not all these shares, those who are due one stand in line, too, before the
+    /// rest. What is due is never more than the capacity, unless what is taken is. Cost: O(n) for each turn.
     static std::vector<budget_amount> in_turn(std::span<share_claim const> claims, budget_amount capacity,
-                                              std::vector<budget_amount> shares) {
-        std::vector<std::size_t>        waiting;
+                                              std::vector<budget_amount> const& shares) {
+        std::vector<budget_amount>      due(claims.size());
         std::map<std::uint64_t, double> users;
         budget_amount                   left = capacity;
         auto const                      part = [&](budget_amount a) {
@@ -111,38 +113,57 @@ public:
                 capacity.cores ? static_cast<double>(a.cores) / static_cast<double>(capacity.cores) : 0;
             return std::max(bytes, cores);
         };
-        for (std::size_t i = 0; i < claims.size(); ++i) {
-            share_claim const& c = claims[i];
-            if (c.next.bytes > shares[i].bytes || c.next.cores > shares[i].cores) {
-                shares[i] = c.taken;
-                if (c.next.bytes > c.taken.bytes || c.next.cores > c.taken.cores) waiting.push_back(i);
+        auto const fits = [](budget_amount a, budget_amount in) { return a == smaller(a, in); };
+        auto const give = [&](std::size_t i, budget_amount gets) {
+            for (auto const amount : fields) {
+                due[i].*amount += gets.*amount;
+                left.*amount -= std::min(left.*amount, gets.*amount);
             }
-            left.bytes -= std::min(left.bytes, shares[i].bytes);
-            left.cores -= std::min(left.cores, shares[i].cores);
-            users[c.user] += part(shares[i]);
+            users[claims[i].user] += part(gets);
+        };
+        auto const lacks = [&](std::size_t i, budget_amount of) {
+            budget_amount missing{};
+            for (auto const amount : fields) missing.*amount = of.*amount - std::min(of.*amount, due[i].*amount);
+            return missing;
+        };
+        auto const has_its_share = [&](std::size_t i) { return fits(claims[i].next, shares[i]); };
+
+        budget_amount shared{};  ///< what their shares come to, besides what they have taken
+        for (std::size_t i = 0; i < claims.size(); ++i) {
+            give(i, claims[i].taken);
+            if (!has_its_share(i)) continue;
+            for (auto const amount : fields)
+                shared.*amount = saturated_sum(shared.*amount, lacks(i, shares[i]).*amount);
+        }
+        bool const enough = fits(shared, left);
+
+        std::vector<std::size_t> waiting;
+        for (std::size_t i = 0; i < claims.size(); ++i) {
+            if (enough && has_its_share(i)) give(i, lacks(i, shares[i]));
+            else if (!fits(claims[i].next, due[i])) waiting.push_back(i);
         }
         auto const since = [&](std::size_t i) { return claims[i].since ? claims[i].since : ~std::uint64_t{0}; };
         std::ranges::sort(waiting, {}, [&](std::size_t i) { return std::pair(since(i), i); });
-        auto const turn = [&](std::size_t i) { return claims[i].started ? -1 : users[claims[i].user]; };
-        bool       kept = false;  ///< what is left, for one who needs more
+        for (std::size_t const i : waiting)
+            if (budget_amount const missing = lacks(i, claims[i].next); claims[i].started && fits(missing, left))
+                give(i, missing);
+        auto const turn = [&](std::size_t i) {
+            return claims[i].started ? std::pair(0, 0.)
+                                     : std::pair(has_its_share(i) ? 1 : 2, users[claims[i].user]);
+        };
+        bool kept = false;  ///< what is left, for one who needs more
         while (!waiting.empty()) {
-            auto const         first = std::ranges::min_element(waiting, {}, turn);
-            share_claim const& c     = claims[*first];
-            budget_amount      missing{};
-            for (auto const amount : fields)
-                missing.*amount = c.next.*amount - std::min(c.next.*amount, c.taken.*amount);
-            budget_amount const gets = smaller(missing, left);
+            auto const          first   = std::ranges::min_element(waiting, {}, turn);
+            budget_amount const missing = lacks(*first, claims[*first].next), gets = smaller(missing, left);
             if (gets == missing || !kept) {  // after that one, who needs nothing that it lacks
-                for (auto const amount : fields) {
-                    left.*amount -= gets.*amount;
-                    shares[*first].*amount += gets.*amount;
-                }
-                users[c.user] += part(gets);
+                give(*first, gets);
                 kept = kept || gets != missing;
             }
             waiting.erase(first);
         }
-        return shares;
+        for (std::size_t i = 0; i < claims.size(); ++i)
+            if (has_its_share(i)) give(i, smaller(lacks(i, shares[i]), left));
+        return due;
     }
 
 private:
@@ -262,7 +283,7 @@ struct share_step {
         share_step out;
         auto       shares = fair_shares::of(claims, capacity);
         out.fair          = shares[mine];
-        out.due           = fair_shares::in_turn(claims, capacity, std::move(shares))[mine];
+        out.due           = fair_shares::in_turn(claims, capacity, shares)[mine];
         for (auto const amount : {&budget_amount::bytes, &budget_amount::cores}) {
             std::size_t const  all   = capacity.*amount;
             std::size_t        taken = 0, wanted = 0, lacked = 0;  // all of them, and what others want besides
