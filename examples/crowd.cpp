@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <exception>
@@ -17,7 +16,6 @@
 #include <iostream>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -39,7 +37,6 @@ struct options {
     std::string file;
     std::size_t memory  = std::size_t{1} << 30;
     std::size_t pieces  = 6;
-    std::size_t cores   = std::max(1u, std::thread::hardware_concurrency());
     std::string picture = "crowd.svg";
 };
 
@@ -51,9 +48,6 @@ options parse(int argc, char** argv) {
         ->transform(CLI::AsSizeValue(false))
         ->capture_default_str();
     app.add_option("--pieces", o.pieces, "Queries or rounds of training of each process")
-        ->check(CLI::PositiveNumber)
-        ->capture_default_str();
-    app.add_option("--cores", o.cores, "How many of them compute at once")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
     app.add_option("--picture", o.picture, "Where to draw who had what over time; empty: nowhere")
@@ -114,12 +108,12 @@ int run(options const& o) {
         for (bool const trains : {false, true, false, true}) jobs.push_back({user, trains, o.pieces});
     crowd::machine                machine(jobs, o.memory);
     meeting_place const           place;
-    tenure::machine_arbiter const arbiter({.directory = place.path(), .bytes = o.memory / 8 * 7, .cores = o.cores});
+    tenure::machine_arbiter const arbiter({.directory = place.path(), .bytes = o.memory / 8 * 7});
 
     auto const alone  = [&](job const& j, std::atomic<std::size_t>& done) { crowd::work(j, g, a, nullptr, done); };
     auto const shared = [&](job const& j, std::atomic<std::size_t>& done) {
         std::size_t const      began = crowd::own_memory();
-        tenure::budget_options mine{.sample_age = std::chrono::milliseconds(2)};
+        tenure::budget_options mine;
         mine.in_use = [=] {
             std::size_t const now = crowd::own_memory();
             return tenure::memory_use{.in_use = now - std::min(now, began)};

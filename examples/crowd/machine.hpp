@@ -33,15 +33,10 @@ namespace crowd {
 
 /// Memory that only this process has, in bytes; of `pid`, or of this one.
 inline std::size_t own_memory(::pid_t pid = 0) {
-    std::ifstream status("/proc/" + (pid ? std::to_string(pid) : std::string("self")) + "/status");
-    for (std::string line; std::getline(status, line);) {
-        std::istringstream words(line);
-        std::string        field;
-        std::size_t        kib = 0;
-        words >> field >> kib;
-        if (field == "RssAnon:") return kib * 1024;
-    }
-    return 0;
+    std::ifstream statm("/proc/" + (pid ? std::to_string(pid) : std::string("self")) + "/statm");
+    std::size_t   size = 0, resident = 0, shared = 0;  // pages
+    if (!(statm >> size >> resident >> shared)) return 0;
+    return (resident - std::min(resident, shared)) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
 /// What a process has over what it had when it began, at moments of a run.
