@@ -156,6 +156,19 @@ TEST_SUITE("admission") {
         CHECK(o.served == "abac");
     }
 
+    TEST_CASE("goes on with who has room and needs least, whoever is first") {
+        office o({100, 4});
+        job&   a = o.arrive("a", {50, 1});
+        job&   b = o.arrive("b", {45, 1});
+        CHECK(o.rules.soonest() == budget_amount{});
+        o.arrive("c", {6, 0});
+        CHECK(o.rules.soonest() == budget_amount{6, 0});
+        o.extend(a, 30);
+        o.extend(b, 7);
+        CHECK(o.rules.first().bytes == 30);
+        CHECK(o.rules.soonest().bytes == 7);
+    }
+
     TEST_CASE("refuses the youngest of those that wait for each other, once nothing else can help") {
         office o({100, 0});
         job&   a = o.arrive("a", {50, 0});

@@ -300,8 +300,41 @@ TEST_SUITE("a machine that is shared") {
         REQUIRE(core->begin(*room, {.kind = "in between", .bytes = 100 * MiB, .cores = 2}, nullptr) == errc{});
         CHECK(core->shrink_share({10 * MiB, 1}) == tenure::detail::budget_amount{100 * MiB, 2});
         CHECK(core->shrink_share({300 * MiB, 3}) == tenure::detail::budget_amount{100 * MiB, 2});  // nor grow
-        core->set_share({.has = {10 * MiB, 1}, .most = {300 * MiB, 3}});
-        CHECK(core->shrink_share({50 * MiB, 1}) == tenure::detail::budget_amount{100 * MiB, 2});
+    }
+
+    TEST_CASE("a share never becomes more than the others were told, though jobs use more than that") {
+        std::size_t    used = 0;
+        budget_options o    = machine::own();
+        o.in_use            = [&] { return memory_use{.in_use = used}; };
+        auto const core     = std::make_shared<tenure::detail::budget_core>(o);
+        auto const room     = std::make_shared<tenure::detail::lent_room>(core);
+        core->set_share({.has = {500 * MiB, 2}, .most = {1000 * MiB, 2}});
+        REQUIRE(core->begin(*room, {.kind = "grows", .bytes = 500 * MiB, .cores = 2}, nullptr) == errc{});
+        used = 600 * MiB;
+        REQUIRE(soon([&] { return core->figures().in_use == used; }));
+        CHECK(core->shrink_share({400 * MiB, 1}) == tenure::detail::budget_amount{500 * MiB, 2});
+    }
+
+    TEST_CASE("what a job's end gave back to others stays theirs when a round goes by what was before") {
+        struct source final : tenure::detail::capacity_source {
+            source() { set_others_lack(true); }
+            void wake() noexcept override {}
+        };
+        auto const core = std::make_shared<tenure::detail::budget_core>(machine::own());
+        auto const room = std::make_shared<tenure::detail::lent_room>(core);
+        core->take_share(std::make_unique<source>());
+        tenure::detail::capacity_share const all{
+            .has = {900 * MiB, 2}, .most = {1000 * MiB, 2}, .stays = {450 * MiB, 2}};
+        core->set_share(all);
+        REQUIRE(core->begin(*room, {.kind = "most", .bytes = 900 * MiB}, nullptr) == errc{});
+        CHECK(core->demands().taken.bytes == 900 * MiB);
+        core->end(*room, 0);
+        CHECK(core->figures().capacity == 450 * MiB);
+        core->set_share(all);
+        CHECK(core->figures().capacity == 450 * MiB);
+        CHECK(core->demands().taken.bytes == 0);
+        core->set_share(all);
+        CHECK(core->figures().capacity == 900 * MiB);
     }
 
     TEST_CASE_FIXTURE(machine, "cores are shared as memory is") {

@@ -110,6 +110,16 @@ public:
     /// Returns what the first in line wants.
     budget_amount first() const noexcept { return waiting_.empty() ? budget_amount{} : (*waiting_.begin())->wants; }
 
+    /// Returns what has to be there for the first to go on. Of those who have room, that is who wants least.
+    budget_amount soonest() const noexcept {
+        budget_amount least = first();
+        for (waiter const* const w : waiting_) {
+            if (w->has.empty()) break;
+            if (w->wants.bytes < least.bytes) least = w->wants;
+        }
+        return least;
+    }
+
     bool first_has_room() const noexcept { return !waiting_.empty() && !(*waiting_.begin())->has.empty(); }
 
     /// Returns what all that wait want, together.

@@ -249,7 +249,8 @@ public:
             ++changes_;  // what is in use may still be what it had
             // No other job starts with it here before one elsewhere had a turn.
             if (source_ && source_->others_lack()) {
-                shrink_to(share_.fair);
+                cut_to_ = share_.stays;
+                shrink_to(cut_to_);
                 source_->wake();
             }
             if (rules_.waiting() == 0) return;
@@ -286,8 +287,10 @@ public:
         demand                 d{.taken   = rules_.taken(),
                                  .wanted  = rules_.wanted(),
                                  .changes = changes_,
+                                 .begun   = begun_,
                                  .started = rules_.first_has_room()};
-        budget_amount          first = rules_.first();
+        budget_amount          first = rules_.soonest();
+        cut_to_                      = everything;
         if (std::chrono::nanoseconds(coarse_now() - tried_at_) < std::chrono::milliseconds(100)) {
             d.wanted = {std::max(d.wanted.bytes, tried_.bytes), std::max(d.wanted.cores, tried_.cores)};
             if (rules_.waiting() == 0) first = tried_;
@@ -300,7 +303,7 @@ public:
     void take_share(std::unique_ptr<capacity_source> from) noexcept { source_ = std::move(from); }
 
     /// Has a share be less, but not less than what cannot be given back. Returns what it is then: more than `to` if
-    /// that is taken by now.
+    /// that is taken by now, and never more than it was.
     budget_amount shrink_share(budget_amount to) noexcept {
         std::scoped_lock const guard(mutex_);
         return shrink_to(to);
@@ -309,7 +312,8 @@ public:
     using share = capacity_share;
     void set_share(share const& s) noexcept {
         std::scoped_lock const guard(mutex_);
-        share_ = s;
+        share_     = s;
+        share_.has = smaller(s.has, larger(cut_to_, rules_.taken()));
         apply_capacity();
         answer();
     }
@@ -442,6 +446,7 @@ private:
         room.older_ = newest_;
         if (newest_) newest_->newer_ = &room;
         newest_ = &room;
+        ++begun_;
     }
 
     /// Looks at what the process uses. Returns false if another thread just does. No lock is held meanwhile: a
@@ -476,7 +481,7 @@ private:
 
     /// The lock is held.
     budget_amount shrink_to(budget_amount to) noexcept {
-        share_.has = larger(rules_.taken(), smaller(share_.has, to));
+        share_.has = smaller(share_.has, larger(rules_.taken(), to));
         apply_capacity();
         return share_.has;
     }
@@ -559,7 +564,8 @@ private:
     std::size_t bytes_, cores_;  ///< as the user said
     std::size_t limit_ = no_limit;
     share       share_{everything, everything, everything, ~std::uint64_t{0}};  ///< of the source, if there is one
-    budget_amount           tried_{};                                           ///< last, without waiting for it
+    budget_amount           cut_to_ = everything;  ///< by a job's end, since the source last asked for demands()
+    budget_amount           tried_{};              ///< last, without waiting for it
     std::uint64_t           tried_at_ = 0;
     admission_rules         rules_;
     job_kinds               kinds_{};
@@ -569,6 +575,7 @@ private:
     std::size_t             named_    = 0;      ///< what they have named
     bool                    watching_ = false;  ///< the budget's thread will come by
     std::uint64_t           changes_  = 0;      ///< waits and releases
+    std::uint64_t           begun_    = 0;      ///< jobs
     std::uint64_t           settled_  = 0;  ///< of them, those since which all memory was given back that could be
 
     mutable fork_mutex mutex_;

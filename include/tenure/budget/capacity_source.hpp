@@ -19,13 +19,15 @@ struct capacity_demand {
     budget_amount next{};           ///< with what the first that waits wants
     budget_amount wanted{};         ///< by all that wait, or just tried without waiting
     std::uint64_t changes = 0;      ///< those that this counts
+    std::uint64_t begun   = 0;      ///< jobs, so far
     bool          started = false;  ///< the first that waits has room
 };
 
 /// What a source gives.
 struct capacity_share {
-    budget_amount has{}, most{}, fair{};  ///< now; what it could ever give; what it gives while others lack some
-    std::uint64_t settled = 0;  ///< the changes after which it gives no more unless somebody gives something back
+    budget_amount has{}, most{};  ///< now; what it could ever give
+    budget_amount stays{};        ///< when a job ends while others lack some
+    std::uint64_t settled = 0;    ///< the changes after which it gives no more unless somebody gives something back
 };
 
 /// Says what a budget's capacity is, where that changes.

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <map>
+#include <iterator>
 #include <span>
 #include <utility>
 #include <vector>
@@ -93,77 +93,28 @@ public:
         return out;
     }
 
-    /// Returns what is due to each. Who can start its next job with its share is due that share. The others would
-    /// keep each other from starting for ever: so they keep what is taken, and what is left then is for one after
-    /// the other to have as much as its next job needs. First come those whose jobs cannot end without, as far as
-    /// there is enough for them: they will give back what they have. Then, in turn by user, to whose user has
-    /// least, and then to who has waited longest. The first for whom there is not enough gets what there is; it
-    /// will be enough once jobs have ended. After it only those begin who need nothing that it lacks. Where others
-    /// have taken so much that there are not all these shares, those who are due one stand in line, too, before the
-    /// rest. What is due is never more than the capacity, unless what is taken is. Cost: O(n) for each turn.
+    /// Returns what is due to each. Nobody gives back what is taken; what is left is divided so that somebody can
+    /// go on, for shares that are each too small for the next job would keep all from starting for ever:
+    ///  1. Jobs that have started and cannot end without more, if there is enough and with it their user has no
+    ///  more
+    ///     than its claims' shares. They will give back what they have.
+    ///  2. Those who can start their next job with their share: what that needs, and then the rest of their shares.
+    ///  3. Other jobs that have started, if there is enough.
+    ///  4. The rest: as much as the next job needs, to one after the other.
+    /// In 2 and 4 it goes in turn by user, to whose user has least, and then to who has waited longest. For the
+    /// first for whom there is not enough, what there is is kept: it will be enough once jobs have ended. After it
+    /// only those begin who need nothing that it lacks. What is due to all is not more than the capacity, as long
+    /// as what they have is not. Cost: O(n) for each turn.
     static std::vector<budget_amount> in_turn(std::span<share_claim const> claims, budget_amount capacity,
-                                              std::vector<budget_amount> const& shares) {
-        std::vector<budget_amount>      due(claims.size());
-        std::map<std::uint64_t, double> users;
-        budget_amount                   left = capacity;
-        auto const                      part = [&](budget_amount a) {
-            double const bytes =
-                capacity.bytes ? static_cast<double>(a.bytes) / static_cast<double>(capacity.bytes) : 0;
-            double const cores =
-                capacity.cores ? static_cast<double>(a.cores) / static_cast<double>(capacity.cores) : 0;
-            return std::max(bytes, cores);
-        };
-        auto const fits = [](budget_amount a, budget_amount in) { return a == smaller(a, in); };
-        auto const give = [&](std::size_t i, budget_amount gets) {
-            for (auto const amount : fields) {
-                due[i].*amount += gets.*amount;
-                left.*amount -= std::min(left.*amount, gets.*amount);
-            }
-            users[claims[i].user] += part(gets);
-        };
-        auto const lacks = [&](std::size_t i, budget_amount of) {
-            budget_amount missing{};
-            for (auto const amount : fields) missing.*amount = of.*amount - std::min(of.*amount, due[i].*amount);
-            return missing;
-        };
-        auto const has_its_share = [&](std::size_t i) { return fits(claims[i].next, shares[i]); };
-
-        budget_amount shared{};  ///< what their shares come to, besides what they have taken
-        for (std::size_t i = 0; i < claims.size(); ++i) {
-            give(i, claims[i].taken);
-            if (!has_its_share(i)) continue;
-            for (auto const amount : fields)
-                shared.*amount = saturated_sum(shared.*amount, lacks(i, shares[i]).*amount);
-        }
-        bool const enough = fits(shared, left);
-
-        std::vector<std::size_t> waiting;
-        for (std::size_t i = 0; i < claims.size(); ++i) {
-            if (enough && has_its_share(i)) give(i, lacks(i, shares[i]));
-            else if (!fits(claims[i].next, due[i])) waiting.push_back(i);
-        }
-        auto const since = [&](std::size_t i) { return claims[i].since ? claims[i].since : ~std::uint64_t{0}; };
-        std::ranges::sort(waiting, {}, [&](std::size_t i) { return std::pair(since(i), i); });
-        for (std::size_t const i : waiting)
-            if (budget_amount const missing = lacks(i, claims[i].next); claims[i].started && fits(missing, left))
-                give(i, missing);
-        auto const turn = [&](std::size_t i) {
-            return claims[i].started ? std::pair(0, 0.)
-                                     : std::pair(has_its_share(i) ? 1 : 2, users[claims[i].user]);
-        };
-        bool kept = false;  ///< what is left, for one who needs more
-        while (!waiting.empty()) {
-            auto const          first   = std::ranges::min_element(waiting, {}, turn);
-            budget_amount const missing = lacks(*first, claims[*first].next), gets = smaller(missing, left);
-            if (gets == missing || !kept) {  // after that one, who needs nothing that it lacks
-                give(*first, gets);
-                kept = kept || gets != missing;
-            }
-            waiting.erase(first);
-        }
-        for (std::size_t i = 0; i < claims.size(); ++i)
-            if (has_its_share(i)) give(i, smaller(lacks(i, shares[i]), left));
-        return due;
+                                              std::span<budget_amount const> shares) {
+        line       all(claims, capacity, shares);
+        auto const shared = [&](std::size_t i) { return fits(claims[i].next, shares[i]); };
+        all.serve_started([&](std::size_t i) { return all.is_in_users_share(i); });
+        all.serve(shared);
+        all.fill(shared);
+        all.serve_started([](std::size_t) { return true; });
+        all.serve([&](std::size_t i) { return !shared(i) && fits(claims[i].next, capacity); });
+        return all.due();
     }
 
 private:
@@ -173,6 +124,134 @@ private:
                                                                         &budget_amount::cores};
 
     static constexpr double rounding = 1e-3;  ///< more than the error of all these sums, and less than a byte
+
+    static bool fits(budget_amount a, budget_amount in) noexcept { return a == smaller(a, in); }
+
+    /// Those who wait, and what is left for them.
+    class line {
+    public:
+        line(std::span<share_claim const> claims, budget_amount capacity, std::span<budget_amount const> shares)
+            : claims_(claims), shares_(shares), capacity_(capacity), left_(capacity), due_(claims.size()) {
+            for (share_claim const& c : claims) users_.push_back({c.user});
+            std::ranges::sort(users_, {}, &user::id);
+            users_.erase(std::ranges::unique(users_, {}, &user::id).begin(), users_.end());
+            budget_amount had{};
+            for (std::size_t i = 0; i < claims.size(); ++i) {
+                add(user_of(i).share, shares[i]);
+                add(had, larger(claims[i].has, claims[i].taken));
+            }
+            // Where they say that they have more than there is, each is believed as far as its share goes.
+            bool const true_sum = fits(had, capacity);
+            for (std::size_t i = 0; i < claims.size(); ++i) {
+                give(i, claims[i].taken);
+                take(left_, true_sum ? claims[i].taken : smaller(claims[i].taken, shares[i]));
+                if (!fits(claims[i].next, due_[i])) waiting_.push_back(i);
+            }
+            auto const since = [&](std::size_t i) { return claims[i].since ? claims[i].since : ~std::uint64_t{0}; };
+            std::ranges::sort(waiting_, {}, [&](std::size_t i) { return std::pair(since(i), i); });
+        }
+
+        /// Whether its user has no more than the shares of its claims once this one has what it needs.
+        bool is_in_users_share(std::size_t i) {
+            budget_amount with = user_of(i).due;
+            add(with, lacks(i, claims_[i].next));
+            return fits(with, larger(user_of(i).share, user_of(i).due));
+        }
+
+        /// Serves jobs that have started, as long as there is enough, also of what is kept for another.
+        template <class F>
+        void serve_started(F which) {
+            for (std::size_t const i : waiting_) {
+                budget_amount const missing = lacks(i, claims_[i].next);
+                budget_amount       all     = left_;
+                add(all, kept_);
+                if (!claims_[i].started || !which(i) || !fits(missing, all)) continue;
+                give(i, missing);
+                take(all, missing);
+                kept_ = smaller(kept_, all);
+                left_ = all;
+                take(left_, kept_);
+            }
+        }
+
+        /// Serves some in turn.
+        template <class F>
+        void serve(F which) {
+            std::vector<std::size_t> some;
+            std::ranges::copy_if(waiting_, std::back_inserter(some), which);
+            auto const turn = [&](std::size_t i) { return claims_[i].started ? -1 : user_of(i).used; };
+            while (!some.empty()) {
+                auto const          first   = std::ranges::min_element(some, {}, turn);
+                budget_amount const missing = lacks(*first, claims_[*first].next);
+                if (fits(missing, left_)) {
+                    give(*first, missing);
+                    take(left_, missing);
+                } else if (kept_for_ == claims_.size()) {
+                    kept_for_ = *first;
+                    kept_     = smaller(missing, left_);
+                    take(left_, kept_);
+                }
+                some.erase(first);
+            }
+        }
+
+        /// Gives some the rest of their shares, as far as it is there.
+        template <class F>
+        void fill(F which) {
+            for (std::size_t i = 0; i < claims_.size(); ++i) {
+                if (!which(i) || i == kept_for_) continue;
+                budget_amount const more = smaller(lacks(i, shares_[i]), left_);
+                give(i, more);
+                take(left_, more);
+            }
+        }
+
+        std::vector<budget_amount> due() {
+            if (kept_for_ < claims_.size()) give(kept_for_, std::exchange(kept_, {}));
+            return std::move(due_);
+        }
+
+    private:
+        struct user {
+            std::uint64_t id = 0;
+            budget_amount share{}, due{};
+            double        used = 0;  ///< the larger part, of memory or cores
+        };
+
+        static void add(budget_amount& to, budget_amount more) noexcept {
+            for (auto const amount : fields) to.*amount = saturated_sum(to.*amount, more.*amount);
+        }
+        static void take(budget_amount& from, budget_amount less) noexcept {
+            for (auto const amount : fields) from.*amount -= std::min(from.*amount, less.*amount);
+        }
+
+        user& user_of(std::size_t i) { return *std::ranges::lower_bound(users_, claims_[i].user, {}, &user::id); }
+
+        budget_amount lacks(std::size_t i, budget_amount of) const noexcept {
+            take(of, due_[i]);
+            return of;
+        }
+
+        void give(std::size_t i, budget_amount gets) {
+            add(due_[i], gets);
+            user& u = user_of(i);
+            add(u.due, gets);
+            auto const part = [&](std::size_t budget_amount::* amount) {
+                double const all = static_cast<double>(capacity_.*amount);
+                return all > 0 ? static_cast<double>(u.due.*amount) / all : 0;
+            };
+            u.used = std::max(part(&budget_amount::bytes), part(&budget_amount::cores));
+        }
+
+        std::span<share_claim const>   claims_;
+        std::span<budget_amount const> shares_;
+        budget_amount                  capacity_, left_;
+        std::vector<budget_amount>     due_;
+        std::vector<user>              users_{};    ///< by id
+        std::vector<std::size_t>       waiting_{};  ///< the oldest first
+        std::size_t                    kept_for_ = claims_.size();
+        budget_amount                  kept_{};
+    };
 
     struct part {
         amounts wants{};
@@ -271,19 +350,24 @@ private:
 /// What a process does with its share. Nobody takes: who has more than it should gives some back, and then the
 /// others grow, by what nobody has.
 struct share_step {
-    budget_amount fair{};               ///< its share
-    budget_amount due{};                ///< what it should have: its share, or what is taken, or what a job needs
-    budget_amount keeps{};              ///< what it has once it gave back what others lack
-    budget_amount grows_to{};           ///< what it may have, if nobody grows at the same time
+    budget_amount fair{};      ///< its share
+    budget_amount due{};       ///< what it should have: see fair_shares::in_turn()
+    budget_amount keeps{};     ///< what it has once it gave back what others lack
+    budget_amount grows_to{};  ///< what it may have, if nobody grows at the same time
+    budget_amount stays{};     ///< of what it has when a job ends and others lack some, until the next step
     bool          others_lack = false;  ///< something that it has, and that nobody else can give
 
     /// `slack`: bytes to have in hand while nobody lacks them.
     static share_step of(std::span<share_claim const> claims, std::size_t mine, budget_amount capacity,
                          std::size_t slack) {
         share_step out;
-        auto       shares = fair_shares::of(claims, capacity);
+        auto const shares = fair_shares::of(claims, capacity);
         out.fair          = shares[mine];
         out.due           = fair_shares::in_turn(claims, capacity, shares)[mine];
+        bool const asked  = std::ranges::any_of(claims, [&](share_claim const& c) {
+            return &c != &claims[mine] && c.started && larger(c.has, c.next) != c.has;
+        });
+        if (!asked && larger(out.due, out.fair) == out.due) out.stays = out.fair;
         for (auto const amount : {&budget_amount::bytes, &budget_amount::cores}) {
             std::size_t const  all   = capacity.*amount;
             std::size_t        taken = 0, wanted = 0, lacked = 0;  // all of them, and what others want besides

@@ -56,7 +56,7 @@ struct share_claims {
             }
             all.push_back({.user    = m.user,
                            .has     = s.has,
-                           .taken   = s.taken,
+                           .taken   = smaller(s.taken, s.has),
                            .next    = s.next,
                            .desired = s.desired,
                            .floor   = static_cast<std::size_t>(s.floor),
@@ -161,12 +161,12 @@ private:
         {
             std::scoped_lock const guard(mutex_);
             if (!file_) return;
-            tell(p.status);
-            if (p.now.grows_to != p.status.has || !dead_.empty()) grow(p);
+            tell(p.status, std::exchange(begun_, d.begun) != d.begun);
+            if (larger(p.status.has, p.now.grows_to) != p.status.has || !dead_.empty()) grow(p);
         }
         bool const lacks = p.status.lacks();
         note(d, p.now, lacks);
-        core_.set_share({p.status.has, p.most, p.now.fair, settled_});
+        core_.set_share({p.status.has, p.most, p.now.stays, settled_});
         last_ = clock::now();
         if (over_ > 0) core_.give_back(over_);
     }
@@ -201,16 +201,15 @@ private:
             if (!look(p)) return;
             share_status more = p.status;
             more.has          = larger(more.has, p.now.grows_to);
-            if (tell(more)) p.status = more;
+            if (tell(more, false)) p.status = more;
         });
     }
 
-    /// The mutex is locked. Returns false if the others still see what was told last.
-    bool tell(share_status& s) noexcept {
-        share_status const& told  = file_->status();
-        bool const          began = s.taken.bytes > told.taken.bytes || s.taken.cores > told.taken.cores;
-        s.since                   = !s.lacks() ? 0 : s.since && !began ? s.since : time_of(CLOCK_BOOTTIME);
-        return s == told || file_->tell(s);
+    /// The mutex is locked. `began`: a job did since the last time. Returns false if the others still see what was
+    /// told last.
+    bool tell(share_status& s, bool began) noexcept {
+        s.since = !s.lacks() ? 0 : s.since && !began ? s.since : time_of(CLOCK_BOOTTIME);
+        return s == file_->status() || file_->tell(s);
     }
 
     /// Notes what the others lack, and since when nothing more can be had for who waits here.
@@ -261,6 +260,7 @@ private:
     std::size_t       over_     = 0;  ///< bytes in use that others should have
     budget_amount     had_{};
     std::uint64_t     settled_ = 0;
+    std::uint64_t     begun_   = 0;  ///< jobs, as told last
     clock::time_point last_{}, lacks_since_{};
 
     std::atomic<bool> stopping_{false};
