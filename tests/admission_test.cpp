@@ -160,13 +160,17 @@ TEST_SUITE("admission") {
         office o({100, 4});
         job&   a = o.arrive("a", {50, 1});
         job&   b = o.arrive("b", {45, 1});
-        CHECK(o.rules.soonest() == budget_amount{});
+        CHECK(o.rules.soonest(o.now) == budget_amount{});
         o.arrive("c", {6, 0});
-        CHECK(o.rules.soonest() == budget_amount{6, 0});
+        CHECK(o.rules.soonest(o.now) == budget_amount{6, 0});
+        o.arrive("d", {7, 0}, 1);  // is before it
+        CHECK(o.rules.soonest(o.now) == budget_amount{7, 0});
+        o.now += aging;  // and does not pass it now
+        CHECK(o.rules.soonest(o.now) == budget_amount{6, 0});
         o.extend(a, 30);
-        o.extend(b, 7);
+        o.extend(b, 8);
         CHECK(o.rules.first().bytes == 30);
-        CHECK(o.rules.soonest().bytes == 7);
+        CHECK(o.rules.soonest(o.now).bytes == 8);
     }
 
     TEST_CASE("refuses the youngest of those that wait for each other, once nothing else can help") {

@@ -397,6 +397,50 @@ TEST_SUITE("a machine that is shared") {
         stop = true;
     }
 
+    TEST_CASE_FIXTURE(machine, "a job for which there will never be enough keeps nobody from starting") {
+        auto const using_bytes = [&](char const* job, std::size_t bytes) {
+            budget_options o = own();
+            o.in_use         = [=] { return memory_use{.in_use = bytes}; };
+            return memory_budget{arbiter, {.job = job}, o};
+        };
+        memory_budget a = using_bytes("a", 40 * MiB), b = using_bytes("b", 60 * MiB),
+                      c = using_bytes("c", 60 * MiB);
+        std::thread never([&] {
+            CHECK(code_of([&] {
+                      static_cast<void>(a.reserve({.kind = "most", .bytes = 980 * MiB, .timeout = 2s}));
+                  }) == errc::timed_out);
+        });
+        CHECK(soon([&] { return of("a").desired == 1000 * MiB; }));
+        auto const start = [](memory_budget& in) {
+            CHECK(in.reserve({.kind = "less", .bytes = 400 * MiB, .timeout = 1500ms}).bytes() == 400 * MiB);
+        };
+        std::thread other([&] { start(c); });
+        start(b);
+        other.join();
+        never.join();
+    }
+
+    TEST_CASE_FIXTURE(machine, "who tries without waiting comes to its turn among others that wait") {
+        memory_budget     a = budget({.job = "a"}), b = budget({.job = "b"}), c = budget({.job = "c"});
+        std::atomic<bool> stop{false};
+        auto const        run = [&](memory_budget& in) {
+            while (!stop) {
+                auto const room = in.reserve({.kind = "job", .bytes = 400 * MiB, .timeout = 10s});
+                std::this_thread::sleep_for(5ms);
+            }
+        };
+        std::thread of_b([&] { run(b); }), of_c([&] { run(c); });
+        bool        had = false;
+        for (int i = 0; i < 100 && !had; ++i) {
+            std::this_thread::sleep_for(20ms);
+            had = a.try_reserve({.kind = "job", .bytes = 400 * MiB}).has_value();
+        }
+        stop = true;
+        of_b.join();
+        of_c.join();
+        CHECK(had);
+    }
+
     TEST_CASE_FIXTURE(machine, "a job that needs more to end comes before one that has not started") {
         memory_budget      a = budget({.job = "a"}), b = budget({.job = "b"}), c = budget({.job = "c"});
         auto               mine = a.reserve({.kind = "mine", .bytes = 600 * MiB, .timeout = 10s});

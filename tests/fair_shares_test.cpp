@@ -192,18 +192,18 @@ TEST_SUITE("fair shares") {
         CHECK(got[2].bytes == 32);
         CHECK(got[3].bytes == 6);  // its user's share is not for the other job
 
-        // A job that wants more than its user's share keeps nobody from a share.
+        // A job that wants more than its user's share keeps nobody from a share with which it can start.
         claims server{job(1, 50, 0), begun(2, 30, 90), job(3, 10, 1), job(3, 30, 2)};
         server[0].taken = {50, 0};
         got             = due(server, {100, no_cores});
+        CHECK(got[1].bytes == 30);
+        CHECK(got[2].bytes == 10);
+        CHECK(got[3].bytes == 10);   // is kept for it
+        server[3].next.bytes = 101;  // which there will never be
+        got                  = due(server, {100, no_cores});
         CHECK(got[1].bytes == 40);
         CHECK(got[2].bytes == 10);
         CHECK(got[3].bytes == 0);
-        server[1].next.bytes = 101;  // which there will never be
-        got                  = due(server, {100, no_cores});
-        CHECK(got[1].bytes == 30);
-        CHECK(got[2].bytes == 10);
-        CHECK(got[3].bytes == 10);
         server[1].next = server[1].desired = {40, 0};  // it can end, and the last of them cannot begin
         got                                = due(server, {100, no_cores});
         CHECK(got[1].bytes == 40);
@@ -219,6 +219,27 @@ TEST_SUITE("fair shares") {
             CHECK(due(liar, {100, no_cores})[1].bytes == 50);
         }
 
+        claims two_liars{begun(1, all, 0), begun(1, 0, 100), job(2, 50, 1)};
+        two_liars[0].has = {all, 0};
+        two_liars[2].has = {50, 0};
+        CHECK(due(two_liars, {100, no_cores})[2].bytes == 50);
+
+        // It need not be a lie: there may just have become less. Then who has started can still end.
+        claims less{begun(1, 600, 601), job(2, 400, 1), job(3, 400, 2)};
+        less[1].has = {200, 0};
+        less[2].has = {201, 0};
+        got         = due(less, {1000, no_cores});
+        CHECK(got[0].bytes == 601);
+        CHECK(got[2].bytes == 0);
+
+        // What is left is kept for a job that has started and is within its user's share.
+        claims small{begun(1, 10, 30), job(1, 30, 1), job(2, 59, 0), job(3, 10, 2), job(3, 10, 3), job(3, 10, 4)};
+        small[2].taken = {59, 0};
+        small[3].taken = small[4].taken = {10, 0};
+        got                             = due(small, {100, no_cores});
+        CHECK(got[0].bytes == 21);
+        CHECK(got[5].bytes == 0);
+
         // Where cores are lacking, memory is not.
         claims cores_lack{both(1, {0, 2}, 1), both(2, {0, 1}, 2), both(3, {20, 0}, 3), begun(4, 40, 100)};
         cores_lack[0].taken         = {0, 2};
@@ -227,6 +248,12 @@ TEST_SUITE("fair shares") {
         CHECK(got[1] == budget_amount{0, 0});
         CHECK(got[2] == budget_amount{50, 0});
         CHECK(got[3] == budget_amount{40, 0});
+
+        // Nor is it hoarded by who cannot start for want of cores.
+        claims hoard{both(1, {61, 4}, 1), both(2, {20, 1}, 2), both(3, {40, 1}, 3)};
+        hoard[0].taken   = {40, 4};
+        hoard[0].started = true;
+        CHECK(due(hoard, {100, 4})[0] == budget_amount{61, 4});
     }
 
     TEST_CASE("are never more than there is or than is wanted, leave nothing that is wanted, and envy nobody") {
@@ -354,6 +381,14 @@ TEST_SUITE("processes that share a machine") {
         CHECK(worst <= 3);
     }
 
+    TEST_CASE("give back what they have in hand where that is more than there is together") {
+        claims all{bytes(1, 100), bytes(2, 100)};
+        all[0].has = all[1].has = {900, 0};
+        CHECK(share_step::of(all, 0, {1000, no_cores}, 0).keeps.bytes == 100);
+        all[1].has = {100, 0};
+        CHECK(share_step::of(all, 0, {1000, no_cores}, 0).keeps.bytes == 900);
+    }
+
     TEST_CASE("keep their shares when a job ends, unless one elsewhere has started and lacks something") {
         claims all{bytes(1, 100),
                    {.user = 2, .has = {40, 0}, .taken = {40, 0}, .next = {50, 0}, .desired = {50, 0}}};
@@ -361,7 +396,9 @@ TEST_SUITE("processes that share a machine") {
         CHECK(share_step::of(all, 0, {100, no_cores}, 0).stays.bytes == 50);
         all[1].started = true;
         CHECK(share_step::of(all, 0, {100, no_cores}, 0).stays == budget_amount{});
-        all[1].has = {50, 0};
+        all[1].next = {1000, 0};  // which it will not get
+        CHECK(share_step::of(all, 0, {100, no_cores}, 0).stays.bytes == 50);
+        all[1].next = all[1].has = {50, 0};
         CHECK(share_step::of(all, 0, {100, no_cores}, 0).stays.bytes == 50);
         all[1].taken = {70, 0};  // so that there is less for it than its share
         all[1].has   = {70, 0};
@@ -407,9 +444,13 @@ TEST_SUITE("processes that share a machine") {
                 }
                 std::size_t left = m.capacity.bytes;
                 for (std::size_t const taken : m.needs) left -= taken;
-                bool const can_move = std::ranges::any_of(
-                    m.all, [&](share_claim const& c) { return c.next.bytes - c.taken.bytes <= left; });
-                still = moved || !can_move ? 0 : still + 1;
+                // What is left is kept for a job that has started; if there is enough for none, only a refusal
+                // helps.
+                bool const begun    = std::ranges::any_of(m.all, &share_claim::started);
+                bool const can_move = std::ranges::any_of(m.all, [&](share_claim const& c) {
+                    return c.started == begun && c.next.bytes - c.taken.bytes <= left;
+                });
+                still               = moved || !can_move ? 0 : still + 1;
                 if (still > 3) FAIL("all wait for each other in game ", game, ", period ", period);
                 if (!can_move) break;  // a budget tells one that it would be a deadlock
             }

@@ -38,6 +38,9 @@ constexpr budget_amount larger(budget_amount a, budget_amount b) noexcept {
     return {std::max(a.bytes, b.bytes), std::max(a.cores, b.cores)};
 }
 
+/// Whether there is as much of each resource in `all`.
+constexpr bool fits(budget_amount a, budget_amount all) noexcept { return a == smaller(a, all); }
+
 /// The rules by which a budget admits, and nothing else: no lock, no clock, no memory.
 ///
 /// A job starts when max(baseline + reserved, in use) + need <= capacity, and its cores are free. Those who wait
@@ -110,12 +113,14 @@ public:
     /// Returns what the first in line wants.
     budget_amount first() const noexcept { return waiting_.empty() ? budget_amount{} : (*waiting_.begin())->wants; }
 
-    /// Returns what has to be there for the first to go on. Of those who have room, that is who wants least.
-    budget_amount soonest() const noexcept {
+    /// Returns what has to be there for somebody to go on: of those who have room, for the one who wants least.
+    budget_amount soonest(time now) const noexcept {
+        if (waiting_.empty()) return {};
+        if (!first_has_room()) return is_blocked(now) ? (*arrivals_.begin())->wants : first();
         budget_amount least = first();
         for (waiter const* const w : waiting_) {
             if (w->has.empty()) break;
-            if (w->wants.bytes < least.bytes) least = w->wants;
+            if (std::tie(w->wants.cores, w->wants.bytes) < std::tie(least.cores, least.bytes)) least = w->wants;
         }
         return least;
     }
@@ -230,7 +235,7 @@ public:
             waiter& w = **i++;
             if (fits(w.wants)) grant_to(w);
         }
-        while (!arrivals_.empty() && is_aged(**arrivals_.begin(), now)) {
+        while (is_blocked(now)) {
             waiter& w = **arrivals_.begin();
             if (!fits(w.wants)) return refuse_one(final, tell);
             grant_to(w);
@@ -259,6 +264,9 @@ private:
     };
 
     std::size_t free_bytes() const noexcept { return capacity_.bytes - std::min(capacity_.bytes, taken().bytes); }
+
+    /// Whether one has waited so long that nobody passes it.
+    bool is_blocked(time now) const noexcept { return !arrivals_.empty() && is_aged(**arrivals_.begin(), now); }
 
     bool is_aged(waiter const& w, time now) const noexcept { return now - w.since >= aging_; }
 

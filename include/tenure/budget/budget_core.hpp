@@ -247,7 +247,7 @@ public:
             rules_.release(room);
             room.bytes_.store(0, std::memory_order_relaxed);
             ++changes_;  // what is in use may still be what it had
-            // No other job starts with it here before one elsewhere had a turn.
+            // No other job starts with it here, beyond what stays, before one elsewhere had a turn.
             if (source_ && source_->others_lack()) {
                 cut_to_ = share_.stays;
                 shrink_to(cut_to_);
@@ -289,8 +289,9 @@ public:
                                  .changes = changes_,
                                  .begun   = begun_,
                                  .started = rules_.first_has_room()};
-        budget_amount          first = rules_.soonest();
-        cut_to_                      = everything;
+        budget_amount          first = rules_.soonest(std::chrono::steady_clock::now());
+
+        cut_to_ = everything;
         if (std::chrono::nanoseconds(coarse_now() - tried_at_) < std::chrono::milliseconds(100)) {
             d.wanted = {std::max(d.wanted.bytes, tried_.bytes), std::max(d.wanted.cores, tried_.cores)};
             if (rules_.waiting() == 0) first = tried_;

@@ -16,7 +16,7 @@ class budget_core;
 /// What is asked of a source of capacity.
 struct capacity_demand {
     budget_amount taken{};          ///< cannot be given back at once
-    budget_amount next{};           ///< with what the first that waits wants
+    budget_amount next{};           ///< with what has to be there for somebody to go on
     budget_amount wanted{};         ///< by all that wait, or just tried without waiting
     std::uint64_t changes = 0;      ///< those that this counts
     std::uint64_t begun   = 0;      ///< jobs, so far

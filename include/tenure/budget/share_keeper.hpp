@@ -89,6 +89,7 @@ public:
         if (changes_)
             ::inotify_add_watch(changes_.get(), directory_->path().c_str(),
                                 IN_CREATE | IN_DELETE | IN_MODIFY | IN_CLOSE_WRITE);
+        core_.set_share({.most = capacity_});
         step();
         signals_blocked const here;
         thread_ = std::thread([this] { run(); });
@@ -149,7 +150,8 @@ private:
             p.status.desired = smaller({up(wants.bytes), wants.cores}, capacity_);
             p.status.taken   = smaller({up(d.taken.bytes), d.taken.cores}, capacity_);
             p.status.started = d.started ? 1 : 0;
-            p.status.next    = smaller({up(d.next.bytes), d.next.cores}, capacity_);
+            p.status.next    = {up(d.next.bytes), d.next.cores};  // which may be more than there is
+
             if (!look(p)) {  // somebody cleaned the directory up
                 file_ = std::make_unique<share_file>(*directory_, p.status);
                 if (!look(p)) return;
@@ -208,7 +210,8 @@ private:
     /// The mutex is locked. `began`: a job did since the last time. Returns false if the others still see what was
     /// told last.
     bool tell(share_status& s, bool began) noexcept {
-        s.since = !s.lacks() ? 0 : s.since && !began ? s.since : time_of(CLOCK_BOOTTIME);
+        bool const waits = s.lacks() || s.next != s.taken;
+        s.since          = !waits ? 0 : s.since && !began ? s.since : time_of(CLOCK_BOOTTIME);
         return s == file_->status() || file_->tell(s);
     }
 
@@ -260,7 +263,7 @@ private:
     std::size_t       over_     = 0;  ///< bytes in use that others should have
     budget_amount     had_{};
     std::uint64_t     settled_ = 0;
-    std::uint64_t     begun_   = 0;  ///< jobs, as told last
+    std::uint64_t     begun_   = 0;  ///< jobs that had begun in the last round
     clock::time_point last_{}, lacks_since_{};
 
     std::atomic<bool> stopping_{false};
