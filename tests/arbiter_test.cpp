@@ -300,6 +300,8 @@ TEST_SUITE("a machine that is shared") {
         REQUIRE(core->begin(*room, {.kind = "in between", .bytes = 100 * MiB, .cores = 2}, nullptr) == errc{});
         CHECK(core->shrink_share({10 * MiB, 1}) == tenure::detail::budget_amount{100 * MiB, 2});
         CHECK(core->shrink_share({300 * MiB, 3}) == tenure::detail::budget_amount{100 * MiB, 2});  // nor grow
+        core->set_share({.has = {10 * MiB, 1}, .most = {300 * MiB, 3}});
+        CHECK(core->shrink_share({50 * MiB, 1}) == tenure::detail::budget_amount{10 * MiB, 1});
     }
 
     TEST_CASE("a share never becomes more than the others were told, though jobs use more than that") {

@@ -31,6 +31,12 @@ std::vector<std::size_t> bytes_of(claims const& all, std::size_t capacity) {
 }
 using sizes = std::vector<std::size_t>;
 
+std::size_t sum_of(std::vector<budget_amount> const& all) {
+    std::size_t sum = 0;
+    for (budget_amount const a : all) sum += a.bytes;
+    return sum;
+}
+
 }  // namespace
 
 TEST_SUITE("fair shares") {
@@ -290,6 +296,7 @@ TEST_SUITE("fair shares") {
                 REQUIRE(due_in_all.bytes <= capacity.bytes);
                 REQUIRE(due_in_all.cores <= capacity.cores);
             }
+            REQUIRE((due_in_all.bytes <= capacity.bytes || due_in_all.bytes <= taken + sum_of(got)));
             budget_amount sum{}, lacked{};
             for (std::size_t i = 0; i < all.size(); ++i) {
                 REQUIRE(got[i].bytes <= all[i].desired.bytes);

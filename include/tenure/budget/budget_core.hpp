@@ -575,8 +575,8 @@ private:
     std::size_t             watched_  = 0;      ///< rooms with something outside, or a batch that may start it
     std::size_t             named_    = 0;      ///< what they have named
     bool                    watching_ = false;  ///< the budget's thread will come by
-    std::uint64_t           changes_  = 0;      ///< waits and releases
     std::uint64_t           begun_    = 0;      ///< jobs
+    std::uint64_t           changes_  = 0;      ///< waits and releases
     std::uint64_t           settled_  = 0;  ///< of them, those since which all memory was given back that could be
 
     mutable fork_mutex mutex_;
