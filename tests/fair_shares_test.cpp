@@ -8,13 +8,17 @@
 
 #include <doctest/doctest.h>
 
+#include <tenure/budget/admission.hpp>
+#include <tenure/budget/due_shares.hpp>
 #include <tenure/budget/fair_shares.hpp>
+#include <tenure/budget/share_step.hpp>
 
 #include "random/dice.hpp"
 
 namespace {
 
 using tenure::detail::budget_amount;
+using tenure::detail::due_shares;
 using tenure::detail::fair_shares;
 using tenure::detail::share_claim;
 using tenure::detail::share_step;
@@ -99,7 +103,7 @@ TEST_SUITE("fair shares") {
 
     TEST_CASE("what cannot be divided goes round") {
         auto const due = [](claims const& all, budget_amount capacity) {
-            return fair_shares::in_turn(all, capacity, fair_shares::of(all, capacity));
+            return due_shares::of(all, capacity, fair_shares::of(all, capacity));
         };
         auto const job = [](std::uint64_t user, std::size_t size, std::uint64_t since) {
             return share_claim{.user = user, .next = {size, 0}, .desired = {size, 0}, .since = since};
@@ -286,7 +290,7 @@ TEST_SUITE("fair shares") {
                 c.started = below(3) == 0;
             }
             budget_amount due_in_all{};
-            for (budget_amount const a : fair_shares::in_turn(all, capacity, got)) {
+            for (budget_amount const a : due_shares::of(all, capacity, got)) {
                 due_in_all.bytes += a.bytes;
                 due_in_all.cores += a.cores;
             }

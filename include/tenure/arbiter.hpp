@@ -52,10 +52,10 @@ struct machine_figures {
 ///     tenure::machine_arbiter arbiter;
 ///     tenure::memory_budget   budget{arbiter, {.job = "train", .floor = std::size_t{1} << 30}};
 ///
-/// Shares are max-min fair by user, and then by job; detail::fair_shares says how. Who wants more than its share
-/// gets what the others do not want. Once they do, it gives it back: what is not reserved at once; for the rest its
-/// budget's `relieve` is called, and no further job starts. Where shares are too small for the jobs that wait, they
-/// start one after the other. The sum of what all have is never above what there is.
+/// Shares are max-min fair by user, and then by job; detail::fair_shares and detail::due_shares say how. Who wants
+/// more than its share gets what the others do not want. Once they do, it gives it back: what is not reserved at
+/// once; for the rest its budget's `relieve` is called, and no further job starts. Where shares are too small for
+/// the jobs that wait, they start one after the other. The sum of what all have is never above what there is.
 ///
 /// The processes tell each other what they have and want by files in a directory, each its own, and act on what
 /// they read there. A process that dies, in whatever way, gives back its share at once. A child of a fork() has

@@ -28,9 +28,9 @@
 
 #include <tenure/budget/admission.hpp>
 #include <tenure/budget/budget_core.hpp>
-#include <tenure/budget/fair_shares.hpp>
 #include <tenure/budget/options.hpp>
 #include <tenure/budget/share_board.hpp>
+#include <tenure/budget/share_step.hpp>
 #include <tenure/detail/base/file.hpp>
 #include <tenure/detail/base/fork_list.hpp>
 #include <tenure/detail/base/os.hpp>
