@@ -97,6 +97,15 @@ TEST_SUITE("fair shares") {
         CHECK(others[1].cores == 5);
         CHECK(others[2].bytes == 97);
 
+        // Evenly by user, too, however many claims one has.
+        claims by_user{bytes(4, 1000), bytes(5, 1000), bytes(5, 1000)};
+        for (std::uint64_t user = 1; user <= 3; ++user) by_user.push_back({.user = user, .desired = {0, 40}});
+        auto const evenly = fair_shares::of(by_user, {200, 9});
+        CHECK(evenly[0].bytes == 100);
+        CHECK(evenly[1].bytes == 50);
+        CHECK(evenly[2].bytes == 50);
+        CHECK(evenly[3].cores == 3);
+
         CHECK(fair_shares::of(more, {100, 0})[0].bytes == 0);  // it cannot run
         CHECK(fair_shares::of(more, {100, 0})[1].bytes == 100);
     }
