@@ -80,19 +80,25 @@ std::vector<figure> figures(results const& all) {
 
     auto const thousand = [](char const* peer) { return std::string{"make_end/"} + peer + "/objects:1000"; };
     rows.ratio("make + end, 1,000 a batch / pmr on new/delete", thousand("tenure"), thousand("pmr_new_delete"),
-               0.6);
-    rows.ratio("make + end, 1,000 a batch / pmr on a warm buffer", thousand("tenure"), thousand("pmr_warm"), 0.8);
+               0.5);
+    rows.ratio("make + end, 1,000 a batch / pmr on a warm buffer", thousand("tenure"), thousand("pmr_warm"), 0.65);
     rows.ratio("make + end, 1,000 a batch / bump pointer", thousand("tenure"), thousand("floor"), 2);
 
-    rows.ratio("make, 27,000,000 / pmr on a warm buffer", "huge/tenure", "huge/pmr_warm", 1.05);
-    rows.value("end of 27,000,000, memory retained", rows.get("huge/tenure", "end_ms"), "ms", 0.1);
+    rows.ratio("make, 27,000,000 / pmr on a warm buffer", "huge/tenure", "huge/pmr_warm", 1.02);
+    rows.value("end of 27,000,000, memory retained", rows.get("huge/tenure", "end_ms"), "ms", 0.02);
     rows.value("end of 27,000,000, memory returned", rows.get("huge/tenure", "returned_ms"), "ms", 10);
-    rows.value("memory of 27,000,000 / their own bytes", rows.get("huge/tenure", "memory"), "x", 1.02);
+    rows.value("memory of 27,000,000 / their own bytes", rows.get("huge/tenure", "memory"), "x", 1.01);
 
     rows.ratio("a first request of 64 MB after warm() / a later one", "warm/first/after_warm", "warm/later", 1.1);
 
-    rows.value("open + end an empty batch", rows.get("make_end/tenure/objects:0"), "ns", 20);
-    rows.value("open + end with one object", rows.get("make_end/tenure/objects:1"), "ns", 28);
+    rows.value("open + end an empty batch", rows.get("make_end/tenure/objects:0"), "ns", 12);
+    rows.value("open + end with one object", rows.get("make_end/tenure/objects:1"), "ns", 18);
+    auto const instructions = [&](char const* what) {
+        return rows.get(std::string{"instructions/"} + what, "instructions");
+    };
+    rows.value("instructions of a make, the loop included", instructions("make/tenure"), "", 13);
+    rows.value("instructions of an empty batch", instructions("open_end/tenure"), "", 160);
+    rows.value("instructions of a batch with one object", instructions("open_make_end/tenure"), "", 300);
     rows.ratio("a round of 1,000, cleared / in a batch of its own", "rounds/clear/objects:1000",
                "rounds/scope/objects:1000", 0.9);
     rows.value("keep_all() of 1,000,000", scaled(rows.get("rounds/keep_all/objects:1000000"), 1e-3), "us", 50);
@@ -100,16 +106,16 @@ std::vector<figure> figures(results const& all) {
                "access/L3/independent_handle", 1.0);
     rows.ratio("a graph of 10^7 edges, compact handles / raw pointers", "graph/compact", "graph/raw", 1.15);
     rows.ratio("the same, nodes brought in ahead", "graph/compact_ahead", "graph/raw_ahead", 1.15);
-    rows.ratio("8 nested batches of 100 / pmr on a warm buffer", "nested/tenure", "nested/pmr_warm", 0.9);
+    rows.ratio("8 nested batches of 100 / pmr on a warm buffer", "nested/tenure", "nested/pmr_warm", 0.8);
 
-    rows.ratio("100,000 std::string / new/delete", "strings/tenure", "strings/new_delete", 0.5);
-    rows.ratio("100,000 std::pmr::string / new/delete", "strings/tenure_pmr", "strings/new_delete", 0.12);
+    rows.ratio("100,000 std::string / new/delete", "strings/tenure", "strings/new_delete", 0.25);
+    rows.ratio("100,000 std::pmr::string / new/delete", "strings/tenure_pmr", "strings/new_delete", 0.1);
 
     auto const in_background = rows.get("end_strings/tenure_background");
     rows.value("end of 1,000,000 std::string in the background",
                in_background ? number{*in_background * 1e-3} : number{}, "us", 50);
 
-    rows.ratio("16 to 4096 B, 1 % kept / pmr on a warm buffer", "mixed/tenure", "mixed/pmr_warm", 1.3);
+    rows.ratio("16 to 4096 B, 1 % kept / pmr on a warm buffer", "mixed/tenure", "mixed/pmr_warm", 1.2);
     rows.value_at_least("memory in use or usable after, small objects",
                         rows.get("kept_memory/small_objects", "utilised"), "x", 0.9);
     rows.value_at_least("memory in use or usable after, same sizes", rows.get("kept_memory/same_sizes", "utilised"),
@@ -129,9 +135,9 @@ std::vector<figure> figures(results const& all) {
           2.5, 1.2);
     cache("one of 1,000 of them keeps", "every:1000/which:0/most:10000/requests:1000000", 2.5, 1.2);
 
-    rows.keep("keep every object", "keep/tenure/every:1", 15);
-    rows.keep("keep every 10th object", "keep/tenure/every:10", 15);
-    rows.keep("keep every 100th object", "keep/tenure/every:100", 15);
+    rows.keep("keep every object", "keep/tenure/every:1", 8);
+    rows.keep("keep every 10th object", "keep/tenure/every:10", 10);
+    rows.keep("keep every 100th object", "keep/tenure/every:100", 25);
     rows.keep("keep every object, as a range", "keep_range/tenure/every:1", 15);
     rows.keep("keep every 10th object, as a range", "keep_range/tenure/every:10", 15);
     rows.keep("keep every 100th object, as a range", "keep_range/tenure/every:100", 15);
@@ -142,11 +148,11 @@ std::vector<figure> figures(results const& all) {
     }
     for (std::string const in : {"L1", "L2"}) {
         rows.difference("independent access in " + in + " - raw", "access/" + in + "/independent_handle",
-                        "access/" + in + "/independent_raw", 0.4);
+                        "access/" + in + "/independent_raw", 0.25);
     }
     for (std::string const in : {"L3", "memory"}) {
         rows.ratio("independent access in " + in + " / raw", "access/" + in + "/independent_handle",
-                   "access/" + in + "/independent_raw", 2.3);
+                   "access/" + in + "/independent_raw", in == "L3" ? 1.5 : 2.0);
     }
 
     rows.speedup("two threads, lanes of one batch / one thread", "lanes/tenure", 1.95);
@@ -158,7 +164,7 @@ std::vector<figure> figures(results const& all) {
                    1.1);
     }
 
-    rows.difference("a resumption in a batch - without one", "flow/resumption/bound", "flow/resumption/asio", 20);
+    rows.difference("a resumption in a batch - without one", "flow/resumption/bound", "flow/resumption/asio", 10);
     rows.difference("open + end a batch with a timeout - without", "flow/batch/supervised", "flow/batch/no_timeout",
                     1000);
 
@@ -176,6 +182,7 @@ std::vector<figure> figures(results const& all) {
     rows.ratio("a turn at an object of 1,000 batches / of 10", "using/interleaved/batches:1000",
                "using/interleaved/batches:10", 2);
 
+    rows.value("pin and release", rows.get("using/pin"), "ns", 25);
     rows.value("share a buffer of 1 GiB with each of 1,000", rows.get("share/buffer/bytes:1073741824"), "ns", 100);
 
     for (std::string const count : {"1", "1000"}) {
@@ -195,7 +202,7 @@ std::vector<figure> figures(results const& all) {
     for (std::string const what : {"checkpoint", "rollback"}) {
         auto const cost = scaled(rows.get("undo/rollback/spread", what + "_ms"), 1e6);
         rows.value(what + " of 1 GiB, 1 % changed / memcpy", cost && copy ? number{*cost / *copy} : number{}, "x",
-                   0.1);
+                   what == "checkpoint" ? 0.03 : 0.1);
     }
 
     rows.ratio("100,000 buffers of 4 KiB, heap_store / malloc", "stores/buffers/heap_store",
@@ -213,7 +220,7 @@ std::vector<figure> figures(results const& all) {
     rows.ratio("keep + sync of 1,000 of 64 KiB / write + fdatasync", "stores/durable/keep_sync",
                "stores/durable/write_fdatasync", 1.3);
 
-    rows.rate("page out 1 GiB / pwrite", "paging/out/tenure", "paging/out/pwrite", 0.8);
+    rows.rate("page out 1 GiB / pwrite", "paging/out/tenure", "paging/out/pwrite", 0.95);
     rows.ratio("touch every page of it / of a private mapping", "paging/touch/tenure",
                "paging/touch/private_mapping", 2);
     rows.ratio("4 MiB model, out and in / write and read a file", "paging/model/tenure", "paging/model/posix", 0.5);
@@ -228,11 +235,11 @@ std::vector<figure> figures(results const& all) {
             return std::string{what} + (how == "tcp" ? ", TCP / raw" : ", Unix / raw");
         };
         rows.rate(row("write of 64 MiB to a server"), side("write", "tenure"), side("write", "raw"), 0.9);
-        rows.rate(row("read of 64 MiB"), side("read", "tenure"), side("read", "raw"), 0.9);
+        rows.rate(row("read of 64 MiB"), side("read", "tenure"), side("read", "raw"), how == "unix" ? 1.0 : 0.9);
         rows.rate(row("4 KiB reads, 64 in flight") + " echo", side("reads", "tenure"), side("reads", "raw_each"),
                   0.7);
         rows.rate(row("the same") + ", all gathered", side("reads", "tenure"), side("reads", "raw"), 0.7);
-        rows.ratio(row("one 4 KiB read"), side("round_trip", "tenure"), side("round_trip", "raw"), 1.3);
+        rows.ratio(row("one 4 KiB read"), side("round_trip", "tenure"), side("round_trip", "raw"), 1.1);
     }
     rows.value("100,000 small buffers at a server, each", scaled(rows.get("remote/buffers/tenure"), 1e-3), "us", 3);
     rows.value("end of that batch", rows.get("remote/buffers/tenure", "end_ms"), "ms", 5);
