@@ -55,15 +55,13 @@ public:
     }
 
     /// Returns a run of `n` units of one generation. From 2 MiB up it starts at a multiple of 2 MiB, and has huge
-    /// pages if the system does. Rather than map more memory, it may be shorter, but not below `least` units or 2
-    /// MiB. Returns null if the store refused; see refusal(). Costs a lock and O(n) words.
+    /// pages if the system does. Rather than ask the system for more, by mapping it or by a first touch, it may be
+    /// shorter, but not below `least` units or 2 MiB. Returns null if the store refused; see refusal(). Costs a
+    /// lock and O(n) words.
     unit* take(std::size_t n, std::size_t least) noexcept {
         std::unique_lock guard(mutex_);
-        fit              f    = find(n);
-        std::size_t      less = n;
-        while (!f.range && (less /= 2) >= std::max(least, huge_units)) f = find(less);
-        if (f.range) n = less;
-        unit* u = cut(f, n);
+        fit              f = find_for(n, std::max(least, huge_units));
+        unit*            u = cut(f, n);
         if (!u) {
             std::size_t const wanted = n << unit_shift;
             if (wanted > largest_run()) {
@@ -281,15 +279,39 @@ private:
         std::size_t skip  = 0;
     };
 
-    /// Returns a free range with room for `n` units, from the smallest lists first.
-    fit find(std::size_t n) const noexcept {
+    /// Returns a free range with room for `n` units, from the smallest lists first; if `ready`, where they have
+    /// memory, as far as a short look tells.
+    fit find(std::size_t n, bool ready = false) const noexcept {
+        int looks = 64;
         for (std::uint64_t left = nonempty_ & ~std::uint64_t{0} << bin_of(n); left; left &= left - 1) {
             for (unit* u = free_[std::countr_zero(left)]; u; u = u->next) {
                 std::size_t const skip = n < huge_units ? 0 : to_boundary(u);
-                if (skip + n <= u->length) return {u, skip};
+                if (skip + n > u->length) continue;
+                if (!ready || is_ready({u, skip}, n)) return {u, skip};
+                if (--looks == 0) return {};
             }
         }
         return {};
+    }
+
+    static bool is_ready(fit f, std::size_t n) noexcept {
+        return f.range[f.skip].dirty && f.range[f.skip + n - 1].dirty;
+    }
+
+    /// Returns a free range for `n` units; or for fewer, from `least` on, where `n` would take more memory from the
+    /// system.
+    fit find_for(std::size_t& n, std::size_t least) const noexcept {
+        fit const  whole   = find(n);
+        auto const shorter = [&](bool ready) {
+            for (std::size_t less = n; less >= least; less /= 2)
+                if (fit const f = find(less, ready); f.range) {
+                    n = less;
+                    return f;
+                }
+            return whole;
+        };
+        if (!whole.range) return shorter(false);
+        return n < huge_units || dirty_ < least || is_ready(whole, n) ? whole : shorter(true);
     }
 
     static std::size_t to_boundary(unit const* u) noexcept {
