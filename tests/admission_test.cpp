@@ -138,6 +138,29 @@ TEST_SUITE("admission") {
         CHECK(o.served == "01bac");
     }
 
+    TEST_CASE("lets others start while there is not enough for one even alone") {
+        office o({100, 0});
+        o.rules.note_use(20);
+        o.arrive("a", {90, 0});
+        o.now += aging;
+        job& b = o.arrive("b", {50, 0});
+        o.answer(false);  // the process may use less soon
+        CHECK(o.served.empty());
+        o.answer();
+        CHECK(o.served == "b");
+        job& c = o.arrive("c", {10, 0});
+        o.answer();
+        CHECK(o.served == "b");  // a waits for those that run
+        o.end(b);
+        CHECK(o.served == "bc");
+        job& d = o.arrive("d", {10, 0});
+        o.rules.note_use(5);
+        o.end(c);
+        CHECK(o.served == "bca");
+        CHECK(d.w.answer == std::nullopt);
+        CHECK(o.rules.waiting() == 1);
+    }
+
     TEST_CASE("gives more first to those that have room, also past one that has waited long") {
         office o({100, 0});
         job&   a = o.arrive("a", {50, 0});

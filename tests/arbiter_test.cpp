@@ -511,6 +511,28 @@ TEST_SUITE("processes that share a machine") {
         CHECK(files() == 1);  // what it left is swept
     }
 
+    TEST_CASE_FIXTURE(machine, "one that is killed has no share, though another waits to lock its file") {
+        std::optional<memory_budget> theirs;
+        other_process                p([&] { theirs.emplace(arbiter, share_options{.job = "theirs"}, own()); });
+        CHECK(soon([&] { return of("theirs").job == "theirs"; }));
+        REQUIRE(files() == 1);
+        std::string const file = std::filesystem::directory_iterator(where.path())->path().string();
+        int const         fd   = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+        REQUIRE(fd >= 0);
+        std::thread waits([&] {
+            struct ::flock l{};
+            l.l_type   = F_RDLCK;
+            l.l_whence = SEEK_SET;
+            CHECK(::fcntl(fd, F_OFD_SETLKW, &l) == 0);
+        });
+        p.stop(SIGKILL);
+        waits.join();  // it has the lock now
+        CHECK(of("theirs").job.empty());
+        memory_budget b = budget({.job = "b"});
+        CHECK(soon([&] { return files() == 1 && !std::filesystem::exists(file); }));
+        ::close(fd);
+    }
+
     TEST_CASE_FIXTURE(machine, "a child has no share, and does not keep its parent's") {
         if (thread_sanitizer) {
             MESSAGE("skipped: under the thread sanitizer a child of many threads cannot start any");

@@ -237,8 +237,12 @@ public:
         }
         while (is_blocked(now)) {
             waiter& w = **arrivals_.begin();
-            if (!fits(w.wants)) return refuse_one(final, tell);
-            grant_to(w);
+            if (fits(w.wants)) {
+                grant_to(w);
+                continue;
+            }
+            if (holders_ > 0 || !final) return refuse_one(final, tell);
+            break;  // nothing will come free for it: so others may start, and it waits for them to end
         }
         for (i = waiting_.begin(); i != waiting_.end();) {
             waiter& w = **i++;

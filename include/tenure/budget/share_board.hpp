@@ -170,12 +170,13 @@ private:
     }
 
     /// The process of a file has a lock on it, on the open file and not on the process: so another namespace of
-    /// pids makes no difference, and the kernel takes it away at the process's end, however that comes.
+    /// pids makes no difference, and the kernel takes it away at the process's end, however that comes. A lock that
+    /// only reads is a stranger's: those who may not write the file can have one.
     static bool is_locked(int fd) noexcept {
         struct ::flock l{};
         l.l_type   = F_WRLCK;
         l.l_whence = SEEK_SET;
-        return ::fcntl(fd, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK;
+        return ::fcntl(fd, F_OFD_GETLK, &l) == 0 && l.l_type == F_WRLCK;
     }
     unique_fd open_of(std::string const& name) const noexcept {
         return unique_fd(
