@@ -47,7 +47,8 @@ constexpr bool fits(budget_amount a, budget_amount all) noexcept { return a == s
 /// are served in this order: who has room and needs more, because only they can free what they have; then those who
 /// have waited for `aging` or longer, by arrival; then by priority and arrival. Whoever fits is served, and so may
 /// pass others; but nobody who has no room yet passes one who has waited for `aging`. So each is served, if those
-/// before it end: room that is freed is kept together for the one who has waited longest.
+/// before it end: room that is freed is kept together for the one who has waited longest. Where even all room is
+/// not enough for that one, because the process uses too much besides, others start once nobody has any.
 ///
 /// Those who have room and wait for more can wait for each other. When all who have room wait, and none of them
 /// fits, nobody will free anything: then the one who came last to its room is refused with would_deadlock. Whoever
