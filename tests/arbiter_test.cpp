@@ -421,6 +421,27 @@ TEST_SUITE("a machine that is shared") {
         other.join();
     }
 
+    TEST_CASE_FIXTURE(machine, "who tries without waiting comes to its turn among others that wait") {
+        memory_budget     a = budget({.job = "a"}), b = budget({.job = "b"}), c = budget({.job = "c"});
+        std::atomic<bool> stop{false};
+        auto const        run = [&](memory_budget& in) {
+            while (!stop) {
+                auto const room = in.reserve({.kind = "job", .bytes = 400 * MiB, .timeout = 10s});
+                std::this_thread::sleep_for(5ms);
+            }
+        };
+        std::thread of_b([&] { run(b); }), of_c([&] { run(c); });
+        bool        had = false;
+        for (int i = 0; i < 100 && !had; ++i) {
+            std::this_thread::sleep_for(20ms);
+            had = a.try_reserve({.kind = "job", .bytes = 400 * MiB}).has_value();
+        }
+        stop = true;
+        of_b.join();
+        of_c.join();
+        CHECK(had);
+    }
+
     TEST_CASE_FIXTURE(machine,
                       "who tries without waiting keeps its turn once it has enough, until it tries again") {
         memory_budget a = budget({.job = "a"}), b = budget({.job = "b"}), c = budget({.job = "c"});
