@@ -62,7 +62,7 @@ struct office {
         return j;
     }
     void extend(job& j, std::size_t bytes) {
-        if (rules.try_extend(j, {bytes, 0})) return;
+        if (rules.try_extend(j, {bytes, 0}, [&] { return now; })) return;
         j.w = {.wants = {bytes, 0}, .into = &j, .has = {&j}};
         rules.wait(j.w, now);
     }
@@ -216,7 +216,7 @@ TEST_SUITE("admission") {
 
     TEST_CASE("finds a cycle through a job that waits for a second room") {
         office o({100, 0});
-        job&   a = o.arrive("a", {60, 0});
+        job&   a = o.arrive("a", {50, 0});
         job&   b = o.arrive("b", {40, 0});
         job&   c = o.arrive("c", {50, 0}, 0, {&a});
         o.answer();
@@ -226,8 +226,91 @@ TEST_SUITE("admission") {
         CHECK(o.served == "ab(d)");
         CHECK(d.serial == 0);
         o.end(b);
-        CHECK(o.served == "ab(d)(c)");  // whose thread alone could free what it waits for
+        CHECK(o.served == "ab(d)c");
+        CHECK(c.serial != 0);
+    }
+
+    TEST_CASE("refuses one whose own thread alone could free what it waits for, and then nobody else") {
+        office o({100, 0});
+        job&   a = o.arrive("a", {60, 0});
+        job&   b = o.arrive("b", {40, 0});
+        job&   c = o.arrive("c", {50, 0}, 0, {&a});
+        o.answer(false);
+        CHECK(o.served == "ab");
+        o.answer();
+        CHECK(o.served == "ab(c)");
         CHECK(c.serial == 0);
+        job& d = o.arrive("d", {30, 0}, 0, {&b});
+        o.answer();
+        CHECK(o.served == "ab(c)");  // a goes on, and may end
+        o.end(a);
+        CHECK(o.served == "ab(c)d");
+        CHECK(d.serial != 0);
+    }
+
+    TEST_CASE("finds a cycle beside one who goes on and cannot help") {
+        office o({100, 4});
+        job&   idle = o.arrive("i", {10, 1});
+        job&   a    = o.arrive("a", {45, 1});
+        job&   b    = o.arrive("b", {45, 1});
+        o.extend(a, 11);
+        o.extend(b, 10);
+        o.answer();
+        CHECK(o.served == "iab");  // b fits when i ends
+        o.rules.leave(b.w);
+        o.extend(b, 11);
+        o.answer(false);
+        CHECK(o.served == "iab");
+        o.answer();
+        CHECK(o.served == "iab(b)");
+        o.answer();
+        CHECK(o.served == "iab(b)");  // b goes on
+        o.end(b);
+        CHECK(o.served == "iab(b)a");
+        CHECK(idle.serial != 0);
+    }
+
+    TEST_CASE("lets no new job pass one that has room and has waited long for more") {
+        office o({100, 4});
+        job&   a = o.arrive("a", {40, 0});
+        job&   b = o.arrive("b", {40, 0});
+        o.extend(a, 30);
+        job& small = o.arrive("s", {10, 0});
+        CHECK(o.served == "abs");
+        o.now += aging;
+        job& late = o.arrive("t", {10, 0}, 9);
+        o.answer();
+        CHECK(o.served == "abs");
+        CHECK(late.serial == 0);
+        o.end(small);
+        CHECK(o.served == "abs");
+        o.end(b);
+        CHECK(o.served == "absat");
+    }
+
+    TEST_CASE("lets those who have room pass one that has waited long only where it needs what they have") {
+        office o({100, 0});
+        job&   a = o.arrive("a", {15, 0});
+        job&   b = o.arrive("b", {15, 0});
+        o.arrive("l", {80, 0});
+        o.now += aging;
+        CHECK_FALSE(o.rules.try_extend(a, {1, 0}, [&] { return o.now; }));
+        job& nested = o.arrive("n", {10, 0}, 0, {&a});  // l fits beside a, once b ends
+        o.answer();
+        CHECK(o.served == "ab");
+        job& other = o.arrive("m", {10, 0}, 0, {&b});  // but not beside both
+        o.answer();
+        CHECK(o.served == "abn");
+        CHECK(other.serial == 0);  // while a goes on
+        o.end(nested);
+        CHECK(o.served == "abn");
+        job& again = o.arrive("o", {10, 0}, 0, {&a});
+        o.answer();
+        CHECK(o.served == "abnm");
+        o.end(other);
+        o.end(b);
+        CHECK(o.served == "abnml");
+        CHECK(again.serial == 0);
     }
 
     TEST_CASE("does not count a room that ends while its thread waits") {
@@ -240,6 +323,27 @@ TEST_SUITE("admission") {
         o.extend(b, 60);
         o.answer();
         CHECK(o.served == "ab(b)");
+        o.rules.note_use(60);  // too much for what would fit
+        o.extend(b, 45);
+        o.answer();
+        CHECK(o.served == "ab(b)(b)");
+    }
+
+    TEST_CASE("counts what a job got while another of its threads waits") {
+        office o({100, 0});
+        job&   a = o.arrive("a", {40, 0});
+        job&   b = o.arrive("b", {30, 0});
+        job&   n = o.arrive("n", {35, 0}, 0, {&a});
+        o.answer();
+        CHECK(o.served == "ab");
+        o.extend(a, 30);
+        CHECK(a.has.bytes == 70);
+        o.answer();
+        CHECK(o.served == "ab(n)");  // it does not fit, though b ended
+        CHECK(n.serial == 0);
+        o.end(a);
+        o.end(b);
+        CHECK(o.rules.fits({100, 0}));
     }
 
     TEST_CASE("forgets who waited, not who has room") {
@@ -294,6 +398,52 @@ TEST_SUITE("admission") {
             CHECK(used / static_cast<double>((o.now - came).count()) >= 950);
         }
     }
+
+    // Two jobs that never end have one piece after the other done in a room of its own; so does a stream of others.
+    TEST_CASE("starts one that has waited long in spite of streams, with room and without") {
+        for (bool const has_room : {false, true}) {
+            for (std::uint64_t seed = 0; seed < 20; ++seed) {
+                CAPTURE(has_room);
+                CAPTURE(seed);
+                dice   random(seed);
+                office o({1000, 0});
+                job&   x     = o.arrive("x", {10, 0});
+                job&   y     = o.arrive("y", {10, 0});
+                using ending = std::pair<admission_rules::time, job*>;
+                std::priority_queue<ending, std::vector<ending>, std::greater<>> running;
+                std::vector<std::pair<job*, admission_rules::holder*>> lines(40);  // and who has them done
+                for (std::size_t i = 0; i < lines.size(); ++i)
+                    lines[i].second = has_room ? nullptr : i % 2 ? &x : &y;
+                admission_rules::time came{};
+                job*                  large = nullptr;
+                while (!large || large->has.bytes < 900) {
+                    for (auto& [j, by] : lines)
+                        if (!j) {
+                            std::vector<admission_rules::holder*> has;
+                            if (by) has.push_back(by);
+                            j = &o.arrive("s", {20 + random.below(30), 0}, 0, has);
+                        }
+                    o.answer();
+                    for (auto& [j, by] : lines)
+                        if (j->serial)
+                            running.emplace(o.now + 1us + 1us * random.below(4000), std::exchange(j, nullptr));
+                    if (!large && o.now > admission_rules::time(20ms)) {
+                        came  = o.now;
+                        large = has_room ? &x : &o.arrive("l", {900, 0});
+                        if (has_room) o.extend(x, 900);
+                    }
+                    REQUIRE(o.now < admission_rules::time(10s));
+                    if (running.empty()) continue;
+                    auto const [when, who] = running.top();
+                    running.pop();
+                    o.now = when;
+                    o.end(*who);
+                }
+                CHECK(y.serial != 0);
+                CHECK(o.now - came <= aging + 5ms);
+            }
+        }
+    }
 }
 
 namespace {
@@ -323,9 +473,31 @@ TEST_SUITE("admission: random") {
             for (actor& a : actors) a.steps = 1 + random.below(12);
             bool sound = true;
 
+            auto const has_any  = [](actor const& a) { return !a.rooms.empty() && a.rooms.front()->serial != 0; };
             auto const all_wait = [&] {
-                return std::ranges::all_of(actors, [](actor const& a) {
-                    return a.waits || std::ranges::none_of(a.rooms, [](auto const& j) { return j->serial != 0; });
+                return std::ranges::all_of(actors, [&](actor const& a) { return a.waits || !has_any(a); });
+            };
+            auto const all_wait_but = [&](actor const& one) {
+                return std::ranges::all_of(actors,
+                                           [&](actor const& a) { return &a == &one || a.waits || !has_any(a); });
+            };
+            /// Whether one fits once all have ended but those who wait, and `too`, who has just stopped to wait and
+            /// got so much.
+            auto const would_fit = [&](actor const& w, actor const* too = nullptr, std::size_t got = 0) {
+                std::size_t held = rules.baseline();
+                for (actor const& a : actors)
+                    if (a.waits || &a == too)
+                        for (auto const& j : a.rooms) held += j->has.bytes;
+                return held - got + w.waits->w.wants.bytes <= capacity;
+            };
+            auto const has_aged = [&](actor const& a) { return a.waits && now - a.waits->w.since >= 10ms; };
+            auto const is_older = [](actor const& a, admission_rules::waiter const& b) {
+                return a.waits->w.serial < b.serial;
+            };
+            /// Nobody is before it that has waited as long, or it has room.
+            auto const in_turn = [&](actor const& x) {
+                return !x.waits->w.has.empty() || std::ranges::none_of(actors, [&](actor const& a) {
+                    return has_aged(a) && is_older(a, x.waits->w);
                 });
             };
             // Those who are refused give up all they have.
@@ -338,11 +510,19 @@ TEST_SUITE("admission: random") {
                         actor&     who      = *std::ranges::find_if(actors, waits_so);
                         who.waits           = nullptr;
                         ++(*w.answer == errc{} ? granted : refused);
-                        if (*w.answer == errc{}) return;
-                        who.waits = who.rooms.back().get();
-                        sound     = sound && final && *w.answer == errc::would_deadlock && all_wait();
+                        if (*w.answer == errc{}) {
+                            bool const none = final && all_wait_but(who);
+                            for (actor const& a : actors)  // nobody passes one who has waited long and has a turn
+                                if (has_aged(a) && is_older(a, w) && !rules.fits(a.waits->w.wants) && in_turn(a))
+                                    sound = sound && (!would_fit(a, &who, w.wants.bytes) || none);
+                            return;
+                        }
+                        who.waits      = who.rooms.back().get();
+                        sound          = sound && final && *w.answer == errc::would_deadlock;
+                        bool const all = all_wait();
                         for (actor const& a : actors)
-                            if (a.waits && !a.waits->w.has.empty()) sound = sound && !rules.fits(a.waits->w.wants);
+                            if (a.waits && !a.waits->w.has.empty())
+                                sound = sound && !rules.fits(a.waits->w.wants) && (all || !would_fit(a));
                         who.waits = nullptr;
                         gives_up  = &who;
                     });
@@ -351,6 +531,19 @@ TEST_SUITE("admission: random") {
                         gives_up->rooms.pop_back();
                     }
                 } while (gives_up);
+                // Of those who wait with room, none could be served and is not, and none waits for what never
+                // comes.
+                bool any = false, hope = false;
+                for (actor const& x : actors) {
+                    if (!x.waits || x.waits->w.has.empty()) continue;
+                    bool const kept = std::ranges::any_of(actors, [&](actor const& a) {
+                        return has_aged(a) && is_older(a, x.waits->w) && would_fit(a);
+                    });
+                    sound           = sound && (!rules.fits(x.waits->w.wants) || kept);
+                    any             = true;
+                    hope            = hope || would_fit(x);
+                }
+                sound = sound && (!final || !any || hope);
             };
             auto const step = [&](actor& a) {
                 bool const last  = --a.steps == 0;
@@ -375,7 +568,9 @@ TEST_SUITE("admission: random") {
                     a.waits = &j;
                 } else {
                     job& j = *a.rooms.back();
-                    if (!rules.is_possible({j.has.bytes + bytes, 0}) || rules.try_extend(j, {bytes, 0})) return;
+                    if (!rules.is_possible({j.has.bytes + bytes, 0}) ||
+                        rules.try_extend(j, {bytes, 0}, [&] { return now; }))
+                        return;
                     j.w = {.wants = {bytes, 0}, .into = &j, .has = holds()};
                     rules.wait(j.w, now);
                     a.waits = &j;
@@ -406,8 +601,6 @@ TEST_SUITE("admission: random") {
                 for (actor const& x : actors)
                     for (auto const& j : x.rooms) has += j->has.bytes;
                 sound = sound && has == rules.reserved().bytes && has + baseline <= capacity + baseline;
-                for (actor const& x : actors)
-                    if (x.waits && !x.waits->w.has.empty()) sound = sound && !rules.fits(x.waits->w.wants);
             }
             bool const ended = std::ranges::all_of(actors, [](actor const& a) { return a.steps == 0; });
             CAPTURE(seed);

@@ -48,9 +48,9 @@ constexpr void require_asio_reservations() {
 /// (estimate_options). budget/admission.hpp says who comes first.
 ///
 /// A job that grows past its room gets more if there is some, at the make that needs it, or waits there up to its
-/// request's timeout. Where all jobs that have room wait for more, the youngest is refused with would_deadlock.
+/// request's timeout. Of jobs that wait for each other, the youngest is refused with would_deadlock.
 ///
-/// Thread-safe. Reservations may outlive it. To reserve and to release without waiting costs some 80 ns;
+/// Thread-safe. Reservations may outlive it. To reserve and to release without waiting costs some 60 ns;
 /// every `sample_age` one of these calls asks the system, for some 30 us.
 class memory_budget {
 public:
@@ -71,7 +71,7 @@ public:
 
     /// Waits until the job can start, for `timeout` at most, and reserves what it needs. Throws limit_exceeded at
     /// once if it needs more than there is in all, with by how much; timed_out, with who has what; would_deadlock
-    /// if the calling thread's batch, or one above it, has room in this budget, and all who have room wait;
+    /// if the calling thread's batch, or one above it, has room in this budget, and it waits in a cycle of such;
     /// std::bad_alloc.
     reservation reserve(reservation_request const& request) { return or_throw(request, std::stop_token()); }
 

@@ -26,6 +26,16 @@ struct budget_amount {
     std::size_t cores = 0;
 
     friend bool operator==(budget_amount, budget_amount) = default;
+
+    constexpr budget_amount& operator+=(budget_amount b) noexcept { return *this = *this + b; }
+    constexpr budget_amount& operator-=(budget_amount b) noexcept {
+        bytes -= b.bytes;
+        cores -= b.cores;
+        return *this;
+    }
+    friend constexpr budget_amount operator+(budget_amount a, budget_amount b) noexcept {
+        return {a.bytes + b.bytes, a.cores + b.cores};
+    }
 };
 
 /// Returns of each resource the smaller amount.
@@ -44,15 +54,16 @@ constexpr bool fits(budget_amount a, budget_amount all) noexcept { return a == s
 /// The rules by which a budget admits, and nothing else: no lock, no clock, no memory.
 ///
 /// A job starts when max(baseline + reserved, in use) + need <= capacity, and its cores are free. Those who wait
-/// are served in this order: who has room and needs more, because only they can free what they have; then those who
-/// have waited for `aging` or longer, by arrival; then by priority and arrival. Whoever fits is served, and so may
-/// pass others; but nobody who has no room yet passes one who has waited for `aging`. So each is served, if those
-/// before it end: room that is freed is kept together for the one who has waited longest. Where even all room is
-/// not enough for that one, because the process uses too much besides, others start once nobody has any.
+/// are served in this order: who has waited for `aging` or longer, by arrival; then who has room and needs more,
+/// because only they can free what they have; then by priority and arrival. Whoever fits is served, and so may pass
+/// others; but nobody passes one who has waited for `aging`. So each is served, if those before it end: room that
+/// is freed is kept together for the one who has waited longest. Two exceptions, or all would wait for each other:
+/// where that one does not fit beside the room of those who wait, they pass it; and where even all room is not
+/// enough for it, because the process uses too much besides, others start once nobody has any.
 ///
-/// Those who have room and wait for more can wait for each other. When all who have room wait, and none of them
-/// fits, nobody will free anything: then the one who came last to its room is refused with would_deadlock. Whoever
-/// has room and waits in a way of which this knows nothing is taken to go on.
+/// Those who have room and wait for more can wait for each other. If none of them would fit even if all who do not
+/// wait ended, nobody will free what they need: then of them the one who came last to its room is refused with
+/// would_deadlock. Whoever has room and waits in a way of which this knows nothing is taken to go on.
 ///
 /// Cost: a grant is a few additions; when room is freed, a step for each that waits and does not fit.
 class admission_rules {
@@ -138,11 +149,8 @@ public:
         return all;
     }
 
-    /// Whether it can be granted now. What needs no memory does not wait for memory, and so for cores.
-    bool fits(budget_amount wants) const noexcept {
-        return (wants.bytes == 0 || wants.bytes <= free_bytes()) &&
-               (wants.cores == 0 || wants.cores <= capacity_.cores - std::min(capacity_.cores, reserved_.cores));
-    }
+    /// Whether it can be granted now.
+    bool fits(budget_amount wants) const noexcept { return fits_beside(taken(), wants); }
 
     /// Whether more bytes would be free if the process used less, and not just if jobs ended.
     bool is_short_of_memory() const noexcept { return in_use_ > saturated_sum(baseline_, reserved_.bytes); }
@@ -151,15 +159,20 @@ public:
     /// `now`: tells the time, where it matters.
     template <class F>
     bool try_grant(holder& to, budget_amount wants, F now) noexcept {
-        if (!fits(wants) || (!arrivals_.empty() && is_aged(**arrivals_.begin(), now()))) return false;
+        if (!fits(wants) || (!arrivals_.empty() && is_blocked(now()))) return false;
         begin(to);
         grant(to, wants);
         return true;
     }
 
-    /// Grants more to one who has room, if it fits.
-    bool try_extend(holder& to, budget_amount wants) noexcept {
+    /// Grants more to one who has room, if it fits and nobody would be passed who need not be.
+    template <class F>
+    bool try_extend(holder& to, budget_amount wants, F now) noexcept {
         if (!fits(wants)) return false;
+        if (!arrivals_.empty() && is_blocked(now())) {
+            budget_amount const waiting = to.waits ? held_ : held_ + to.has;
+            if (would_fit(**arrivals_.begin(), waiting)) return false;
+        }
         grant(to, wants);
         return true;
     }
@@ -178,10 +191,13 @@ public:
             }
         } undo{&waiting_, &w};
         waiting_.insert(&w);
-        if (w.has.empty()) arrivals_.insert(&w);
+        arrivals_.insert(&w);
         undo.to = nullptr;
         for (holder* const h : w.has)
-            if (h->waits++ == 0) --running_;
+            if (h->waits++ == 0) {
+                --running_;
+                held_ += h->has;
+            }
     }
 
     /// Leaves without an answer.
@@ -189,7 +205,10 @@ public:
         waiting_.erase(&w);
         arrivals_.erase(&w);
         for (holder* const h : w.has)
-            if (--h->waits == 0 && h->serial) ++running_;
+            if (--h->waits == 0 && h->serial) {
+                ++running_;
+                held_ -= h->has;
+            }
     }
 
     /// Returns the bytes that the first in line lacks.
@@ -211,12 +230,12 @@ public:
 
     /// Gives back what a holder has.
     void release(holder& h) noexcept {
-        reserved_.bytes -= h.has.bytes;
-        reserved_.cores -= h.has.cores;
+        reserved_ -= h.has;
+        if (h.waits == 0) --running_;
+        else held_ -= h.has;
         h.has    = {};
         h.serial = 0;
         --holders_;
-        if (h.waits == 0) --running_;
     }
 
     /// Answers all that can be answered, and calls tell(waiter) for each, which has left then. `final`: the process
@@ -231,30 +250,9 @@ public:
             tell(w);
         };
         if (std::exchange(shrunk_, false)) refuse_impossible(tell);
-        auto i = waiting_.begin();
-        while (i != waiting_.end() && !(*i)->has.empty()) {
-            waiter& w = **i++;
-            if (fits(w.wants)) grant_to(w);
-        }
-        while (is_blocked(now)) {
-            waiter& w = **arrivals_.begin();
-            if (fits(w.wants)) {
-                grant_to(w);
-                continue;
-            }
-            if (holders_ > 0 || !final) return refuse_one(final, tell);
-            break;  // nothing will come free for it: so others may start, and it waits for them to end
-        }
-        for (i = waiting_.begin(); i != waiting_.end();) {
-            waiter& w = **i++;
-            if (w.has.empty() && fits(w.wants)) grant_to(w);
-        }
+        bool const nobody_has = holders_ == 0;
+        while (waiter* const w = next(now, final, nobody_has)) grant_to(*w);
         refuse_one(final, tell);
-    }
-
-    /// Returns when the one who has waited longest and has no room will have waited long enough; if none, never.
-    time next_aging() const noexcept {
-        return arrivals_.empty() ? time::max() : (*arrivals_.begin())->since + aging_;
     }
 
 private:
@@ -270,6 +268,17 @@ private:
 
     std::size_t free_bytes() const noexcept { return capacity_.bytes - std::min(capacity_.bytes, taken().bytes); }
 
+    /// What needs no memory does not wait for memory, and so for cores.
+    bool fits_beside(budget_amount taken, budget_amount wants) const noexcept {
+        return (wants.bytes == 0 || wants.bytes <= capacity_.bytes - std::min(capacity_.bytes, taken.bytes)) &&
+               (wants.cores == 0 || wants.cores <= capacity_.cores - std::min(capacity_.cores, taken.cores));
+    }
+
+    /// Whether it would fit if all ended but those who wait, who have `held`.
+    bool would_fit(waiter const& w, budget_amount held) const noexcept {
+        return fits_beside({saturated_sum(baseline_, held.bytes), held.cores}, w.wants);
+    }
+
     /// Whether one has waited so long that nobody passes it.
     bool is_blocked(time now) const noexcept { return !arrivals_.empty() && is_aged(**arrivals_.begin(), now); }
 
@@ -281,10 +290,28 @@ private:
         ++running_;
     }
     void grant(holder& h, budget_amount wants) noexcept {
-        h.has.bytes += wants.bytes;
-        h.has.cores += wants.cores;
-        reserved_.bytes += wants.bytes;
-        reserved_.cores += wants.cores;
+        h.has += wants;
+        reserved_ += wants;
+        if (h.waits) held_ += wants;
+    }
+
+    /// Returns whose turn it is, of those who fit, or null. `nobody_has`: any room, when this round began.
+    waiter* next(time now, bool final, bool nobody_has) const noexcept {
+        waiter const* first      = nullptr;                 // of those who have waited long enough and do not fit
+        bool const    nobody_can = running_ == 0 && final;  // give anything back
+        auto const    has_a_turn = [&](waiter const& w) { return !nobody_can && would_fit(w, held_); };
+        auto const    may_pass   = [&](waiter const& w) {
+            return !first || (!has_a_turn(*first) && (!w.has.empty() || (nobody_has && final)));
+        };
+        for (waiter* const w : arrivals_) {
+            if (!is_aged(*w, now)) break;
+            if (!may_pass(*w)) continue;
+            if (fits(w->wants)) return w;
+            if (!first || has_a_turn(*w)) first = w;
+        }
+        for (waiter* const w : waiting_)
+            if (!is_aged(*w, now) && may_pass(*w) && fits(w->wants)) return w;
+        return nullptr;
     }
 
     /// Refuses those that want more than there is by now, with limit_exceeded.
@@ -301,10 +328,10 @@ private:
         }
     }
 
-    /// Refuses the one whose room is the newest, if all who have room wait.
+    /// Refuses the one whose room is the newest, if nobody who has room and waits could be served any more.
     template <class F>
     void refuse_one(bool final, F& tell) noexcept {
-        if (running_ > 0 || !final) return;
+        if (!final) return;
         auto const newest = [](waiter const& w) {
             std::uint64_t serial = 0;
             for (holder const* const h : w.has) serial = std::max(serial, h->serial);
@@ -313,6 +340,7 @@ private:
         waiter* last = nullptr;
         for (waiter* const w : waiting_) {
             if (w->has.empty()) break;
+            if (running_ > 0 && would_fit(*w, held_)) return;
             if (!last || newest(*w) > newest(*last)) last = w;
         }
         if (!last) return;
@@ -326,13 +354,14 @@ private:
     bool                          shrunk_ = false;  ///< `most_`, since the last answer
     std::chrono::nanoseconds      aging_;
     budget_amount                 reserved_{};
+    budget_amount                 held_{};  ///< of that, by those who wait
     std::size_t                   in_use_      = 0;
     std::size_t                   baseline_    = 0;
     std::uint64_t                 holders_     = 0;
     std::uint64_t                 running_     = 0;  ///< holders that wait for nothing
     std::uint64_t                 last_serial_ = 0;
     std::set<waiter*, by_order>   waiting_;
-    std::set<waiter*, by_arrival> arrivals_;  ///< of those that have no room
+    std::set<waiter*, by_arrival> arrivals_;  ///< the same
 };
 
 }  // namespace tenure::detail

@@ -144,7 +144,10 @@ public:
         if (!rules_.is_possible({target, 0})) return errc::limit_exceeded;
         // At first more than what is missing, so that a job that grows slowly asks seldom.
         budget_amount const missing{target - has, 0}, step{std::max({missing.bytes, has / 8, least_step}), 0};
-        auto const try_it = [&] { return rules_.try_extend(room, step) || rules_.try_extend(room, missing); };
+        auto const          now    = &std::chrono::steady_clock::now;
+        auto const          try_it = [&] {
+            return rules_.try_extend(room, step, now) || rules_.try_extend(room, missing, now);
+        };
         if (!try_it()) return wait(w, room, missing, guard, try_it);
         note_grant(room);
         return errc{};
@@ -428,7 +431,8 @@ private:
         w.into     = &room;
         rules_.wait(w, std::chrono::steady_clock::now());
         ++changes_;
-        return {};
+        answer();  // it may pass one who has waited longer only as one who waits
+        return w.answer;
     }
 
     /// Answers all that can be answered. The lock is held.
