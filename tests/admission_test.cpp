@@ -329,6 +329,43 @@ TEST_SUITE("admission") {
         CHECK(o.served == "ab(b)(b)");
     }
 
+    TEST_CASE("waits for jobs elsewhere that go on, where capacity is a share") {
+        office o({40, 0});
+        o.rules.set_capacity({40, 0}, {90, 0}, {100, 0});
+        o.arrive("l", {80, 0});
+        o.now += aging;
+        job& s = o.arrive("s", {10, 0});
+        o.answer();
+        CHECK(o.served.empty());  // what they give back is for l
+        o.rules.set_capacity({40, 0}, {}, {100, 0});
+        o.answer();
+        CHECK(o.served == "s");  // nobody gives anything back
+        o.extend(s, 40);
+        o.answer(false);
+        CHECK(o.rules.stuck() == &s);
+        o.rules.set_capacity({40, 0}, {50, 0}, {100, 0});
+        CHECK(o.rules.stuck() == nullptr);
+        o.answer();
+        CHECK(o.served == "s");
+        o.rules.set_capacity({40, 0}, {49, 0}, {100, 0});
+        o.answer();
+        CHECK(o.served == "s(s)");
+    }
+
+    TEST_CASE("tells what would stay if all ended but those who wait") {
+        office o({100, 4});
+        o.rules.note_use(5);
+        job& a = o.arrive("a", {30, 1});
+        CHECK(o.rules.held() == budget_amount{5, 0});
+        job& b = o.arrive("b", {40, 2});
+        o.extend(a, 50);
+        CHECK(o.rules.taken() == budget_amount{75, 3});
+        CHECK(o.rules.held() == budget_amount{35, 1});
+        o.rules.note_use(90);
+        o.extend(b, 50);
+        CHECK(o.rules.held() == budget_amount{90, 3});  // nobody will use less
+    }
+
     TEST_CASE("counts what a job got while another of its threads waits") {
         office o({100, 0});
         job&   a = o.arrive("a", {40, 0});

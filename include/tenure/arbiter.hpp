@@ -68,10 +68,10 @@ public:
         static_cast<void>(detail::share_directory(options_.directory));
     }
 
-    /// Returns what all have. Throws std::bad_alloc, and what the constructor throws. Cost: some six system calls
-    /// for each.
+    /// Returns what all have. Throws std::bad_alloc, and what the constructor throws. Cost: some seven system
+    /// calls for each.
     machine_figures figures() const {
-        detail::share_directory const       in(options_.directory);
+        detail::share_directory             in(options_.directory);
         detail::share_directory::view const v = in.read();
         detail::share_claims const          c(v, {options_.bytes, options_.cores}, in.owner());
         auto const                          fair = detail::fair_shares::of(c.all, c.capacity);

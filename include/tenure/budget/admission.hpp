@@ -62,8 +62,9 @@ constexpr bool fits(budget_amount a, budget_amount all) noexcept { return a == s
 /// enough for it, because the process uses too much besides, others start once nobody has any.
 ///
 /// Those who have room and wait for more can wait for each other. If none of them would fit even if all who do not
-/// wait ended, nobody will free what they need: then of them the one who came last to its room is refused with
-/// would_deadlock. Whoever has room and waits in a way of which this knows nothing is taken to go on.
+/// wait ended, here and, where capacity is a share, elsewhere, nobody will free what they need: then of them the
+/// one who came last to its room is refused with would_deadlock. Whoever has room and waits in a way of which this
+/// knows nothing is taken to go on.
 ///
 /// Cost: a grant is a few additions; when room is freed, a step for each that waits and does not fit.
 class admission_rules {
@@ -89,7 +90,7 @@ public:
     };
 
     admission_rules(budget_amount capacity, std::chrono::nanoseconds aging) noexcept
-        : capacity_(capacity), most_(capacity), aging_(aging) {}
+        : capacity_(capacity), reach_(capacity), most_(capacity), aging_(aging) {}
 
     budget_amount capacity() const noexcept { return capacity_; }
     budget_amount most() const noexcept { return most_; }
@@ -98,10 +99,11 @@ public:
     std::size_t   baseline() const noexcept { return baseline_; }
     std::size_t   waiting() const noexcept { return waiting_.size(); }
 
-    /// `most`: what the capacity may become without anybody's doing.
-    void set_capacity(budget_amount c, budget_amount most) noexcept {
+    /// `reach`: what the capacity may become when jobs elsewhere end; `most`: without anybody's doing here.
+    void set_capacity(budget_amount c, budget_amount reach, budget_amount most) noexcept {
         shrunk_   = shrunk_ || most.bytes < most_.bytes || most.cores < most_.cores;
         capacity_ = c;
+        reach_    = larger(c, reach);
         most_     = most;
     }
 
@@ -120,6 +122,18 @@ public:
     /// Returns what holders have, or the process uses, and cannot give back at once.
     budget_amount taken() const noexcept {
         return {std::max(saturated_sum(baseline_, reserved_.bytes), in_use_), reserved_.cores};
+    }
+
+    /// Returns what of that would stay if all ended but those who wait.
+    budget_amount held() const noexcept {
+        return running_ == 0 ? taken() : smaller(taken(), {saturated_sum(baseline_, held_.bytes), held_.cores});
+    }
+
+    /// Returns the holder who is refused next if nobody gives anything back: of those who wait, the newest, if none
+    /// of them can be served any more. Else null.
+    holder const* stuck() const noexcept {
+        waiter const* const w = in_vain();
+        return w ? newest(*w) : nullptr;
     }
 
     /// Returns what the first in line wants.
@@ -150,7 +164,7 @@ public:
     }
 
     /// Whether it can be granted now.
-    bool fits(budget_amount wants) const noexcept { return fits_beside(taken(), wants); }
+    bool fits(budget_amount wants) const noexcept { return fits_beside(taken(), wants, capacity_); }
 
     /// Whether more bytes would be free if the process used less, and not just if jobs ended.
     bool is_short_of_memory() const noexcept { return in_use_ > saturated_sum(baseline_, reserved_.bytes); }
@@ -252,7 +266,11 @@ public:
         if (std::exchange(shrunk_, false)) refuse_impossible(tell);
         bool const nobody_has = holders_ == 0;
         while (waiter* const w = next(now, final, nobody_has)) grant_to(*w);
-        refuse_one(final, tell);
+        if (waiter* const w = final ? in_vain() : nullptr) {
+            leave(*w);
+            w->answer = errc::would_deadlock;
+            tell(*w);
+        }
     }
 
 private:
@@ -269,14 +287,35 @@ private:
     std::size_t free_bytes() const noexcept { return capacity_.bytes - std::min(capacity_.bytes, taken().bytes); }
 
     /// What needs no memory does not wait for memory, and so for cores.
-    bool fits_beside(budget_amount taken, budget_amount wants) const noexcept {
-        return (wants.bytes == 0 || wants.bytes <= capacity_.bytes - std::min(capacity_.bytes, taken.bytes)) &&
-               (wants.cores == 0 || wants.cores <= capacity_.cores - std::min(capacity_.cores, taken.cores));
+    static bool fits_beside(budget_amount taken, budget_amount wants, budget_amount all) noexcept {
+        return (wants.bytes == 0 || wants.bytes <= all.bytes - std::min(all.bytes, taken.bytes)) &&
+               (wants.cores == 0 || wants.cores <= all.cores - std::min(all.cores, taken.cores));
     }
 
-    /// Whether it would fit if all ended but those who wait, who have `held`.
+    /// Whether it would fit if all here ended but those who wait, who have `held`.
     bool would_fit(waiter const& w, budget_amount held) const noexcept {
-        return fits_beside({saturated_sum(baseline_, held.bytes), held.cores}, w.wants);
+        return fits_beside({saturated_sum(baseline_, held.bytes), held.cores}, w.wants, capacity_);
+    }
+
+    /// Whether it will fit when all that do not wait have ended, here and elsewhere, if there are any.
+    bool will_fit(waiter const& w) const noexcept {
+        return (running_ > 0 || reach_ != capacity_) &&
+               fits_beside({saturated_sum(baseline_, held_.bytes), held_.cores}, w.wants, reach_);
+    }
+
+    static holder const* newest(waiter const& w) noexcept {
+        return *std::ranges::max_element(w.has, {}, &holder::serial);
+    }
+
+    /// Returns the one whose room is the newest, if nobody who has room and waits can be served any more.
+    waiter* in_vain() const noexcept {
+        waiter* last = nullptr;
+        for (waiter* const w : waiting_) {
+            if (w->has.empty()) break;
+            if (will_fit(*w)) return nullptr;
+            if (!last || newest(*w)->serial > newest(*last)->serial) last = w;
+        }
+        return last;
     }
 
     /// Whether one has waited so long that nobody passes it.
@@ -301,7 +340,8 @@ private:
         bool const    nobody_can = running_ == 0 && final;  // give anything back
         auto const    has_a_turn = [&](waiter const& w) { return !nobody_can && would_fit(w, held_); };
         auto const    may_pass   = [&](waiter const& w) {
-            return !first || (!has_a_turn(*first) && (!w.has.empty() || (nobody_has && final)));
+            return !first ||
+                   (!has_a_turn(*first) && (!w.has.empty() || (nobody_has && final && !will_fit(*first))));
         };
         for (waiter* const w : arrivals_) {
             if (!is_aged(*w, now)) break;
@@ -328,28 +368,8 @@ private:
         }
     }
 
-    /// Refuses the one whose room is the newest, if nobody who has room and waits could be served any more.
-    template <class F>
-    void refuse_one(bool final, F& tell) noexcept {
-        if (!final) return;
-        auto const newest = [](waiter const& w) {
-            std::uint64_t serial = 0;
-            for (holder const* const h : w.has) serial = std::max(serial, h->serial);
-            return serial;
-        };
-        waiter* last = nullptr;
-        for (waiter* const w : waiting_) {
-            if (w->has.empty()) break;
-            if (running_ > 0 && would_fit(*w, held_)) return;
-            if (!last || newest(*w) > newest(*last)) last = w;
-        }
-        if (!last) return;
-        leave(*last);
-        last->answer = errc::would_deadlock;
-        tell(*last);
-    }
-
     budget_amount                 capacity_;
+    budget_amount                 reach_;
     budget_amount                 most_;
     bool                          shrunk_ = false;  ///< `most_`, since the last answer
     std::chrono::nanoseconds      aging_;

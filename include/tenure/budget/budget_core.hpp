@@ -77,6 +77,7 @@ private:
     int                      priority_{};
     std::chrono::nanoseconds timeout_{};
     bool                     watched_ = false;  ///< it has a batch, or has named something outside
+    std::uint64_t            since_   = 0;      ///< CLOCK_MONOTONIC when it began, where others are told
     job_outside              outside_{};
 };
 
@@ -288,11 +289,13 @@ public:
         look_if_old();
         std::scoped_lock const guard(mutex_);
         demand                 d{.taken   = rules_.taken(),
+                                 .held    = rules_.held(),
                                  .wanted  = rules_.wanted(),
                                  .changes = changes_,
                                  .begun   = begun_,
                                  .started = rules_.first_has_room()};
         budget_amount          first = rules_.soonest(std::chrono::steady_clock::now());
+        if (auto const* const last = rules_.stuck()) d.stuck = static_cast<lent_room const*>(last)->since_;
 
         cut_to_ = everything;
         if (std::chrono::nanoseconds(coarse_now() - tried_at_) < std::chrono::milliseconds(100)) {
@@ -452,6 +455,7 @@ private:
         if (newest_) newest_->newer_ = &room;
         newest_ = &room;
         ++begun_;
+        if (source_) room.since_ = coarse_now();
     }
 
     /// Looks at what the process uses. Returns false if another thread just does. No lock is held meanwhile: a
@@ -494,7 +498,7 @@ private:
     /// The lock is held.
     void apply_capacity() noexcept {
         budget_amount const own{std::min(bytes_ == no_limit ? machine_ : bytes_, limit_), cores_};
-        rules_.set_capacity(smaller(own, share_.has), smaller(own, share_.most));
+        rules_.set_capacity(smaller(own, share_.has), smaller(own, share_.reach), smaller(own, share_.most));
     }
 
     /// Watches a room no longer. Returns the peak with what was used outside. The lock is held.
@@ -568,7 +572,7 @@ private:
     // Guarded by mutex_.
     std::size_t bytes_, cores_;  ///< as the user said
     std::size_t limit_ = no_limit;
-    share       share_{everything, everything, everything, ~std::uint64_t{0}};  ///< of the source, if there is one
+    share share_{everything, everything, everything, everything, ~std::uint64_t{0}};  ///< of the source, if any
     budget_amount           cut_to_ = everything;  ///< by a job's end, since the source last asked for demands()
     budget_amount           tried_{};              ///< last, without waiting for it
     std::uint64_t           tried_at_ = 0;

@@ -16,16 +16,19 @@ class budget_core;
 /// What is asked of a source of capacity.
 struct capacity_demand {
     budget_amount taken{};          ///< cannot be given back at once
+    budget_amount held{};           ///< of that, what those have who wait, and the process besides jobs
     budget_amount next{};           ///< with what has to be there for somebody to go on
     budget_amount wanted{};         ///< by all that wait, or just tried without waiting
     std::uint64_t changes = 0;      ///< those that this counts
     std::uint64_t begun   = 0;      ///< jobs, so far
     bool          started = false;  ///< the first that waits has room
+    std::uint64_t stuck   = 0;      ///< CLOCK_MONOTONIC when the job began that is refused next, if one is; or 0
 };
 
 /// What a source gives.
 struct capacity_share {
     budget_amount has{}, most{};  ///< now; what it could ever give
+    budget_amount reach{};        ///< when all jobs elsewhere have ended that do not wait
     budget_amount stays{};        ///< when a job ends while others lack some
     std::uint64_t settled = 0;    ///< the changes after which it gives no more unless somebody gives something back
 };

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -40,6 +41,7 @@ struct share_status {
     budget_amount capacity{};  ///< of the machine, as this process was told
     budget_amount has{};
     budget_amount taken{};  ///< of that, what cannot be given back at once
+    budget_amount held{};   ///< of that, what would stay if all its jobs ended but those that wait
     budget_amount next{};   ///< what it has to have for its next job to start
     budget_amount desired{};
     std::uint64_t started = 0;  ///< 1: `next` is for a job that has begun, and cannot end without
@@ -47,6 +49,8 @@ struct share_status {
     double        weight  = 1;
     std::uint64_t since =
         0;  ///< CLOCK_BOOTTIME when it began to lack something, or started a job since; in nanoseconds, or 0
+    std::uint64_t stuck =
+        0;  ///< CLOCK_MONOTONIC when the job began that it will refuse if nobody gives anything back; or 0
     std::array<char, 48> job{};  ///< a name, ended by 0
 
     friend bool operator==(share_status const&, share_status const&) = default;
@@ -69,10 +73,15 @@ static_assert(std::is_trivially_copyable_v<share_status>);
 /// counts once `serial` is. So there is a whole one at any moment, and a reader that finds `serial` as it was
 /// before has read it.
 struct share_file_layout {
-    static constexpr std::array<char, 8> right_magic{'t', 'e', 'n', 's', 'h', 'r', '1', '\n'};
+    static constexpr std::array<char, 8> right_magic{'t', 'e', 'n', 's', 'h', 'r', '2', '\n'};
 
-    std::array<char, 8>         magic  = right_magic;
-    std::uint64_t               serial = 0;
+    struct header {
+        std::array<char, 8>  magic = right_magic;
+        std::array<char, 40> name{};  ///< the file's own, ended by 0: a link to it counts for nothing
+        std::uint64_t        serial = 0;
+    };
+
+    header                      head{};
     std::array<share_status, 2> status{};
 };
 
@@ -111,9 +120,9 @@ public:
     std::uint64_t                owner() const noexcept { return owner_; }
 
     /// Returns what all tell; of files of others that could be anything, only what was checked. Throws
-    /// what the system says where it gives no more files or memory, and std::bad_alloc. Cost: some six system calls
-    /// for each.
-    view read() const {
+    /// what the system says where it gives no more files or memory, and std::bad_alloc. Cost: four system calls for
+    /// each, and three more the first time, or each time for those beyond `most_open`.
+    view read() {
         view       out;
         auto const close = [](DIR* d) { ::closedir(d); };
         int const  again = ::openat(directory_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -123,6 +132,7 @@ public:
             if (again >= 0) ::close(again);
             fail(why, "read");
         }
+        ++reads_;
         for (std::size_t n = 0; ::dirent const* const e = ::readdir(all.get());) {
             std::string_view const name = e->d_name;
             if (!name.starts_with(prefix)) continue;
@@ -132,6 +142,7 @@ public:
             read_one(std::string(name), out);
         }
         std::ranges::sort(out.members, {}, &member::file);
+        std::erase_if(open_, [&](auto const& f) { return f.second.read != reads_; });
         return out;
     }
 
@@ -164,6 +175,13 @@ private:
 
     static constexpr std::string_view prefix     = "share-";
     static constexpr std::size_t      most_files = 65'536;
+    static constexpr std::size_t      most_open  = 128;
+
+    struct opened {
+        unique_fd     fd;
+        std::uint64_t user = 0;
+        std::uint64_t read = 0;  ///< last, by read()
+    };
 
     [[noreturn]] void fail(int e, char const* what) const {
         raise(error(io_code(e), printed("share a machine: %s ", what) + path_.string()));
@@ -187,26 +205,34 @@ private:
         return fd && is_locked(fd.get());
     }
 
-    void read_one(std::string name, view& out) const {
-        unique_fd const fd = open_of(name);
-        struct ::stat   is{};
-        if (!fd || ::fstat(fd.get(), &is) != 0) {
-            if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
-                fail(errno, "read");  // it may have something
-            if (errno != ENOENT) out.others.push_back({std::move(name), system_code(errno).message()});
-            return;
+    void read_one(std::string name, view& out) {
+        auto known = open_.find(name);
+        if (known == open_.end()) {
+            opened        f{.fd = open_of(name)};
+            struct ::stat is{};
+            if (!f.fd || ::fstat(f.fd.get(), &is) != 0) {
+                if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
+                    fail(errno, "read");  // it may have something
+                if (errno != ENOENT) out.others.push_back({std::move(name), system_code(errno).message()});
+                return;
+            }
+            if (!S_ISREG(is.st_mode))
+                return void(out.others.push_back({std::move(name), "it is not a regular file"}));
+            f.user = is.st_uid;
+            known  = open_.emplace(name, std::move(f)).first;
         }
-        if (!S_ISREG(is.st_mode)) return void(out.others.push_back({std::move(name), "it is not a regular file"}));
-        if (!is_locked(fd.get())) return void(out.dead.push_back(std::move(name)));
+        int const fd = known->second.fd.get();
+        if (known->second.read != 0 || open_.size() <= most_open) known->second.read = reads_;
+        if (!is_locked(fd)) return void(out.dead.push_back(std::move(name)));
         share_status status;
-        if (char const* const why = read_status(fd.get(), status))
+        if (char const* const why = read_status(fd, name, status))
             return void(out.others.push_back({std::move(name), why}));
-        out.members.push_back({std::move(name), is.st_uid, status});
+        out.members.push_back({std::move(name), known->second.user, status});
     }
 
     /// Returns what is wrong, or null. Files are read, and never mapped: one that is cut short meanwhile would
     /// raise SIGBUS.
-    static char const* read_status(int fd, share_status& to) noexcept {
+    static char const* read_status(int fd, std::string_view name, share_status& to) noexcept {
         for (int tries = 0; tries < 100; ++tries) {
             share_file_layout f;
             auto const        part = [&](auto& x) {
@@ -216,12 +242,13 @@ private:
                 std::atomic_thread_fence(std::memory_order_seq_cst);
                 return read;
             };
-            if (!part(f.magic) || !part(f.serial)) return "it is too short";
-            std::uint64_t const serial = f.serial;
-            if (!part(f.status[serial % 2]) || !part(f.serial)) return "it is too short";
-            if (f.magic != share_file_layout::right_magic) return "it is of another kind or version";
+            if (!part(f.head)) return "it is too short";
+            std::uint64_t const serial = f.head.serial;
+            if (!part(f.status[serial % 2]) || !part(f.head.serial)) return "it is too short";
+            if (f.head.magic != share_file_layout::right_magic) return "it is of another kind or version";
+            if (f.head.name.back() != 0 || name != f.head.name.data()) return "it is another file's other name";
             to = f.status[serial % 2];
-            if (f.serial == serial) return to.fault();
+            if (f.head.serial == serial) return to.fault();
         }
         return "it changes all the time";
     }
@@ -229,6 +256,9 @@ private:
     std::filesystem::path path_;
     unique_fd             directory_;
     std::uint64_t         owner_ = 0;
+
+    std::map<std::string, opened> open_{};  ///< files, by their names, which are never used again
+    std::uint64_t                 reads_ = 0;
 };
 
 /// This process's own file. Not thread-safe. Goes with its process, however that ends.
@@ -256,16 +286,17 @@ public:
 
     std::string const& name() const noexcept { return name_; }
 
-    share_status const& status() const noexcept { return now_.status[now_.serial % 2]; }
+    share_status const& status() const noexcept { return now_.status[now_.head.serial % 2]; }
 
     /// Tells the others. Returns false if the system does not let it.
     bool tell(share_status const& s) noexcept {
-        share_status& next = now_.status[(now_.serial + 1) % 2];
-        next               = s;
+        std::uint64_t& serial = now_.head.serial;
+        share_status&  next   = now_.status[(serial + 1) % 2];
+        next                  = s;
         if (!write(next)) return false;
-        ++now_.serial;
-        if (write(now_.serial)) return true;
-        --now_.serial;
+        ++serial;
+        if (write(serial)) return true;
+        --serial;
         return false;
     }
 
@@ -281,6 +312,7 @@ private:
         whole.l_type   = F_WRLCK;
         whole.l_whence = SEEK_SET;
         if (::fcntl(file_.get(), F_OFD_SETLK, &whole) != 0) return false;
+        name_.copy(now_.head.name.data(), now_.head.name.size() - 1);
         now_.status[0] = first;
         return write(now_);
     }

@@ -149,6 +149,8 @@ private:
             p.status         = file_->status();
             p.status.desired = smaller({up(wants.bytes), wants.cores}, capacity_);
             p.status.taken   = smaller({up(d.taken.bytes), d.taken.cores}, capacity_);
+            p.status.held    = smaller({up(d.held.bytes), d.held.cores}, p.status.taken);
+            p.status.stuck   = d.stuck;
             p.status.started = d.started ? 1 : 0;
             p.status.next    = {up(d.next.bytes), d.next.cores};  // which may be more than there is
 
@@ -167,8 +169,8 @@ private:
             if (larger(p.status.has, p.now.grows_to) != p.status.has || !dead_.empty()) grow(p);
         }
         bool const lacks = p.status.lacks();
-        note(d, p.now, lacks);
-        core_.set_share({p.status.has, p.most, p.now.stays, settled_});
+        note(d, p, lacks);
+        core_.set_share({p.status.has, p.most, p.reach, p.now.stays, settled_});
         last_ = clock::now();
         if (over_ > 0) core_.give_back(over_);
     }
@@ -176,6 +178,8 @@ private:
     struct plan {
         share_status  status{};  ///< what is told next
         budget_amount most{};
+        budget_amount reach{};         ///< what it could have if all jobs elsewhere ended that do not wait
+        bool          yields = false;  ///< a younger job elsewhere is to be refused before one of this process
         share_step    now{};
     };
 
@@ -191,8 +195,28 @@ private:
         dead_                  = std::move(v.dead);
         share_claims const c(v, capacity_, directory_->owner());
         p.most = c.capacity;
-        p.now  = share_step::of(c.all, mine, c.capacity, std::max(slack, p.status.desired.bytes / 8));
+        look_for_others(p, v, mine);
+        p.now = share_step::of(c.all, mine, c.capacity, std::max(slack, p.status.desired.bytes / 8));
         return true;
+    }
+
+    /// Looks whether jobs elsewhere go on, or are stuck.
+    static void look_for_others(plan& p, share_directory::view const& v, std::size_t mine) noexcept {
+        budget_amount held{};
+        bool          go_on = false;
+        p.yields            = false;
+        for (std::size_t i = 0; i < v.members.size(); ++i) {
+            share_status const& s = v.members[i].status;
+            if (i == mine) continue;
+            budget_amount const taken = smaller(s.taken, s.has), stays = smaller(s.held, taken);
+            go_on    = go_on || stays != taken;
+            held     = {saturated_sum(held.bytes, stays.bytes), saturated_sum(held.cores, stays.cores)};
+            p.yields = p.yields || std::pair(s.stuck, i) > std::pair(p.status.stuck, mine);
+        }
+        p.reach = {};
+        if (go_on)
+            p.reach = {p.most.bytes - std::min(p.most.bytes, held.bytes),
+                       p.most.cores - std::min(p.most.cores, held.cores)};
     }
 
     /// Takes what nobody has. The mutex is locked. It gives nothing back: what was free when the round began may
@@ -215,15 +239,19 @@ private:
         return s == file_->status() || file_->tell(s);
     }
 
-    /// Notes what the others lack, and since when nothing more can be had for who waits here.
-    void note(budget_core::demand const& d, share_step const& now, bool lacks) noexcept {
+    /// Notes what the others lack, and since when nothing more can be had for who waits here. Of jobs of several
+    /// processes that wait for each other, the youngest is refused first.
+    void note(budget_core::demand const& d, plan const& p, bool lacks) noexcept {
+        share_step const& now = p.now;
         set_others_lack(now.others_lack);
         std::size_t const needs = up(d.taken.bytes);
         over_                   = now.others_lack && needs > now.fair.bytes ? needs - now.fair.bytes : 0;
         if (!lacks) lacks_since_ = {};
-        else if (lacks_since_ == clock::time_point{} || now.grows_to != had_) lacks_since_ = clock::now();
-        if (!lacks || clock::now() - lacks_since_ >= grace_) settled_ = d.changes;
+        else if (lacks_since_ == clock::time_point{} || now.grows_to != had_ || d.stuck != stuck_)
+            lacks_since_ = clock::now();
+        if (!lacks || clock::now() - lacks_since_ >= (p.yields ? 2 : 1) * grace_) settled_ = d.changes;
         had_      = now.grows_to;
+        stuck_    = d.stuck;
         restless_ = lacks || now.others_lack;
     }
 
@@ -262,6 +290,7 @@ private:
     int               members_  = 1;
     std::size_t       over_     = 0;  ///< bytes in use that others should have
     budget_amount     had_{};
+    std::uint64_t     stuck_   = 0;
     std::uint64_t     settled_ = 0;
     std::uint64_t     begun_   = 0;  ///< jobs that had begun in the last round
     clock::time_point last_{}, lacks_since_{};
