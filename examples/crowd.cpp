@@ -110,8 +110,8 @@ int run(options const& o) {
     meeting_place const           place;
     tenure::machine_arbiter const arbiter({.directory = place.path(), .bytes = o.memory / 8 * 7});
 
-    auto const alone  = [&](job const& j, std::atomic<std::size_t>& done) { crowd::work(j, g, a, nullptr, done); };
-    auto const shared = [&](job const& j, std::atomic<std::size_t>& done) {
+    auto const alone  = [&](job const& j, crowd::account& so_far) { crowd::work(j, g, a, nullptr, so_far); };
+    auto const shared = [&](job const& j, crowd::account& so_far) {
         std::size_t const      began = crowd::own_memory();
         tenure::budget_options mine;
         mine.in_use = [=] {
@@ -119,7 +119,7 @@ int run(options const& o) {
             return tenure::memory_use{.in_use = now - std::min(now, began)};
         };
         tenure::memory_budget budget{arbiter, {.job = j.name()}, mine};
-        crowd::work(j, g, a, &budget, done);
+        crowd::work(j, g, a, &budget, so_far);
     };
     std::cout << jobs.size() << " processes of three users, " << o.pieces
               << " pieces of work each, on a machine with " << demo::mebibytes(o.memory) << ": queries of "
@@ -129,11 +129,11 @@ int run(options const& o) {
     course const crowd  = machine.run("at once", jobs.size(), alone);
     course const budget = machine.run("at once, with budgets", jobs.size(), shared);
 
-    demo::table t("lrrrrr");
-    t.row({"", "time", "work done", "killed", "failed", "most memory"});
+    demo::table t("lrrrrrr");
+    t.row({"", "time", "work done", "killed", "failed", "begun again", "most memory"});
     auto const row = [&](char const* name, course const& c) {
         t.row({name, demo::fixed(c.seconds, 1) + " s", std::to_string(c.done), std::to_string(c.killed),
-               std::to_string(c.failed), demo::mebibytes(c.peak)});
+               std::to_string(c.failed), std::to_string(c.again), demo::mebibytes(c.peak)});
     };
     row("one after another", one);
     row("at once", crowd);

@@ -246,7 +246,10 @@ TEST_SUITE("budget") {
             for (auto const id : idle) sum += models.usage(id).retained - out(id);
             return memory_use{.in_use = sum};
         };
-        o.relieve = [&](std::size_t bytes) { models.page_out_idle(bytes); };
+        SUBCASE("of the registry that it names") { o.registry = &models, o.relieve = nullptr; }
+        SUBCASE("by a function") {
+            o.relieve = [&](std::size_t bytes) { models.page_out_idle(bytes); };
+        }
         memory_budget b(o);
         CHECK(b.figures().baseline == 32 * MiB);
         auto const room = b.reserve({.kind = "job", .bytes = 20 * MiB, .timeout = 20s});
@@ -258,6 +261,18 @@ TEST_SUITE("budget") {
     TEST_CASE_FIXTURE(house, "memory of another kind may be more than the machine has") {
         memory_budget b(options(std::size_t{1} << 60));
         CHECK(b.reserve({.bytes = std::size_t{1} << 59}).bytes() == std::size_t{1} << 59);
+    }
+
+    TEST_CASE_FIXTURE(house, "is not negative") {
+        auto const minus = static_cast<std::size_t>(-5);
+        auto const bad   = std::make_error_code(std::errc::invalid_argument);
+        check_throws(bad, {"-5 bytes"}, [&] { memory_budget const b({.capacity = minus}); });
+        check_throws(bad, {"-5 cores"}, [&] { memory_budget const b({.cores = minus}); });
+        memory_budget b(options(100));
+        check_throws(bad, {"-5 bytes"}, [&] { b.set_capacity(minus); });
+        check_throws(bad, {"-5 cores"}, [&] { b.set_capacity(50, minus); });
+        CHECK(b.figures().capacity == 100);
+        check_throws(errc::limit_exceeded, {"more than there are"}, [&] { b.reserve({.bytes = minus}); });
     }
 
     TEST_CASE("is that of the machine, or of its cgroup, if nothing is said") {

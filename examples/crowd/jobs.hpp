@@ -63,21 +63,28 @@ inline void train(appetite const& a, std::uint32_t round, tenure::reservation ro
     }
 }
 
-/// Does a job; `done` tells the parent how far it is. Without a budget it takes what memory it wants.
+/// What a process tells its parent.
+struct account {
+    std::atomic<std::size_t> done{0};   ///< pieces of work
+    std::atomic<std::size_t> again{0};  ///< those begun once more, for they waited in a cycle: errc::would_deadlock
+};
+
+/// Does a job. Without a budget it takes what memory it wants.
 inline void work(job const& j, package_graph::graph const& g, appetite const& a, tenure::memory_budget* budget,
-                 std::atomic<std::size_t>& done) {
-    while (done < j.pieces) {
+                 account& so_far) {
+    while (so_far.done < j.pieces) {
         tenure::reservation room;
         try {
             if (budget)
                 room = budget->reserve({.kind    = j.kind(),
                                         .bytes   = j.trains ? a.training() : a.query,
                                         .timeout = std::chrono::minutes(1)});
-            if (j.trains) train(a, static_cast<std::uint32_t>(done), std::move(room));
+            if (j.trains) train(a, static_cast<std::uint32_t>(so_far.done.load()), std::move(room));
             else ask(g, a, std::move(room));
-            ++done;
+            ++so_far.done;
         } catch (tenure::error const& e) {
-            if (e.code() != tenure::errc::would_deadlock) throw;  // else from the beginning, with what was learned
+            if (e.code() != tenure::errc::would_deadlock) throw;
+            ++so_far.again;  // from the beginning, with what was learned
         }
         tenure::registry::global().trim();
     }

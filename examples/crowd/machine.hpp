@@ -50,6 +50,7 @@ struct course {
     double              seconds = 0;
     std::size_t         peak    = 0;  ///< bytes, of all together
     std::size_t         done    = 0;  ///< pieces of work, of jobs that ended well
+    std::size_t         again   = 0;  ///< pieces that were begun once more
     std::size_t         killed = 0, failed = 0;
     std::vector<moment> moments{};
 };
@@ -58,16 +59,16 @@ struct course {
 /// does where memory runs out, it kills the largest; nobody else's processes are in danger.
 class machine {
 public:
-    using task = std::function<void(job const&, std::atomic<std::size_t>& done)>;
+    using task = std::function<void(job const&, account&)>;
 
     machine(std::vector<job> jobs, std::size_t memory) : jobs_(std::move(jobs)), memory_(memory) {
-        std::size_t const bytes = jobs_.size() * sizeof(std::atomic<std::size_t>);
+        std::size_t const bytes = jobs_.size() * sizeof(account);
         void* const       p     = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         if (p == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap");
-        done_ = static_cast<std::atomic<std::size_t>*>(p);
-        for (std::size_t i = 0; i < jobs_.size(); ++i) new (done_ + i) std::atomic<std::size_t>(0);
+        told_ = static_cast<account*>(p);
+        for (std::size_t i = 0; i < jobs_.size(); ++i) new (told_ + i) account;
     }
-    ~machine() { ::munmap(done_, jobs_.size() * sizeof(std::atomic<std::size_t>)); }
+    ~machine() { ::munmap(told_, jobs_.size() * sizeof(account)); }
     machine(machine const&)            = delete;
     machine& operator=(machine const&) = delete;
 
@@ -79,7 +80,7 @@ public:
         auto const since = [&] { return std::chrono::duration<double>(clock::now() - begin).count(); };
         course     c;
         running_.assign(jobs_.size(), {});
-        for (std::size_t i = 0; i < jobs_.size(); ++i) done_[i] = 0;
+        for (std::size_t i = 0; i < jobs_.size(); ++i) told_[i].done = told_[i].again = 0;
         double shown = 0;
         for (std::size_t next = 0, alive = 0; next < jobs_.size() || alive > 0;) {
             for (; next < jobs_.size() && alive < together; ++next, ++alive) start(next, work);
@@ -93,8 +94,10 @@ public:
         }
         if (shown > 0) std::fputs("\033[J", stderr);
         c.seconds = since();
-        for (std::size_t i = 0; i < jobs_.size(); ++i)
-            if (running_[i].state == how::done) c.done += done_[i];
+        for (std::size_t i = 0; i < jobs_.size(); ++i) {
+            if (running_[i].state == how::done) c.done += told_[i].done;
+            c.again += told_[i].again;
+        }
         return c;
     }
 
@@ -114,7 +117,7 @@ private:
         if (pid == 0) {
             int code = EXIT_FAILURE;
             try {
-                work(jobs_[i], done_[i]);
+                work(jobs_[i], told_[i]);
                 code = EXIT_SUCCESS;
             } catch (std::exception const& e) {
                 std::cerr << jobs_[i].name() << ": " << e.what() << '\n';
@@ -195,7 +198,8 @@ private:
             process const& p = running_[i];
             sum += p.bytes;
             t.row({jobs_[i].name(), words[static_cast<std::size_t>(p.state)],
-                   std::to_string(done_[i]) + " of " + std::to_string(jobs_[i].pieces), demo::mebibytes(p.bytes)});
+                   std::to_string(told_[i].done) + " of " + std::to_string(jobs_[i].pieces),
+                   demo::mebibytes(p.bytes)});
         }
         std::ostringstream out;
         out << title << ": " << demo::mebibytes(sum) << " of " << demo::mebibytes(memory_) << " now, "
@@ -204,10 +208,10 @@ private:
         std::fputs(out.str().c_str(), stderr);
     }
 
-    std::vector<job>          jobs_;
-    std::size_t               memory_;
-    std::atomic<std::size_t>* done_ = nullptr;  ///< shared with the processes
-    std::vector<process>      running_{};
+    std::vector<job>     jobs_;
+    std::size_t          memory_;
+    account*             told_ = nullptr;  ///< shared with the processes
+    std::vector<process> running_{};
 };
 
 }  // namespace crowd

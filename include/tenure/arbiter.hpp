@@ -63,7 +63,7 @@ struct machine_figures {
 class machine_arbiter final : public detail::shared_machine {
 public:
     /// Makes the default directory if it is not there. Throws what the system says; insecure if others could
-    /// remove files of this process.
+    /// remove files of this process; std::errc::invalid_argument for a negative amount.
     explicit machine_arbiter(arbiter_options options = {}) : options_(with_defaults(std::move(options))) {
         static_cast<void>(detail::share_directory(options_.directory));
     }
@@ -98,6 +98,8 @@ private:
     }
 
     static arbiter_options with_defaults(arbiter_options o) {
+        detail::check_amount(o.bytes, "bytes");
+        detail::check_amount(o.cores, "cores");
         if (o.bytes == no_limit)
             o.bytes = std::min(detail::physical_memory(), detail::process_memory()().limit) / 8 * 7;
         if (o.cores == any_number_of_cores) o.cores = std::max(1u, std::thread::hardware_concurrency());

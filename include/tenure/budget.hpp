@@ -54,7 +54,7 @@ constexpr void require_asio_reservations() {
 /// every `sample_age` one of these calls asks the system, for some 30 us.
 class memory_budget {
 public:
-    /// Throws std::bad_alloc.
+    /// Throws std::errc::invalid_argument for a negative capacity, std::bad_alloc.
     explicit memory_budget(budget_options options = {}) : memory_budget(std::move(options), false) {}
 
     /// Its capacity is a share of what a machine_arbiter divides; `options.capacity` and `options.cores` bound it.
@@ -117,8 +117,11 @@ public:
     /// Returns why jobs of run() failed: the last 64 times, the latest last. Throws std::bad_alloc.
     std::vector<job_failure> failures() const { return core_->failures(); }
 
-    /// Changes what there is. If that is less than what is reserved, nobody starts until it is not.
+    /// Changes what there is. If that is less than what is reserved, nobody starts until it is not. Throws
+    /// std::errc::invalid_argument for a negative amount.
     void set_capacity(std::size_t bytes, std::size_t cores = any_number_of_cores) {
+        detail::check_amount(bytes, "bytes");
+        detail::check_amount(cores, "cores");
         core_->set_capacity({bytes, cores});
     }
 
@@ -136,10 +139,14 @@ public:
 
 private:
     memory_budget(budget_options options, bool shares)
-        : core_(std::make_shared<detail::budget_core>(with_relief(std::move(options)), shares)) {}
+        : core_(std::make_shared<detail::budget_core>(checked(std::move(options)), shares)) {}
 
-    static budget_options with_relief(budget_options options) {
-        if (!options.relieve) options.relieve = [](std::size_t) { registry::global().trim(); };
+    static budget_options checked(budget_options options) {
+        detail::check_amount(options.capacity, "bytes");
+        detail::check_amount(options.cores, "cores");
+        if (!options.registry) options.registry = &registry::global();
+        if (!options.relieve)
+            options.relieve = [r = options.registry](std::size_t bytes) { detail::make_room(*r, bytes); };
         return options;
     }
 

@@ -40,6 +40,9 @@ struct found;
 struct registry_core;
 
 registry_core& core_of(registry& r) noexcept;
+
+/// Gives back what a registry has free, and has idle batches go out for what is missing then.
+TENURE_DECL void make_room(registry& of, std::size_t bytes) noexcept;
 struct global_registry;
 
 /// A std::stop_token, or what is like it. (<stop_token> would cost every user's build more than this.)

@@ -15,9 +15,14 @@
 
 #include <tenure/batch.hpp>
 #include <tenure/budget/process_memory.hpp>
+#include <tenure/detail/base/printed.hpp>
 #include <tenure/device/scheduler/estimate.hpp>
+#include <tenure/error.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure {
+
+class registry;
 
 inline constexpr std::size_t any_number_of_cores = static_cast<std::size_t>(-1);
 
@@ -45,9 +50,14 @@ struct budget_options {
     /// thread may call it, one at a time; it must not throw.
     std::function<memory_use()> in_use{};
 
+    /// Whose memory makes room for those who wait: what it has free, and then idle batches whose residency allows
+    /// it, in the order of its eviction policy. It must outlive the budget and its reservations. Null: the global
+    /// one.
+    tenure::registry* registry = nullptr;
+
     /// Gives memory back to the system of which nobody makes use: `bytes` are missing. Called by a thread of the
     /// budget when somebody begins to wait, and then as long as the process uses more than was reserved. It must
-    /// not throw. Empty: calls registry::trim() of the global registry.
+    /// not throw. Empty: asks `registry`.
     std::function<void(std::size_t bytes)> relieve{};
 };
 
@@ -132,4 +142,15 @@ struct budget_figures {
     std::vector<holder> holders{};    ///< the newest first
 };
 
+namespace detail {
+
+/// Throws std::errc::invalid_argument for a number that was negative before it was given as an amount. `none`: says
+/// that there is no limit.
+inline void check_amount(std::size_t n, char const* of, std::size_t none = no_limit) {
+    if (n == none || n <= no_limit / 2) return;
+    raise(error(std::make_error_code(std::errc::invalid_argument),
+                printed("budget: %zd %s", static_cast<std::ptrdiff_t>(n), of)));
+}
+
+}  // namespace detail
 }  // namespace tenure

@@ -75,6 +75,7 @@ public:
     share_keeper(budget_core& of, arbiter_options const& machine, share_options const& mine)
         : core_(of), period_(machine.period), grace_(machine.grace), capacity_{machine.bytes, machine.cores} {
         directory_ = std::make_unique<share_directory>(machine.directory);
+        check_amount(mine.floor, "bytes of a floor", 0);
         share_status first;
         first.capacity = capacity_;
         first.floor    = mine.floor;

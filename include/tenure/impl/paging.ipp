@@ -38,7 +38,7 @@ TENURE_DECL void paging_calls::page_out(registry_core& in, batch_id id) {
 
 TENURE_DECL std::size_t paging_calls::page_out_idle(registry_core& in, std::size_t bytes) {
     if (!in.pages) refuse_without("tenure/paging.hpp", "page out idle batches of a registry that was opened");
-    return tenure::detail::page_out_idle(in, bytes);
+    return in.pages->page_out_idle(bytes);
 }
 
 TENURE_DECL void paging_calls::page_in(registry_core& in, batch_id id) {

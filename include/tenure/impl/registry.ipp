@@ -203,6 +203,13 @@ TENURE_DECL std::string registry::leak_report() const { return detail::leaks_of(
 
 TENURE_DECL std::size_t registry::trim() noexcept { return detail::trim(*core_); }
 
+TENURE_DECL void detail::make_room(registry& of, std::size_t bytes) noexcept {
+    registry_core const& core  = core_of(of);
+    std::size_t const    freed = of.trim();
+    if (core.pages && freed < bytes)
+        memory_lasts([&] { core.pages->page_out_idle(bytes - freed); });  // else as much as there was memory for
+}
+
 TENURE_DECL result<batch_id> registry::try_set_current_batch(batch_id id) {
     auto const full   = [](std::bad_alloc const&) { return result<batch_id>(make_error_code(errc::memory_full)); };
     auto const failed = [](error const& e) { return result<batch_id>(e.code()); };

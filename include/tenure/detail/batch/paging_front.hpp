@@ -42,6 +42,9 @@ struct paging_front {
     /// if there is too little.
     virtual bool make_room(std::size_t bytes) noexcept = 0;
 
+    /// As registry::page_out_idle(). Throws std::bad_alloc.
+    virtual std::size_t page_out_idle(std::size_t bytes) = 0;
+
     /// Makes the memory of a batch accessible, which the caller holds. `entered`: a thread will use and may change
     /// it.
     virtual void come_back(batch_record& b, bool entered) noexcept = 0;

@@ -125,6 +125,7 @@ public:
         : paging_front(o.limit.high != no_limit), space(std::move(o)), registry_(r) {}
 
     bool        make_room(std::size_t bytes) noexcept override;
+    std::size_t page_out_idle(std::size_t bytes) override;
     void        come_back(batch_record& b, bool entered) noexcept override;
     void        note_leaving(batch_record& b, std::uint64_t id) noexcept override;
     void        drop_pages(batch_record& b) noexcept override;

@@ -176,10 +176,9 @@ inline std::vector<eviction> evictions(registry_core& r) {
     return out;
 }
 
-/// As registry::page_out_idle(). Throws std::bad_alloc.
-inline std::size_t page_out_idle(registry_core& r, std::size_t bytes) {
+inline std::size_t registry_paging::page_out_idle(std::size_t bytes) {
     std::size_t gone = 0;
-    for (eviction const& e : evictions(r)) {
+    for (eviction const& e : evictions(registry_)) {
         if (gone >= bytes) break;
         if (!page_out_batch(*e.batch, e.what.id.value, false)) gone += e.what.bytes;
     }
