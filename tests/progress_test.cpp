@@ -14,6 +14,10 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -201,6 +205,37 @@ TEST_CASE("any thread says how far a job is, by its id too") {
     batch_scope cancelled{r};
     cancelled.cancel();
     CHECK(cancelled.try_progress(3, 3).error() == errc::cancelled);
+}
+
+TEST_CASE("a wait that goes on counts, of four threads at once, and of the others when it is over") {
+    accounting const          books;
+    registry&                 r = registry::global();
+    tenure::memory_budget     budget(of_100_mib());
+    batch_scope               server("server");
+    tenure::reservation       all = budget.reserve({.kind = "all", .bytes = 100u << 20});
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 5; ++i)
+        threads.emplace_back([&] {
+            auto const                in   = r.enter(server.id());
+            tenure::reservation const room = budget.reserve({.kind = "late", .bytes = 20u << 20});
+        });
+    while (budget.figures().waiting < 5) std::this_thread::yield();
+    std::this_thread::sleep_for(30ms);
+    CHECK(look(r, server.id()).waited.memory >= 4 * 20ms);
+    CHECK(look(r, server.id()).waited.stores == 0ns);
+    if (::pid_t const child = ::fork(); child == 0) {  // its threads are others
+        ::_exit(look(r, server.id()).waited.memory < 20ms ? 0 : 1);
+    } else {
+        int status = -1;
+        CHECK(::waitpid(child, &status, 0) == child);
+        CHECK(status == 0);
+    }
+    all.release();
+    threads.clear();
+    auto const after = look(r, server.id()).waited.memory;
+    CHECK(after >= 5 * 25ms);
+    std::this_thread::sleep_for(5ms);
+    CHECK(look(r, server.id()).waited.memory == after);
 }
 
 TEST_CASE("the next batch in a record has said nothing and waited for nothing") {

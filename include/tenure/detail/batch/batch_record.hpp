@@ -225,6 +225,7 @@ struct batch_rest {
 
     /// Nanoseconds that threads waited here, and in batches below that are over: by wait_for.
     std::array<std::atomic<std::uint64_t>, waits_known> waited{};
+    waits_under_way                                     waiting_now;         ///< which do not count in it yet
     progress_meter*                                     progress = nullptr;  ///< or null; guarded by the lock
 
     std::size_t   waiting_bytes = 0;  ///< while it waits for its end in the background

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: BSL-1.0
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -14,6 +16,44 @@ namespace tenure::detail {
 /// What a thread can wait for: an index of batch_rest::waited.
 enum class wait_for : std::uint8_t { memory, store, batch };
 inline constexpr std::size_t waits_known = 3;
+
+/// Waits in a batch that go on. Of more than four threads at once, others' waits count when they are over. No lock.
+class waits_under_way {
+public:
+    /// Notes that a thread waits since then, in nanoseconds. Returns what to give to end(): null if it is not
+    /// noted.
+    std::atomic<std::uint64_t>* begin(wait_for what, std::uint64_t since) noexcept {
+        for (auto& place : places_) {
+            std::uint64_t free = 0;
+            if (place.compare_exchange_strong(free, since << 2 | static_cast<std::uint64_t>(what),
+                                              std::memory_order_relaxed))
+                return &place;
+        }
+        return nullptr;
+    }
+    static void end(std::atomic<std::uint64_t>* place) noexcept {
+        if (place) place->store(0, std::memory_order_relaxed);
+    }
+
+    /// Returns the nanoseconds so far.
+    std::uint64_t so_far(std::size_t what, std::uint64_t now) const noexcept {
+        std::uint64_t sum = 0;
+        for (auto const& place : places_) {
+            std::uint64_t const p = place.load(std::memory_order_relaxed);
+            if (p != 0 && (p & 3) == what) sum += now - std::min(p >> 2, now);
+        }
+        return sum;
+    }
+
+    /// In a forked child, whose threads are others.
+    void forget() noexcept {
+        for (auto& place : places_)
+            if (place.load(std::memory_order_relaxed)) end(&place);  // a page that is written is copied
+    }
+
+private:
+    std::array<std::atomic<std::uint64_t>, 4> places_{};
+};
 
 /// What save() writes of a job besides its buffers, and restore() adds to: nanoseconds. New ones come last, so that
 /// what is shorter is older.

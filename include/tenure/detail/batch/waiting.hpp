@@ -27,17 +27,20 @@ public:
     explicit waiting_here(wait_for what, bool waits = true) noexcept
         : batch_(waits && this_thread.current ? this_thread.current->batch : nullptr),
           what_(what),
-          begin_(batch_ ? exact_now() : 0) {}
+          begin_(batch_ ? exact_now() : 0),
+          told_(batch_ ? batch_->rest.waiting_now.begin(what, begin_) : nullptr) {}
     ~waiting_here() {
+        waits_under_way::end(told_);
         if (batch_) note_wait(*batch_, what_, exact_now() - begin_);
     }
     waiting_here(waiting_here const&)            = delete;
     waiting_here& operator=(waiting_here const&) = delete;
 
 private:
-    batch_record* batch_;
-    wait_for      what_;
-    std::uint64_t begin_;
+    batch_record*               batch_;
+    wait_for                    what_;
+    std::uint64_t               begin_;
+    std::atomic<std::uint64_t>* told_;  ///< while it goes on
 };
 
 /// Whether a store's bytes are in this process's memory, so that nobody waits for them.
@@ -46,6 +49,11 @@ inline bool is_near(any_store const& store) noexcept { return store.capabilities
 /// This thread calls a store, as long as that lives.
 inline waiting_here waiting_for(any_store const& store) noexcept {
     return waiting_here(wait_for::store, !is_near(store));
+}
+
+/// Returns the nanoseconds that threads have waited in a batch, those that still do included.
+inline std::uint64_t waited_so_far(batch_record const& b, std::size_t what, std::uint64_t now) noexcept {
+    return b.rest.waited[what].load(std::memory_order_relaxed) + b.rest.waiting_now.so_far(what, now);
 }
 
 /// Adds what a batch that is over has waited to what its parent has.

@@ -71,7 +71,7 @@ inline std::vector<buffer_name const*> names_in(batch_record& b) {
 inline carried_figures figures_of_job(batch_record& b) noexcept {
     std::uint64_t const opened = b.opened_ns.load(std::memory_order_relaxed), now = coarse_now();
     carried_figures     out{.elapsed = now - std::min(opened, now)};
-    for (std::size_t i = 0; i < waits_known; ++i) out.waited[i] = b.rest.waited[i].load(std::memory_order_relaxed);
+    for (std::size_t i = 0; i < waits_known; ++i) out.waited[i] = waited_so_far(b, i, now);
     std::scoped_lock const guard(b.lock);
     if (progress_meter const* const m = b.rest.progress) {
         out.done  = m->done();

@@ -86,7 +86,7 @@ inline void look_at_job(batch_record& b, std::uint64_t now, batch_info& out) noe
             .memory = ns(wait_for::memory), .stores = ns(wait_for::store), .batches = ns(wait_for::batch)};
     };
     out.elapsed = out.age;
-    out.waited  = times([&](std::size_t i) { return b.rest.waited[i].load(std::memory_order_relaxed); });
+    out.waited  = times([&](std::size_t i) { return waited_so_far(b, i, now); });
 
     std::scoped_lock const guard(b.lock);
     if (!b.rest.progress) return;

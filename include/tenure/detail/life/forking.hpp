@@ -201,6 +201,7 @@ inline bool mend_record(batch_record& b) noexcept {
             if (abandoned) abandon(b);
             else if (has_checkpoint(b)) b.undo->mend_all();
         }
+        b.rest.waiting_now.forget();
         leave_lane_of_gone_thread(b.primary);
         for (lane* l = b.lanes; l; l = l->next) leave_lane_of_gone_thread(*l);
     }
