@@ -396,6 +396,28 @@ TEST_SUITE("admission") {
         CHECK(o.served == "ac");
     }
 
+    TEST_CASE("goes on with a clock that jumps") {
+        office o({100, 0});
+        o.now     = admission_rules::time(10s);
+        job& a    = o.arrive("a", {60, 0});
+        job& late = o.arrive("l", {90, 0});
+        o.now     = admission_rules::time(-10s);
+        job& s    = o.arrive("s", {20, 0});  // nobody has waited long
+        o.answer();
+        CHECK(o.served == "as");
+        o.end(a);
+        o.end(s);
+        CHECK(o.served == "asl");
+        job& m = o.arrive("m", {20, 0});
+        o.now  = admission_rules::time(100000h);
+        job& n = o.arrive("n", {5, 0});  // though it would fit
+        o.answer();
+        CHECK(o.served == "asl");
+        o.end(late);
+        CHECK(o.served == "aslmn");
+        CHECK(m.serial < n.serial);
+    }
+
     // A job of nine tenths of the memory, among small ones of which there are always more.
     TEST_CASE("starts a large job within its aging bound, and keeps memory in use until then") {
         for (std::uint64_t seed = 0; seed < 20; ++seed) {
@@ -501,8 +523,9 @@ TEST_SUITE("admission: random") {
         std::uint64_t       refused = 0, granted = 0;
         for (std::uint64_t seed = first; seed < first + schedules; ++seed) {
             dice                  random(seed);
-            std::size_t const     capacity = 100;
-            admission_rules       rules({capacity, 0}, 10ms);
+            std::size_t const     capacity = 100, cores = 4;
+            bool const            with_cores = random.one_in(2);
+            admission_rules       rules({capacity, cores}, 10ms);
             admission_rules::time now{};
             std::size_t const     baseline = random.below(20);
             rules.note_use(baseline);
@@ -520,12 +543,15 @@ TEST_SUITE("admission: random") {
             };
             /// Whether one fits once all have ended but those who wait, and `too`, who has just stopped to wait and
             /// got so much.
-            auto const would_fit = [&](actor const& w, actor const* too = nullptr, std::size_t got = 0) {
-                std::size_t held = rules.baseline();
+            auto const would_fit = [&](actor const& w, actor const* too = nullptr, budget_amount got = {}) {
+                budget_amount held{rules.baseline(), 0};
                 for (actor const& a : actors)
                     if (a.waits || &a == too)
-                        for (auto const& j : a.rooms) held += j->has.bytes;
-                return held - got + w.waits->w.wants.bytes <= capacity;
+                        for (auto const& j : a.rooms) held += j->has;
+                held -= got;
+                budget_amount const wants = w.waits->w.wants;  // what needs none of something does not wait for it
+                return (wants.bytes == 0 || held.bytes + wants.bytes <= capacity) &&
+                       (wants.cores == 0 || held.cores + wants.cores <= cores);
             };
             auto const has_aged = [&](actor const& a) { return a.waits && now - a.waits->w.since >= 10ms; };
             auto const is_older = [](actor const& a, admission_rules::waiter const& b) {
@@ -551,7 +577,7 @@ TEST_SUITE("admission: random") {
                             bool const none = final && all_wait_but(who);
                             for (actor const& a : actors)  // nobody passes one who has waited long and has a turn
                                 if (has_aged(a) && is_older(a, w) && !rules.fits(a.waits->w.wants) && in_turn(a))
-                                    sound = sound && (!would_fit(a, &who, w.wants.bytes) || none);
+                                    sound = sound && (!would_fit(a, &who, w.wants) || none);
                             return;
                         }
                         who.waits      = who.rooms.back().get();
@@ -583,10 +609,12 @@ TEST_SUITE("admission: random") {
                 sound = sound && (!final || !any || hope);
             };
             auto const step = [&](actor& a) {
-                bool const last  = --a.steps == 0;
-                auto const bytes = 1 + random.below(capacity - baseline);
-                bool const nest  = a.rooms.size() < 3 && random.one_in(2);
-                auto const holds = [&] {
+                bool const          last  = --a.steps == 0;
+                auto const          some  = with_cores ? random.below(cores + 1) : 0;
+                auto const          bytes = some && random.one_in(3) ? 0 : 1 + random.below(capacity - baseline);
+                budget_amount const wants{bytes, some};
+                bool const          nest  = a.rooms.size() < 3 && random.one_in(2);
+                auto const          holds = [&] {
                     std::vector<admission_rules::holder*> has;
                     for (auto const& j : a.rooms) has.push_back(j.get());
                     return has;
@@ -599,8 +627,8 @@ TEST_SUITE("admission: random") {
                 } else if (a.rooms.empty() || nest) {
                     auto has = holds();
                     job& j   = *a.rooms.emplace_back(std::make_unique<job>());
-                    if (rules.try_grant(j, {bytes, 0}, [&] { return now; })) return;
-                    j.w = {.wants = {bytes, 0}, .into = &j, .has = std::move(has)};
+                    if (rules.try_grant(j, wants, [&] { return now; })) return;
+                    j.w = {.wants = wants, .into = &j, .has = std::move(has)};
                     rules.wait(j.w, now);
                     a.waits = &j;
                 } else {
@@ -634,10 +662,11 @@ TEST_SUITE("admission: random") {
                 else step(a);
                 answer(random.one_in(2));
 
-                std::size_t has = 0;
+                budget_amount has;
                 for (actor const& x : actors)
-                    for (auto const& j : x.rooms) has += j->has.bytes;
-                sound = sound && has == rules.reserved().bytes && has + baseline <= capacity + baseline;
+                    for (auto const& j : x.rooms) has += j->has;
+                sound = sound && has == rules.reserved() && has.bytes + baseline <= capacity + baseline &&
+                        has.cores <= cores;
             }
             bool const ended = std::ranges::all_of(actors, [](actor const& a) { return a.steps == 0; });
             CAPTURE(seed);

@@ -908,6 +908,27 @@ TEST_SUITE("the directory of a machine") {
         CHECK(std::distance(std::filesystem::directory_iterator(disk.path()), {}) == 1);
     }
 
+    TEST_CASE("that one may not write is told when a process joins") {
+        if (::geteuid() != 0) {
+            MESSAGE("skipped: only root can become one who may not");
+            return;
+        }
+        temporary_directory const where;
+        REQUIRE(::chmod(where.path().c_str(), 0755) == 0);
+        REQUIRE(::seteuid(12345) == 0);
+        std::error_code code;
+        std::string     what;
+        try {
+            machine_arbiter const a({.directory = where.path(), .bytes = 100 * MiB});
+            memory_budget const   b(a, {});
+        } catch (tenure::error const& e) {
+            code = e.code(), what = e.what();
+        }
+        REQUIRE(::seteuid(0) == 0);
+        CHECK(code == std::errc::permission_denied);
+        CHECK(what.find("write a file in " + where.path().string()) != what.npos);
+    }
+
     TEST_CASE_FIXTURE(machine, "may hold anything: what makes no sense does not count, and one can read why") {
         std::filesystem::path const d    = where.path();
         memory_budget               a    = budget({.job = "a"});

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@
 #include <tenure/tenure.hpp>
 
 #include "accounting.hpp"
+#include "small_cgroup.hpp"
 #include "throws.hpp"
 
 namespace {
@@ -94,11 +96,14 @@ TEST_SUITE("budget") {
         check_throws(errc::limit_exceeded, {"reserve 130 bytes", "'big'", "30 more than there are", "capacity"},
                      [&] { b.reserve({.kind = "big", .bytes = 130}); });
         CHECK(b.try_reserve({.kind = "big", .bytes = 130}).error() == errc::limit_exceeded);
+        auto const held = b.reserve({.kind = "held", .bytes = 40});
+        check_throws(errc::limit_exceeded, {"'big'", "30 more than there are", "most has 'held' 40 B"},
+                     [&] { b.reserve({.kind = "big", .bytes = 130}); });
         budget_options o = options(100);
         o.cores          = 4;
         memory_budget c(o);
         check_throws(errc::limit_exceeded, {"5 cores", "of 4"}, [&] { c.reserve({.kind = "wide", .cores = 5}); });
-        CHECK(b.figures().reserved == 0);
+        CHECK(b.figures().reserved == 40);
     }
 
     TEST_CASE_FIXTURE(house, "who waits in vain is told who has what") {
@@ -587,9 +592,10 @@ struct kernel_files {
         std::filesystem::create_directories((root / name).parent_path());
         std::ofstream(root / name) << text;
     }
-    memory_use read() const {
-        return tenure::detail::process_memory(false, (root / "proc").string(), (root / "cgroup").string())();
+    tenure::detail::process_memory memory() const {
+        return tenure::detail::process_memory(false, (root / "proc").string(), (root / "cgroup").string());
     }
+    memory_use read() const { return memory()(); }
 };
 
 }  // namespace
@@ -644,6 +650,22 @@ TEST_SUITE("memory of the process") {
         CHECK(k.read().limit == tenure::no_limit);
     }
 
+    TEST_CASE("is that of another cgroup once the process is there") {
+        kernel_files k;
+        k.write("proc/cgroup", "0::/a\n");
+        k.write("cgroup/a/memory.max", "5000\n");
+        k.write("cgroup/a/memory.current", "1000\n");
+        auto mine = k.memory();
+        CHECK(mine().in_use == 1000);
+        std::filesystem::remove_all(k.root / "cgroup/a");
+        k.write("proc/cgroup", "0::/b\n");
+        k.write("cgroup/b/memory.max", "7000\n");
+        k.write("cgroup/b/memory.current", "3000\n");
+        CHECK(mine().limit == 5000);  // still, and not none
+        CHECK(mine().in_use == 3000);
+        CHECK(mine().limit == 7000);
+    }
+
     TEST_CASE("files that say nothing are as none") {
         kernel_files k;
         CHECK(k.read().in_use == 0);
@@ -658,10 +680,67 @@ TEST_SUITE("memory of the process") {
     }
 
     TEST_CASE("of this process grows with what it touches") {
-        tenure::detail::process_memory const mine;
-        std::size_t const                    before = mine().in_use;
-        std::vector<char> const              some(64 * MiB, 'x');
+        tenure::detail::process_memory mine;
+        std::size_t const              before = mine().in_use;
+        std::vector<char> const        some(64 * MiB, 'x');
         CHECK(some[MiB] == 'x');
         CHECK(mine().in_use >= before + 60 * MiB);
+    }
+
+    TEST_CASE("is what it was when last seen, while no file can be opened") {
+        kernel_files k;
+        k.write("proc/cgroup", "0::/a\n");
+        k.write("cgroup/a/memory.max", "5000\n");
+        k.write("cgroup/a/memory.current", "1000\n");
+        tenure::detail::process_memory mine, limited = k.memory();
+        memory_use const               before = mine();
+        CHECK(before.in_use > 0);
+        ::rlimit all{};
+        REQUIRE(::getrlimit(RLIMIT_NOFILE, &all) == 0);
+        ::rlimit const none{.rlim_cur = 0, .rlim_max = all.rlim_max};
+        REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+        memory_use const               now = mine(), in_group = limited();
+        tenure::detail::process_memory late    = k.memory();
+        memory_use const               unknown = late();
+        REQUIRE(::setrlimit(RLIMIT_NOFILE, &all) == 0);
+        CHECK(now.in_use == before.in_use);
+        CHECK(now.limit == before.limit);
+        CHECK(in_group.in_use == 1000);
+        CHECK(in_group.limit == 5000);
+        CHECK(unknown.in_use == 0);
+        CHECK(late().in_use == 1000);
+        CHECK(late().limit == 5000);
+    }
+
+    TEST_CASE("counts what its cgroup uses, whose limit is the capacity") {
+        if (TENURE_SANITIZED) {
+            MESSAGE("skipped: a sanitizer has memory of its own, for which there is no room in the cgroup");
+            return;
+        }
+        small_cgroup const group(400 * MiB);
+        if (!group) {
+            MESSAGE("skipped: a test may not make a cgroup here");
+            return;
+        }
+        ::pid_t const child = ::fork();
+        if (child == 0) {
+            auto const must = [](bool good, int code) {
+                if (!good) ::_exit(code);
+            };
+            must(group.join(), 2);
+            std::vector<char> const some(100 * MiB, 'x');
+            memory_budget           b{{.capacity = 2000 * MiB, .sample_age = 1ms}};
+            must(b.figures().capacity == 400 * MiB, 3);
+            must(b.figures().in_use >= 100 * MiB, 4);
+            must(b.try_reserve({.bytes = 401 * MiB}).error() == errc::limit_exceeded, 5);
+            must(b.try_reserve({.bytes = 350 * MiB}).error() == errc::timed_out, 6);
+            must(b.try_reserve({.bytes = 250 * MiB}).has_value(), 7);
+            memory_budget const less{{.capacity = 200 * MiB}};
+            must(less.figures().capacity == 200 * MiB, 8);
+            ::_exit(0);
+        }
+        int status = -1;
+        CHECK(::waitpid(child, &status, 0) == child);
+        CHECK(status == 0);
     }
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstddef>
 #include <initializer_list>
 #include <optional>
@@ -16,6 +17,7 @@
 
 #include <tenure/batch.hpp>
 #include <tenure/detail/base/available_memory.hpp>
+#include <tenure/detail/base/file.hpp>
 
 namespace tenure {
 
@@ -39,6 +41,13 @@ inline std::optional<std::string> read_small_file(std::string const& path) {
     ::close(fd);
     if (n < 0) return {};
     return text;
+}
+
+/// Whether a file cannot be read now because the system has no descriptor or memory for it, and not because it is
+/// not there.
+inline bool is_out_of_files(std::string const& path) noexcept {
+    unique_fd const fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    return !fd && (errno == EMFILE || errno == ENFILE || errno == ENOMEM);
 }
 
 /// Returns the sum of some lines of a file of the system's that count in KiB, in bytes. What is not there is 0.
@@ -72,34 +81,51 @@ inline std::optional<std::size_t> use_of_cgroup(std::string const& directory) {
 /// swap. (From /proc/self/status: smaps_rollup divides what is shared more fairly, but goes over all pages, some
 /// milliseconds a GiB.)
 ///
-/// Cost: 20 to 50 us.
+/// Not thread-safe. Cost: 20 to 50 us.
 class process_memory {
 public:
     /// `shared`: the cgroup's limit counts, but what others in it use is theirs to count. `proc`, `cgroups`: where
     /// /proc/self and /sys/fs/cgroup are.
     explicit process_memory(bool shared = false, std::string proc = "/proc/self",
-                            std::string const& cgroups = "/sys/fs/cgroup")
-        : proc_(std::move(proc)), shared_(shared) {
-        find_limit(read_small_file(proc_ + "/cgroup").value_or(""), cgroups);
+                            std::string cgroups = "/sys/fs/cgroup")
+        : proc_(std::move(proc)), cgroups_(std::move(cgroups)), shared_(shared) {
+        look();
     }
 
-    memory_use operator()() const {
-        std::size_t limit = no_limit;
-        if (auto const use = group_.empty() ? std::nullopt : use_of_cgroup(group_, *files_)) {
-            limit = number_in((group_ + "/" + files_->limit).c_str(), "");
-            if (!shared_) return {*use, limit};
-        }
-        return {.in_use = memory_in(proc_ + "/status"), .limit = limit};
+    /// Returns what was seen last if there is no descriptor to look again.
+    memory_use operator()() {
+        look();
+        return last_;
     }
 
     /// Returns the cgroup of which all counts; empty if it is only this process that does.
     std::string_view group() const noexcept { return shared_ ? std::string_view() : group_; }
 
 private:
+    void look() {
+        bool const anew = !found_;
+        if (anew) {
+            auto const groups = read_small_file(proc_ + "/cgroup");
+            if (!groups && is_out_of_files(proc_ + "/cgroup")) return;
+            find_limit(groups.value_or(""), cgroups_);
+            found_ = true;
+        }
+        memory_use now;
+        if (!group_.empty()) {
+            auto const use = use_of_cgroup(group_, *files_);
+            if (!use && !anew) return void(found_ = false);  // it is in another one by now
+            if (use) now = {*use, number_in((group_ + "/" + files_->limit).c_str(), "")};
+        }
+        if (shared_ || now.in_use == 0) now.in_use = memory_in(proc_ + "/status");
+        if (now.in_use == 0 && is_out_of_files(proc_ + "/status")) return;
+        last_ = now;
+    }
+
     /// Finds the lowest limit of the process's cgroup and those above it. In a container, the path that the kernel
     /// tells may not be there: then the cgroup is what is mounted.
     void find_limit(std::string_view groups, std::string const& mount) {
         std::size_t lowest = no_limit;
+        group_.clear();
         for (bool const old : {false, true}) {
             cgroup_files const&    files = old ? cgroup_v1 : cgroup_v2;
             std::string_view const mark  = old ? ":memory:" : "0::";
@@ -121,8 +147,10 @@ private:
         }
     }
 
-    std::string         proc_;
+    std::string         proc_, cgroups_;
     bool                shared_;
+    bool                found_ = false;  ///< its cgroup, or that it is in none
+    memory_use          last_{};
     std::string         group_{};  ///< the cgroup whose limit counts, or empty
     cgroup_files const* files_ = nullptr;
 };
