@@ -7,6 +7,7 @@
 #include <exception>
 #include <future>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
@@ -133,6 +134,44 @@ TEST_SUITE("budget: async_reserve") {
         signal.emit(asio::cancellation_type::total);
         io.run();
         check_throws(errc::cancelled, {"'one'"}, [&] { one.rethrow(); });
+        CHECK(b.figures().waiting == 0);
+    }
+
+    TEST_CASE_FIXTURE(house, "ends when its stop token says so, before or while it waits") {
+        memory_budget    b(options(100));
+        asio::io_context io;
+        auto             all = b.reserve({.kind = "all", .bytes = 100});
+        std::stop_source stop, other;
+        outcome          one, two, late;
+        b.async_reserve({.kind = "one", .bytes = 1}, stop.get_token(), asio::bind_executor(io, one.handler()));
+        b.async_reserve({.kind = "two", .bytes = 1}, other.get_token(), asio::bind_executor(io, two.handler()));
+        io.run_for(5ms);
+        CHECK_FALSE(one.done);
+        std::jthread const elsewhere([&] { stop.request_stop(); });
+        while (!one.done) io.run_one();
+        check_throws(errc::cancelled, {"'one'"}, [&] { one.rethrow(); });
+        b.async_reserve({.kind = "late", .bytes = 1}, stop.get_token(), asio::bind_executor(io, late.handler()));
+        while (!late.done) io.run_one();
+        check_throws(errc::cancelled, {"'late'"}, [&] { late.rethrow(); });
+        CHECK_FALSE(two.done);
+        all.release();
+        io.run();
+        CHECK(two.room.bytes() == 1);
+        other.request_stop();  // which concerns nobody any more
+        CHECK(b.figures().waiting == 0);
+    }
+
+    TEST_CASE_FIXTURE(house, "has left its stop token when its executor goes") {
+        memory_budget    b(options(100));
+        auto const       all = b.reserve({.kind = "all", .bytes = 100});
+        std::stop_source stop;
+        outcome          one;
+        {
+            asio::io_context io;
+            b.async_reserve({.kind = "one", .bytes = 1}, stop.get_token(), asio::bind_executor(io, one.handler()));
+        }
+        stop.request_stop();
+        CHECK_FALSE(one.done);
         CHECK(b.figures().waiting == 0);
     }
 

@@ -96,8 +96,14 @@ public:
     /// wait may need its thread. Needs <tenure/asio/budget.hpp>.
     template <class Token, class Feature = detail::asio_reservations>
     auto async_reserve(reservation_request const& request, Token&& token) {
+        return async_reserve<Token, Feature>(request, std::stop_token(), std::forward<Token>(token));
+    }
+
+    /// As above. Completes with cancelled once stop is requested, too.
+    template <class Token, class Feature = detail::asio_reservations>
+    auto async_reserve(reservation_request const& request, std::stop_token stop, Token&& token) {
         detail::require_asio_reservations<Feature>();
-        return Feature::begin(core_, request, std::forward<Token>(token));
+        return Feature::begin(core_, request, std::move(stop), std::forward<Token>(token));
     }
 
     /// Runs a job: waits for its room, opens a batch with that below the current one, and calls `f(batch)` or
