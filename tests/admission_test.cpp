@@ -248,6 +248,63 @@ TEST_SUITE("admission") {
         CHECK(d.serial != 0);
     }
 
+    TEST_CASE("refuses one whose end helps another, though a newer one waits, too") {
+        office o({100, 0});
+        o.arrive("a", {40, 0});
+        job& b = o.arrive("b", {40, 0});
+        job& c = o.arrive("c", {10, 0});
+        o.extend(*o.jobs.begin(), 40);
+        o.extend(b, 40);
+        o.extend(c, 30);
+        CHECK(o.rules.stuck() == &b);
+        o.answer();
+        CHECK(o.served == "abc(b)");
+        o.end(b);
+        CHECK(o.served == "abc(b)a");
+        CHECK_FALSE(c.w.answer);
+        o.end(*o.jobs.begin());
+        CHECK(o.served == "abc(b)ac");
+    }
+
+    TEST_CASE("leaves a job that has room in line, where another waits for its own") {
+        office o({100, 0});
+        job& a = o.arrive("a", {60, 0});
+        job& d = o.arrive("d", {10, 0});
+        job& c = o.arrive("c", {20, 0});
+        o.arrive("n", {50, 0}, 0, {&a});
+        o.extend(c, 25);
+        o.extend(d, 20);  // which would fit without c, too
+        o.answer();
+        CHECK(o.served == "adc(n)");
+        o.answer();
+        CHECK(o.served == "adc(n)");
+        o.end(a);
+        CHECK(o.served == "adc(n)cd");
+    }
+
+    TEST_CASE("keeps what one with room has waited for, though another before it does not fit at all") {
+        office o({100, 0});
+        job& h = o.arrive("h", {10, 0});
+        job& r = o.arrive("r", {35, 0});
+        job& x = o.arrive("x", {15, 0});
+        o.arrive("f", {95, 0});
+        o.extend(h, 50);
+        o.now += aging;
+        CHECK_FALSE(o.rules.try_extend(r, {20, 0}, [&] { return o.now; }));
+        o.end(x);
+        CHECK(o.served == "hrxh");
+    }
+
+    TEST_CASE("frees memory for one who has waited long, whoever is first") {
+        office o({100, 0});
+        o.rules.note_use(60);
+        o.arrive("f", {90, 0});
+        o.arrive("p", {50, 0}, 1);
+        CHECK(o.rules.missing(o.now) == 10);
+        o.now += aging;
+        CHECK(o.rules.missing(o.now) == 50);
+    }
+
     TEST_CASE("finds a cycle beside one who goes on and cannot help") {
         office o({100, 4});
         job&   idle = o.arrive("i", {10, 1});
@@ -390,10 +447,13 @@ TEST_SUITE("admission") {
         o.arrive("b", {70, 0});
         o.rules.forget_waiting();
         CHECK(o.rules.waiting() == 0);
+        o.rules.leave(a.w);  // as what waited without a thread does in a forked child
+        CHECK(o.rules.held() == budget_amount{});
         CHECK(o.rules.reserved().bytes == 60);
         o.arrive("c", {40, 0});
         o.end(a);
         CHECK(o.served == "ac");
+        CHECK(o.rules.held() == budget_amount{});
     }
 
     TEST_CASE("goes on with a clock that jumps") {

@@ -30,6 +30,7 @@
 #include <sched.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -86,6 +87,13 @@ struct machine {
         return o;
     }
     memory_budget budget(share_options const& mine = {}) const { return {arbiter, mine, own()}; }
+
+    /// The same machine, in which others have more time to give something back.
+    machine_arbiter with_grace(std::chrono::nanoseconds grace) const {
+        tenure::arbiter_options o = options();
+        o.grace                   = grace;
+        return machine_arbiter(o);
+    }
 
     std::size_t files() const {
         return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(where.path()), {}));
@@ -358,7 +366,8 @@ TEST_SUITE("a machine that is shared") {
         free.join();
         auto const rest = a.reserve({.kind = "rest", .cores = 2, .timeout = 10s});
         CHECK(a.try_reserve({.kind = "one", .cores = 1}).error() == errc::timed_out);
-        machine_figures const now = arbiter.figures();
+        machine_figures now;
+        CHECK(tenure::detail::share_directory(where.path()).alone([&] { now = arbiter.figures(); }, 10s));
         CHECK(of("a", now).cores + of("b", now).cores <= 8);
     }
 
@@ -538,9 +547,10 @@ TEST_SUITE("a machine that is shared") {
             std::this_thread::sleep_for(50ms);
             used = 100 * MiB;
         };
-        memory_budget b{arbiter, {.job = "b"}, o};
-        memory_budget a    = budget({.job = "a"});
-        auto          mine = a.reserve({.kind = "mine", .bytes = 300 * MiB, .timeout = 10s});
+        machine_arbiter const patient = with_grace(3s);
+        memory_budget         b{patient, {.job = "b"}, o};
+        memory_budget         a{patient, {.job = "a"}, own()};
+        auto                  mine = a.reserve({.kind = "mine", .bytes = 300 * MiB, .timeout = 10s});
         CHECK(soon([&] { return of("b").has >= 600 * MiB; }));
         tenure::batch_scope const job{{.reservation = std::move(mine)}};
         CHECK(a.reserve({.kind = "more", .bytes = 400 * MiB, .timeout = 10s}).bytes() == 400 * MiB);
@@ -557,14 +567,51 @@ TEST_SUITE("a machine that is shared") {
         CHECK(std::chrono::steady_clock::now() - before >= 5 * options().grace);
     }
 
+    TEST_CASE_FIXTURE(machine, "one that has long waited for another is not told when that begins to wait, too") {
+        machine_arbiter const patient = with_grace(1s);
+        memory_budget         old{patient, {.job = "old"}, own()}, young{patient, {.job = "young"}, own()};
+        auto                  of_old = old.reserve({.kind = "holds", .bytes = 500 * MiB, .timeout = 10s});
+        std::this_thread::sleep_for(20ms);  // the clock that says who is younger is a coarse one
+        auto               of_young = young.reserve({.kind = "holds", .bytes = 400 * MiB, .timeout = 10s});
+        std::jthread const waits([&] {
+            tenure::batch_scope const job{{.reservation = std::move(of_old)}};
+            CHECK(old.reserve({.kind = "more", .bytes = 300 * MiB, .timeout = 20s}).bytes() == 300 * MiB);
+        });
+        std::this_thread::sleep_for(2500ms);
+        tenure::batch_scope const job{{.reservation = std::move(of_young)}};
+        CHECK(young.reserve({.kind = "little", .bytes = 50 * MiB, .timeout = 10s}).bytes() == 50 * MiB);  // fits
+        check_throws(errc::would_deadlock, {},
+                     [&] { young.reserve({.kind = "more", .bytes = 300 * MiB, .timeout = 20s}); });
+    }
+
+    TEST_CASE_FIXTURE(machine, "a job is not told of a deadlock while another of its process goes on") {
+        memory_budget a = budget({.job = "a"}), b = budget({.job = "b"});
+        auto          waits_in_b = b.reserve({.kind = "holds", .bytes = 400 * MiB, .timeout = 10s});
+        std::this_thread::sleep_for(20ms);
+        auto               waits_in_a = a.reserve({.kind = "holds", .bytes = 400 * MiB, .timeout = 10s});
+        auto               goes_on    = a.reserve({.kind = "goes on", .bytes = 100 * MiB, .timeout = 10s});
+        std::jthread const other([&] {
+            tenure::batch_scope const job{{.reservation = std::move(waits_in_b)}};
+            CHECK(b.reserve({.kind = "more", .bytes = 190 * MiB, .timeout = 10s}).bytes() == 190 * MiB);
+        });
+        std::jthread const end([&] {
+            std::this_thread::sleep_for(8 * options().grace);
+            goes_on.release();
+        });
+        CHECK(soon([&] { return b.figures().waiting == 1; }));
+        tenure::batch_scope const job{{.reservation = std::move(waits_in_a)}};
+        CHECK(a.reserve({.kind = "more", .bytes = 190 * MiB, .timeout = 10s}).bytes() == 190 * MiB);
+    }
+
     TEST_CASE_FIXTURE(machine,
                       "of jobs of several processes that wait for each other, the youngest alone is told") {
         memory_budget             idle    = budget({.job = "idle"});
         auto const                goes_on = idle.reserve({.kind = "small", .bytes = 10 * MiB, .timeout = 10s});
+        machine_arbiter const     patient = with_grace(1s);
         std::deque<memory_budget> all;
         std::vector<reservation>  rooms;
         for (std::size_t i = 0; i < 3; ++i) {
-            all.emplace_back(arbiter, share_options{.job = "waits"}, own());
+            all.emplace_back(patient, share_options{.job = "waits"}, own());
             rooms.push_back(all[i].reserve({.kind = "holds", .bytes = 325 * MiB, .timeout = 10s}));
             std::this_thread::sleep_for(20ms);  // the clock that says who is younger is a coarse one
         }
@@ -1033,6 +1080,14 @@ TEST_SUITE("the directory of a machine") {
         }
         CHECK(here.read().members.empty());
         CHECK(open() == before);
+        for (int i = 0; i < 500; ++i) std::ofstream(where.path() / ("share-" + std::to_string(i)));
+        ::rlimit all{};
+        REQUIRE(::getrlimit(RLIMIT_NOFILE, &all) == 0);
+        ::rlimit const some{.rlim_cur = static_cast<::rlim_t>(before) + 50, .rlim_max = all.rlim_max};
+        REQUIRE(::setrlimit(RLIMIT_NOFILE, &some) == 0);
+        CHECK(here.read().dead.size() == 500);
+        CHECK(open() == before);
+        REQUIRE(::setrlimit(RLIMIT_NOFILE, &all) == 0);
     }
 
     TEST_CASE_FIXTURE(machine, "may be cleaned up: who is a member comes back") {

@@ -220,11 +220,11 @@ TEST_CASE("a wait that goes on counts, of four threads at once, and of the other
             tenure::reservation const room = budget.reserve({.kind = "late", .bytes = 20u << 20});
         });
     while (budget.figures().waiting < 5) std::this_thread::yield();
-    std::this_thread::sleep_for(30ms);
+    std::this_thread::sleep_for(100ms);
     CHECK(look(r, server.id()).waited.memory >= 4 * 20ms);
     CHECK(look(r, server.id()).waited.stores == 0ns);
     if (::pid_t const child = ::fork(); child == 0) {  // its threads are others
-        ::_exit(look(r, server.id()).waited.memory < 20ms ? 0 : 1);
+        ::_exit(look(r, server.id()).waited.memory < 80ms ? 0 : 1);
     } else {
         int status = -1;
         CHECK(::waitpid(child, &status, 0) == child);

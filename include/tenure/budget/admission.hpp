@@ -62,11 +62,12 @@ constexpr bool fits(budget_amount a, budget_amount all) noexcept { return a == s
 /// enough for it, because the process uses too much besides, others start once nobody has any.
 ///
 /// Those who have room and wait for more can wait for each other. If none of them would fit even if all who do not
-/// wait ended, here and, where capacity is a share, elsewhere, nobody will free what they need: then of them the
-/// one who came last to its room is refused with would_deadlock. Whoever has room and waits in a way of which this
-/// knows nothing is taken to go on.
+/// wait ended, here and, where capacity is a share, elsewhere, nobody will free what they need: then of those
+/// whose end would help the one who came last to its room is refused with would_deadlock. Whoever has room and waits
+/// in a way of which this knows nothing is taken to go on.
 ///
-/// Cost: a grant is a few additions; when room is freed, a step for each that waits and does not fit.
+/// Cost: a grant is a few additions; when room is freed, for each that is served a step for each before it that is
+/// not.
 class admission_rules {
 public:
     using time = std::chrono::steady_clock::time_point;
@@ -183,9 +184,13 @@ public:
     template <class F>
     bool try_extend(holder& to, budget_amount wants, F now) noexcept {
         if (!fits(wants)) return false;
-        if (!arrivals_.empty() && is_blocked(now())) {
+        if (!arrivals_.empty()) {
+            time const          t       = now();
             budget_amount const waiting = to.waits ? held_ : held_ + to.has;
-            if (would_fit(**arrivals_.begin(), waiting)) return false;
+            for (waiter const* const w : arrivals_) {
+                if (!is_aged(*w, t)) break;
+                if (would_fit(*w, waiting)) return false;
+            }
         }
         grant(to, wants);
         return true;
@@ -216,7 +221,7 @@ public:
 
     /// Leaves without an answer.
     void leave(waiter& w) noexcept {
-        waiting_.erase(&w);
+        if (waiting_.erase(&w) == 0) return;  // in a forked child, all have left
         arrivals_.erase(&w);
         for (holder* const h : w.has)
             if (--h->waits == 0 && h->serial) {
@@ -225,9 +230,9 @@ public:
             }
     }
 
-    /// Returns the bytes that the first in line lacks.
-    std::size_t missing() const noexcept {
-        std::size_t const wanted = first().bytes;
+    /// Returns the bytes that the first in line lacks, or one who has waited long enough.
+    std::size_t missing(time now) const noexcept {
+        std::size_t const wanted = std::max(first().bytes, is_blocked(now) ? (*arrivals_.begin())->wants.bytes : 0);
         return wanted - std::min(wanted, free_bytes());
     }
 
@@ -307,15 +312,41 @@ private:
         return *std::ranges::max_element(w.has, {}, &holder::serial);
     }
 
-    /// Returns the one whose room is the newest, if nobody who has room and waits can be served any more.
+    /// Returns who is to be refused, if nobody who has room and waits can be served any more: of those who wait for
+    /// what they have themselves, or else without whom another could be served, or else of all, the newest.
     waiter* in_vain() const noexcept {
         waiter* last = nullptr;
+        int     best = 0;
         for (waiter* const w : waiting_) {
             if (w->has.empty()) break;
             if (will_fit(*w)) return nullptr;
-            if (!last || newest(*w)->serial > newest(*last)->serial) last = w;
+        }
+        for (waiter* const w : waiting_) {
+            if (w->has.empty()) break;
+            int const helps = is_its_own_obstacle(*w) ? 2 : is_obstacle(*w) ? 1 : 0;
+            if (last && helps < best) continue;
+            if (!last || helps > best || newest(*w)->serial > newest(*last)->serial) last = w;
+            best = helps;
         }
         return last;
+    }
+
+    /// Whether it would not fit beside what it has, even if all others ended.
+    bool is_its_own_obstacle(waiter const& w) const noexcept {
+        budget_amount own{baseline_, 0};
+        for (holder const* const h : w.has) own += h->has;
+        return !fits_beside(own, w.wants, reach_);
+    }
+
+    /// Whether another could be served if it ended.
+    bool is_obstacle(waiter const& one) const noexcept {
+        budget_amount held = held_;
+        for (holder const* const h : one.has)
+            if (h->waits == 1) held -= h->has;
+        held.bytes = saturated_sum(held.bytes, baseline_);
+        return std::ranges::any_of(waiting_, [&](waiter const* w) {
+            return w != &one && !w->has.empty() && fits_beside(held, w->wants, reach_);
+        });
     }
 
     /// Whether one has waited so long that nobody passes it.

@@ -434,7 +434,7 @@ private:
         w.into     = &room;
         rules_.wait(w, std::chrono::steady_clock::now());
         ++changes_;
-        answer();  // it may pass one who has waited longer only as one who waits
+        if (!w.has.empty()) answer();  // it may pass one who has waited longer only as one who waits
         return w.answer;
     }
 
@@ -530,7 +530,7 @@ private:
         std::uint64_t const          seen    = changes_;
         bool const                   is_new  = settled_ < seen;
         bool const                   more    = is_new || (rules_.is_short_of_memory() && meter_.is_old());
-        std::size_t const            missing = rules_.missing();
+        std::size_t const            missing = rules_.missing(std::chrono::steady_clock::now());
         guard.unlock();
         if (more && options_.relieve) options_.relieve(missing);
         bool const looked = (more || meter_.is_old()) && look();

@@ -107,14 +107,16 @@ private:
         if (anew) {
             auto const groups = read_small_file(proc_ + "/cgroup");
             if (!groups && is_out_of_files(proc_ + "/cgroup")) return;
-            find_limit(groups.value_or(""), cgroups_);
-            found_ = true;
+            found_ = find_limit(groups.value_or(""), cgroups_);
+            if (!found_) return;
         }
         memory_use now;
         if (!group_.empty()) {
             auto const use = use_of_cgroup(group_, *files_);
             if (!use && !anew) return void(found_ = false);  // it is in another one by now
-            if (use) now = {*use, number_in((group_ + "/" + files_->limit).c_str(), "")};
+            std::string const limit = group_ + "/" + files_->limit;
+            if (use) now = {*use, number_in(limit.c_str(), "")};
+            if (now.limit == no_limit && is_out_of_files(limit)) return;
         }
         if (shared_ || now.in_use == 0) now.in_use = memory_in(proc_ + "/status");
         if (now.in_use == 0 && is_out_of_files(proc_ + "/status")) return;
@@ -123,7 +125,8 @@ private:
 
     /// Finds the lowest limit of the process's cgroup and those above it. In a container, the path that the kernel
     /// tells may not be there: then the cgroup is what is mounted.
-    void find_limit(std::string_view groups, std::string const& mount) {
+    /// Returns false if no file can be opened now.
+    bool find_limit(std::string_view groups, std::string const& mount) {
         std::size_t lowest = no_limit;
         group_.clear();
         for (bool const old : {false, true}) {
@@ -136,6 +139,7 @@ private:
             for (std::string const top = mount + (old ? "/memory" : "");; path = path.substr(0, path.rfind('/'))) {
                 std::string const group = top + std::string(path == "/" ? "" : path);
                 std::size_t const limit = number_in((group + "/" + files.limit).c_str(), "");
+                if (limit == any_amount && is_out_of_files(group + "/" + files.limit)) return false;
                 // Version 1 writes no limit as the greatest number of pages.
                 if (limit < lowest && limit < no_limit / 4) {
                     lowest = limit;
@@ -145,6 +149,7 @@ private:
                 if (path.empty() || path.find('/') == path.npos) break;
             }
         }
+        return true;
     }
 
     std::string         proc_, cgroups_;

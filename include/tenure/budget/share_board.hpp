@@ -206,11 +206,12 @@ private:
     }
 
     void read_one(std::string name, view& out) {
-        auto known = open_.find(name);
+        auto const known = open_.find(name);
+        opened     anew;
         if (known == open_.end()) {
-            opened        f{.fd = open_of(name)};
+            anew.fd = open_of(name);
             struct ::stat is{};
-            if (!f.fd || ::fstat(f.fd.get(), &is) != 0) {
+            if (!anew.fd || ::fstat(anew.fd.get(), &is) != 0) {
                 if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
                     fail(errno, "read");  // it may have something
                 if (errno != ENOENT) out.others.push_back({std::move(name), system_code(errno).message()});
@@ -218,16 +219,17 @@ private:
             }
             if (!S_ISREG(is.st_mode))
                 return void(out.others.push_back({std::move(name), "it is not a regular file"}));
-            f.user = is.st_uid;
-            known  = open_.emplace(name, std::move(f)).first;
+            anew.user = is.st_uid;
         }
-        int const fd = known->second.fd.get();
-        if (known->second.read != 0 || open_.size() <= most_open) known->second.read = reads_;
+        opened&   file = known == open_.end() ? anew : known->second;
+        int const fd   = file.fd.get();
+        file.read      = reads_;
         if (!is_locked(fd)) return void(out.dead.push_back(std::move(name)));
         share_status status;
         if (char const* const why = read_status(fd, name, status))
             return void(out.others.push_back({std::move(name), why}));
-        out.members.push_back({std::move(name), known->second.user, status});
+        out.members.push_back({name, file.user, status});
+        if (&file == &anew && open_.size() < most_open) open_.emplace(std::move(name), std::move(anew));
     }
 
     /// Returns what is wrong, or null. Files are read, and never mapped: one that is cut short meanwhile would

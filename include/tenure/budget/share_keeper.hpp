@@ -179,7 +179,7 @@ private:
     struct plan {
         share_status  status{};  ///< what is told next
         budget_amount most{};
-        budget_amount reach{};         ///< what it could have if all jobs elsewhere ended that do not wait
+        budget_amount reach{};         ///< what it could have if all jobs ended that do not wait
         bool          yields = false;  ///< a younger job elsewhere is to be refused before one of this process
         share_step    now{};
     };
@@ -201,10 +201,10 @@ private:
         return true;
     }
 
-    /// Looks whether jobs elsewhere go on, or are stuck.
+    /// Looks whether jobs go on, here or elsewhere, and whether others elsewhere are stuck.
     static void look_for_others(plan& p, share_directory::view const& v, std::size_t mine) noexcept {
         budget_amount held{};
-        bool          go_on = false;
+        bool          go_on = p.status.held != p.status.taken;  // and so may let others here and there go on
         p.yields            = false;
         for (std::size_t i = 0; i < v.members.size(); ++i) {
             share_status const& s = v.members[i].status;
@@ -212,7 +212,7 @@ private:
             budget_amount const taken = smaller(s.taken, s.has), stays = smaller(s.held, taken);
             go_on    = go_on || stays != taken;
             held     = {saturated_sum(held.bytes, stays.bytes), saturated_sum(held.cores, stays.cores)};
-            p.yields = p.yields || std::pair(s.stuck, i) > std::pair(p.status.stuck, mine);
+            p.yields = p.yields || (s.stuck != 0 && std::pair(s.stuck, i) > std::pair(p.status.stuck, mine));
         }
         p.reach = {};
         if (go_on)
@@ -250,10 +250,13 @@ private:
         if (!lacks) lacks_since_ = {};
         else if (lacks_since_ == clock::time_point{} || now.grows_to != had_ || d.stuck != stuck_)
             lacks_since_ = clock::now();
-        if (!lacks || clock::now() - lacks_since_ >= (p.yields ? 2 : 1) * grace_) settled_ = d.changes;
-        had_      = now.grows_to;
-        stuck_    = d.stuck;
-        restless_ = lacks || now.others_lack;
+        bool const waited = !lacks || clock::now() - lacks_since_ >= (p.yields ? 2 : 1) * grace_;
+        bool const known  = !lacks || d.stuck != 0 || fits(reach_, p.reach);  // whether one is stuck, by now
+        settled_          = waited && known ? d.changes : 0;
+        had_              = now.grows_to;
+        stuck_            = d.stuck;
+        reach_            = p.reach;
+        restless_         = lacks || now.others_lack;
     }
 
     /// Rounds up, so that not every page that is touched is told.
@@ -291,6 +294,7 @@ private:
     int               members_  = 1;
     std::size_t       over_     = 0;  ///< bytes in use that others should have
     budget_amount     had_{};
+    budget_amount     reach_{};
     std::uint64_t     stuck_   = 0;
     std::uint64_t     settled_ = 0;
     std::uint64_t     begun_   = 0;  ///< jobs that had begun in the last round

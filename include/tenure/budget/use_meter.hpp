@@ -25,7 +25,7 @@ class use_meter {
 public:
     /// `shares`: other processes count what is theirs, even if all are in one cgroup.
     use_meter(budget_options const& o, bool shares)
-        : in_use_(o.in_use), age_(o.sample_age), watches_(o.watch_every.count() > 0) {
+        : in_use_(o.in_use), age_(o.sample_age), watches_(o.watch_every.count() > 0), shares_(shares) {
         if (!in_use_) own_.emplace(shares);
     }
 
@@ -59,15 +59,19 @@ public:
 
     /// In a forked child, which does not have the thread that looked, and may have half of what it was writing.
     void be_alone() noexcept {
-        if (looking_.exchange(false, std::memory_order_relaxed)) new (&watch_) job_watch;
-        else watch_ = job_watch();
+        if (looking_.exchange(false, std::memory_order_relaxed)) {
+            new (&watch_) job_watch;
+            if (own_) new (&*own_) process_memory(shares_);
+        } else {
+            watch_ = job_watch();
+        }
     }
 
 private:
     std::function<memory_use()> const in_use_;
     std::optional<process_memory>     own_{};  ///< unless the user says what is in use
     std::chrono::nanoseconds const    age_;
-    bool const                        watches_;
+    bool const                        watches_, shares_;
     job_watch                         watch_{};  ///< of the thread that looks
     std::atomic<std::uint64_t>        looked_at_{0};
     std::atomic<bool>                 looking_{false};
