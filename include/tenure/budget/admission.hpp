@@ -63,8 +63,8 @@ constexpr bool fits(budget_amount a, budget_amount all) noexcept { return a == s
 ///
 /// Those who have room and wait for more can wait for each other. If none of them would fit even if all who do not
 /// wait ended, here and, where capacity is a share, elsewhere, nobody will free what they need: then of those
-/// whose end would help the one who came last to its room is refused with would_deadlock. Whoever has room and waits
-/// in a way of which this knows nothing is taken to go on.
+/// whose end would help the one who came last to its room is refused with would_deadlock. Whoever has room and
+/// waits in a way of which this knows nothing is taken to go on.
 ///
 /// Cost: a grant is a few additions; when room is freed, for each that is served a step for each before it that is
 /// not.
