@@ -268,9 +268,9 @@ TEST_SUITE("admission") {
 
     TEST_CASE("leaves a job that has room in line, where another waits for its own") {
         office o({100, 0});
-        job& a = o.arrive("a", {60, 0});
-        job& d = o.arrive("d", {10, 0});
-        job& c = o.arrive("c", {20, 0});
+        job&   a = o.arrive("a", {60, 0});
+        job&   d = o.arrive("d", {10, 0});
+        job&   c = o.arrive("c", {20, 0});
         o.arrive("n", {50, 0}, 0, {&a});
         o.extend(c, 25);
         o.extend(d, 20);  // which would fit without c, too
@@ -284,9 +284,9 @@ TEST_SUITE("admission") {
 
     TEST_CASE("keeps what one with room has waited for, though another before it does not fit at all") {
         office o({100, 0});
-        job& h = o.arrive("h", {10, 0});
-        job& r = o.arrive("r", {35, 0});
-        job& x = o.arrive("x", {15, 0});
+        job&   h = o.arrive("h", {10, 0});
+        job&   r = o.arrive("r", {35, 0});
+        job&   x = o.arrive("x", {15, 0});
         o.arrive("f", {95, 0});
         o.extend(h, 50);
         o.now += aging;
