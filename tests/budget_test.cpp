@@ -730,7 +730,7 @@ TEST_SUITE("memory of the process") {
             must(group.join(), 2);
             std::vector<char> const some(100 * MiB, 'x');
             must(some[MiB] == 'x', 9);
-            memory_budget           b{{.capacity = 2000 * MiB, .sample_age = 1ms}};
+            memory_budget b{{.capacity = 2000 * MiB, .sample_age = 1ms}};
             must(b.figures().capacity == 400 * MiB, 3);
             must(b.figures().in_use >= 100 * MiB, 4);
             must(b.try_reserve({.bytes = 401 * MiB}).error() == errc::limit_exceeded, 5);
