@@ -48,7 +48,7 @@ constexpr void require_asio_reservations() {
 /// (estimate_options). budget/admission.hpp says who comes first.
 ///
 /// A job that grows past its room gets more if there is some, at the make that needs it, or waits there up to its
-/// request's timeout. Of jobs that wait for each other, the youngest is refused with would_deadlock.
+/// request's timeout. Of jobs that wait for each other, one is refused with would_deadlock.
 ///
 /// Thread-safe. Reservations may outlive it. To reserve and to release without waiting costs some 60 ns;
 /// every `sample_age` one of these calls asks the system, for some 30 us.

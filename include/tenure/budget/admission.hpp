@@ -130,8 +130,8 @@ public:
         return running_ == 0 ? taken() : smaller(taken(), {saturated_sum(baseline_, held_.bytes), held_.cores});
     }
 
-    /// Returns the holder who is refused next if nobody gives anything back: of those who wait, the newest, if none
-    /// of them can be served any more. Else null.
+    /// Returns the newest room of the one who is refused next if nobody gives anything back; null if somebody who
+    /// has room and waits can still be served.
     holder const* stuck() const noexcept {
         waiter const* const w = in_vain();
         return w ? newest(*w) : nullptr;

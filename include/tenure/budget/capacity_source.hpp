@@ -28,7 +28,7 @@ struct capacity_demand {
 /// What a source gives.
 struct capacity_share {
     budget_amount has{}, most{};  ///< now; what it could ever give
-    budget_amount reach{};        ///< when all jobs elsewhere have ended that do not wait
+    budget_amount reach{};        ///< when all jobs have ended that do not wait, here and elsewhere
     budget_amount stays{};        ///< when a job ends while others lack some
     std::uint64_t settled = 0;    ///< the changes after which it gives no more unless somebody gives something back
 };
