@@ -341,18 +341,18 @@ namespace {
 
 /// Processes that step one after another in periods of a virtual clock, each by what all have told.
 struct machine {
-    claims        all;
-    sizes         needs;  ///< what they cannot give back at once
-    budget_amount capacity;
-    std::size_t   slack = 0;
+    claims                     all;
+    std::vector<budget_amount> needs;  ///< what they cannot give back at once
+    budget_amount              capacity;
+    std::size_t                slack = 0;
 
-    std::size_t taken() const {
-        std::size_t sum = 0;
-        for (share_claim const& c : all) sum += c.has.bytes;
+    budget_amount taken() const {
+        budget_amount sum;
+        for (share_claim const& c : all) sum += c.has;
         return sum;
     }
     void step(std::size_t i) {
-        all[i].taken       = {needs[i], 0};
+        all[i].taken       = needs[i];
         share_step const s = share_step::of(all, i, capacity, slack);
         all[i].has         = s.keeps;
         auto const grown   = share_step::of(all, i, capacity, slack);
@@ -363,12 +363,14 @@ struct machine {
     }
     /// Whether each has what it should, and no more where others lack it.
     bool is_fair() const {
-        auto const  fair   = fair_shares::of(all, capacity);
-        std::size_t wanted = 0;
-        for (share_claim const& c : all) wanted += c.desired.bytes;
-        for (std::size_t i = 0; i < all.size(); ++i)
-            if (all[i].has.bytes < fair[i].bytes || (wanted > capacity.bytes && all[i].has.bytes != fair[i].bytes))
-                return false;
+        auto const    fair = fair_shares::of(all, capacity);
+        budget_amount wanted;
+        for (share_claim const& c : all) wanted += c.desired;
+        for (auto const amount : {&budget_amount::bytes, &budget_amount::cores})
+            for (std::size_t i = 0; i < all.size(); ++i) {
+                std::size_t const has = all[i].has.*amount, should = fair[i].*amount;
+                if (has < should || (wanted.*amount > capacity.*amount && has != should)) return false;
+            }
         return true;
     }
 };
@@ -380,20 +382,23 @@ TEST_SUITE("processes that share a machine") {
         dice              random(from_environment("TENURE_SEED", 1));
         auto const        below = [&](std::size_t n) { return static_cast<std::size_t>(random.below(n)); };
         std::size_t const count = TENURE_SANITIZED ? 100 : 1000;
-        machine           m{claims(count), sizes(count), {std::size_t{64} << 30, no_cores}};
-        std::size_t       worst = 0;
+        std::size_t       cores = no_cores, most_cores = 1;
+        SUBCASE("memory") {}
+        SUBCASE("memory and cores") { cores = 2 * count, most_cores = 8; }
+        machine     m{claims(count), std::vector<budget_amount>(count), {std::size_t{64} << 30, cores}};
+        std::size_t worst = 0;
         for (int change = 0; change < 12; ++change) {
             for (std::size_t i = 0; i < count; ++i)
                 if (change == 0 || below(3) == 0) {
-                    m.all[i].user          = i % 7;
-                    m.all[i].desired.bytes = below(std::size_t{1} << (20 + below(10)));
-                    m.all[i].weight        = static_cast<double>(1 + below(4));
+                    m.all[i].user    = i % 7;
+                    m.all[i].desired = {below(std::size_t{1} << (20 + below(10))), below(most_cores)};
+                    m.all[i].weight  = static_cast<double>(1 + below(4));
                 }
             if (change % 4 == 3) m.all[below(count)] = {};  // a crash
             std::size_t periods = 0;
             do {
                 m.period();
-                REQUIRE(m.taken() <= m.capacity.bytes);
+                REQUIRE(fits(m.taken(), m.capacity));
                 ++periods;
             } while (!m.is_fair() && periods < 10);
             worst = std::max(worst, periods);
@@ -407,6 +412,17 @@ TEST_SUITE("processes that share a machine") {
         CHECK(share_step::of(all, 0, {1000, no_cores}, 0).keeps.bytes == 100);
         all[1].has = {100, 0};
         CHECK(share_step::of(all, 0, {1000, no_cores}, 0).keeps.bytes == 900);
+    }
+
+    TEST_CASE("have nothing in hand that others lack, also once they gave it back") {
+        claims all{bytes(1, 50), bytes(2, 50)};
+        all[0].has = {70, 0};
+        all[1].has = {30, 0};
+        CHECK(share_step::of(all, 0, {100, no_cores}, 20).keeps.bytes == 50);
+        all[0].has                        = {50, 0};
+        share_step const before_it_is_his = share_step::of(all, 0, {100, no_cores}, 20);
+        CHECK(before_it_is_his.grows_to.bytes == 50);
+        CHECK(share_step::of(all, 0, {105, no_cores}, 20).grows_to.bytes == 55);
     }
 
     TEST_CASE("keep their shares when a job ends, unless one elsewhere has started and lacks something") {
@@ -434,17 +450,21 @@ TEST_SUITE("processes that share a machine") {
         std::size_t       ended = 0;
         for (std::size_t game = 0; game < games; ++game) {
             std::size_t const count = 2 + below(12);
-            machine           m{claims(count), sizes(count), {1000, no_cores}, below(2) * 20};
+            std::size_t const cores = below(2) * 6;  // or they want none
+            machine           m{claims(count), std::vector<budget_amount>(count), {1000, cores}, below(2) * 20};
             std::uint64_t     now = 0;
             // A job begins with `next` bytes, and then ends or asks for some more, and so on.
-            auto const waits_from_now = [&](std::size_t i, std::size_t taken, std::size_t next) {
+            auto const waits_from_now = [&](std::size_t i, budget_amount taken, budget_amount more) {
                 m.needs[i]       = taken;
-                m.all[i].started = taken > 0;
+                m.all[i].started = taken.bytes > 0;
                 m.all[i].since   = ++now;
-                m.all[i].taken   = {taken, 0};
-                m.all[i].next = m.all[i].desired = {next, 0};
+                m.all[i].taken   = taken;
+                m.all[i].next = m.all[i].desired = taken + more;
             };
-            auto const new_job = [&](std::size_t i) { waits_from_now(i, 0, 1 + below(below(2) ? 300 : 40)); };
+            auto const some    = [&](std::size_t n) { return cores ? below(n) : 0; };
+            auto const new_job = [&](std::size_t i) {
+                waits_from_now(i, {}, {1 + below(below(2) ? 300 : 40), some(4)});
+            };
             for (std::size_t i = 0; i < count; ++i) {
                 m.all[i].user = i % 3;
                 new_job(i);
@@ -453,22 +473,22 @@ TEST_SUITE("processes that share a machine") {
             for (int period = 0; period < 200; ++period) {
                 for (std::size_t n = 0; n < 2 * count; ++n) m.step(below(count));
                 for (std::size_t i = 0; i < count; ++i) m.step(i);
-                REQUIRE(m.taken() <= m.capacity.bytes);
+                REQUIRE(fits(m.taken(), m.capacity));
                 bool moved = false;
                 for (std::size_t i = 0; i < count; ++i) {
-                    std::size_t const next = m.all[i].next.bytes;
-                    if (m.all[i].has.bytes < next) continue;
+                    budget_amount const next = m.all[i].next;
+                    if (!fits(next, m.all[i].has)) continue;
                     moved = true;
-                    if (below(2)) waits_from_now(i, next, next + 1 + below(30));
+                    if (below(2)) waits_from_now(i, next, {1 + below(30), some(2)});
                     else new_job(i), ++ended;
                 }
-                std::size_t left = m.capacity.bytes;
-                for (std::size_t const taken : m.needs) left -= taken;
+                budget_amount left = m.capacity;
+                for (budget_amount const taken : m.needs) left -= taken;
                 // What is left is kept for a job that has started; if there is enough for none, only a refusal
                 // helps.
                 bool const begun    = std::ranges::any_of(m.all, &share_claim::started);
                 bool const can_move = std::ranges::any_of(m.all, [&](share_claim const& c) {
-                    return c.started == begun && c.next.bytes - c.taken.bytes <= left;
+                    return c.started == begun && fits(c.next, c.taken + left);
                 });
                 still               = moved || !can_move ? 0 : still + 1;
                 if (still > 3) FAIL("all wait for each other in game ", game, ", period ", period);
@@ -481,22 +501,22 @@ TEST_SUITE("processes that share a machine") {
     TEST_CASE("never have more than there is, whatever they need and whenever they step") {
         dice       random(from_environment("TENURE_SEED", 1));
         auto const below = [&](std::size_t n) { return static_cast<std::size_t>(random.below(n)); };
-        machine    m{claims(8), sizes(8), {1000, no_cores}, 50};
+        machine    m{claims(8), std::vector<budget_amount>(8), {1000, 40}, 50};
         for (std::size_t i = 0; i < 8; ++i) m.all[i].user = i % 3;
         std::size_t const steps = from_environment("TENURE_STEPS", TENURE_SANITIZED ? 20'000 : 200'000);
         for (std::size_t n = 0; n < steps; ++n) {
             std::size_t const i = below(8);
             switch (below(6)) {
-            case 0: m.all[i].desired.bytes = below(700); break;
-            case 1: m.needs[i] = below(m.all[i].has.bytes + 1); break;
+            case 0: m.all[i].desired = {below(700), below(30)}; break;
+            case 1: m.needs[i] = {below(m.all[i].has.bytes + 1), below(m.all[i].has.cores + 1)}; break;
             case 2: m.all[i].weight = static_cast<double>(1 + below(3)); break;
             case 3:
-                if (below(100) == 0) m.all[i] = {.user = m.all[i].user}, m.needs[i] = 0;
+                if (below(100) == 0) m.all[i] = {.user = m.all[i].user}, m.needs[i] = {};
                 break;
             default: m.step(i);
             }
-            m.needs[i] = std::min(m.needs[i], m.all[i].has.bytes);
-            if (m.taken() > m.capacity.bytes) FAIL("more than there is, after step ", n);
+            m.needs[i] = smaller(m.needs[i], m.all[i].has);
+            if (!fits(m.taken(), m.capacity)) FAIL("more than there is, after step ", n);
         }
     }
 }

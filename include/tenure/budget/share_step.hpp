@@ -47,12 +47,13 @@ struct share_step {
             }
             std::size_t const has = me.has.*amount, room = all - std::min(all, taken);
             bool const        lack = lacked > room - std::min(room, has) || has > room;
-            std::size_t const aim =
-                wanted > all ? out.due.*amount : saturated_sum(me.desired.*amount, lack ? 0 : slack);
-            out.keeps.*amount    = lack ? std::min(has, std::max(out.due.*amount, me.taken.*amount)) : has;
-            out.grows_to.*amount = std::max(out.keeps.*amount, std::min(aim, room));
-            out.others_lack      = out.others_lack || lack;
-            slack                = 0;  // of cores
+            std::size_t const own = me.desired.*amount, beside = saturated_sum(own, lacked);
+            std::size_t const in_hand = lack ? 0 : std::min(slack, room - std::min(room, beside));
+            std::size_t const aim     = wanted > all ? out.due.*amount : saturated_sum(own, in_hand);
+            out.keeps.*amount         = lack ? std::min(has, std::max(out.due.*amount, me.taken.*amount)) : has;
+            out.grows_to.*amount      = std::max(out.keeps.*amount, std::min(aim, room));
+            out.others_lack           = out.others_lack || lack;
+            slack                     = 0;  // of cores
         }
         return out;
     }
