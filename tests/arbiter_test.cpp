@@ -29,6 +29,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -1088,6 +1089,136 @@ TEST_SUITE("the directory of a machine") {
         CHECK(here.read().dead.size() == 500);
         CHECK(open() == before);
         REQUIRE(::setrlimit(RLIMIT_NOFILE, &all) == 0);
+    }
+
+    TEST_CASE("is read by what the system tells has changed, and that is what is there") {
+        using tenure::detail::share_directory;
+        using tenure::detail::share_file;
+        temporary_directory const where;
+        dice                      random(from_environment("TENURE_SEED", 1));
+        auto const                below = [&](std::size_t n) { return static_cast<std::size_t>(random.below(n)); };
+        auto const                path_of = [&](share_file const& f) { return where.path() / f.name(); };
+        share_directory           in(where.path()), watched(where.path());
+        watched.watch();
+        if (watched.events() < 0) {
+            MESSAGE("skipped: inotify is not to be had here");
+            return;
+        }
+        auto const is_as_read = [&] {
+            share_directory       other(where.path());
+            share_directory::view v = watched.read_changed(), all = other.read();
+            REQUIRE(v.members.size() == all.members.size());
+            for (std::size_t i = 0; i < v.members.size(); ++i) {
+                REQUIRE(v.members[i].file == all.members[i].file);
+                REQUIRE(v.members[i].user == all.members[i].user);
+                REQUIRE(v.members[i].status == all.members[i].status);
+            }
+            std::ranges::sort(all.dead);
+            REQUIRE(v.dead == all.dead);
+            auto const names = [](auto const& refused) {
+                std::vector<std::string> out;
+                for (auto const& r : refused) out.push_back(r.file + ": " + r.why);
+                std::ranges::sort(out);
+                return out;
+            };
+            REQUIRE(names(v.others) == names(all.others));
+        };
+        tenure::detail::share_status status;
+        status.capacity = {1'000'000, 1};
+        std::deque<share_file> all;
+        for (std::size_t step = 0; step < 1000; ++step) {
+            auto const junk = [&] { return where.path() / ("share-" + std::to_string(below(5))); };
+            if (all.empty() || (all.size() < 200 && below(3) == 0)) all.emplace_back(in, status);
+            status.has = {step, 0};
+            switch (below(10)) {
+            case 0: all.pop_front(); break;
+            case 1: std::ofstream(junk()) << "text"; break;
+            case 2: std::filesystem::remove(junk()); break;
+            case 3:
+                if (auto const from = path_of(all.front()); std::filesystem::exists(from))
+                    std::filesystem::rename(from, junk());
+                break;
+            case 4:
+                for (share_file& f : all) REQUIRE(f.tell(status));
+                break;
+            default: REQUIRE(all[below(all.size())].tell(status));
+            }
+            if (below(3) == 0) is_as_read();
+        }
+        for (std::size_t i = 0; i < 20'000; ++i) REQUIRE(all[i % all.size()].tell(status));  // more than is noted
+        is_as_read();
+        all.clear();
+        is_as_read();
+    }
+
+    TEST_CASE("is watched for who goes, though that is told before its lock is gone") {
+        using tenure::detail::share_directory;
+        temporary_directory const where;
+        share_directory           in(where.path()), watched(where.path());
+        watched.watch();
+        if (watched.events() < 0) {
+            MESSAGE("skipped: inotify is not to be had here");
+            return;
+        }
+        tenure::detail::share_status status;
+        status.capacity = {1000, 1};
+        std::filesystem::path one;
+        {
+            tenure::detail::share_file const file(in, status);
+            one = where.path() / file.name();
+            CHECK(watched.read_changed().members.size() == 1);
+            ::close(::open(one.c_str(), O_RDWR));  // as if it went
+            CHECK(watched.read_changed().doubtful);
+            int times = 1;
+            while (watched.read_changed().doubtful) ++times;
+            CHECK(times < 20);
+            CHECK(watched.read_changed().members.size() == 1);
+            std::filesystem::copy_file(one, where.path() / "kept");
+        }
+        std::filesystem::copy_file(where.path() / "kept", one);
+        int const      fd = ::open(one.c_str(), O_RDWR);
+        struct ::flock l{};
+        l.l_type   = F_WRLCK;
+        l.l_whence = SEEK_SET;
+        REQUIRE(::fcntl(fd, F_OFD_SETLK, &l) == 0);
+        CHECK(watched.read_changed().members.size() == 1);
+        ::close(::open(one.c_str(), O_RDWR));
+        CHECK(watched.read_changed().members.size() == 1);
+        l.l_type = F_UNLCK;
+        REQUIRE(::fcntl(fd, F_OFD_SETLK, &l) == 0);
+        CHECK(watched.read_changed().dead.size() == 1);
+        ::close(fd);
+    }
+
+    TEST_CASE("is read whole once a second, and where nothing tells what has changed") {
+        using tenure::detail::share_directory;
+        temporary_directory const where;
+        share_directory           in(where.path()), watched(where.path());
+        watched.watch();
+        tenure::detail::share_status status;
+        status.capacity = {1000, 1};
+        tenure::detail::share_file file(in, status);
+        CHECK(in.read_changed().members.size() == 1);
+        CHECK(watched.read_changed().members.size() == 1);
+        status.has = {7, 0};
+        CHECK(file.tell(status));
+        CHECK(in.read_changed().members[0].status.has.bytes == 7);
+        // Through a mapping, which nobody is told of.
+        int const fd = ::open((where.path() / file.name()).c_str(), O_RDWR);
+        void*     bytes =
+            ::mmap(nullptr, sizeof(tenure::detail::share_file_layout), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        REQUIRE(bytes != MAP_FAILED);
+        auto const has = [&] { return watched.read_changed().members.at(0).status.has.bytes; };
+        CHECK(has() == 7);
+        auto* const       layout = static_cast<std::byte*>(bytes);
+        auto const        head   = *static_cast<tenure::detail::share_file_layout::header*>(bytes);
+        std::size_t const there =
+            offsetof(tenure::detail::share_file_layout, status) + sizeof(status) * (head.serial % 2);
+        std::size_t const nine = 9;
+        std::memcpy(layout + there + offsetof(tenure::detail::share_status, has), &nine, sizeof nine);
+        CHECK(soon([&] { return has() == 9; }));
+        ::munmap(bytes, sizeof(tenure::detail::share_file_layout));
+        ::close(fd);
     }
 
     TEST_CASE_FIXTURE(machine, "may be cleaned up: who is a member comes back") {

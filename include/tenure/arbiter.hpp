@@ -20,7 +20,7 @@
 
 #include <tenure/budget.hpp>
 #include <tenure/budget/fair_shares.hpp>
-#include <tenure/budget/share_board.hpp>
+#include <tenure/budget/share_directory.hpp>
 #include <tenure/budget/share_keeper.hpp>
 #include <tenure/detail/base/printed.hpp>
 #include <tenure/error.hpp>

@@ -22,14 +22,15 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
-#include <sys/inotify.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <tenure/budget/admission.hpp>
 #include <tenure/budget/budget_core.hpp>
 #include <tenure/budget/options.hpp>
-#include <tenure/budget/share_board.hpp>
+#include <tenure/budget/share_directory.hpp>
+#include <tenure/budget/share_file.hpp>
+#include <tenure/budget/share_status.hpp>
 #include <tenure/budget/share_step.hpp>
 #include <tenure/detail/base/file.hpp>
 #include <tenure/detail/base/fork_list.hpp>
@@ -83,13 +84,9 @@ public:
         if (char const* const why = first.fault())
             raise(error(std::make_error_code(std::errc::invalid_argument), std::string("share a machine: ") + why));
         mine.job.copy(first.job.data(), first.job.size() - 1);
-        file_    = std::make_unique<share_file>(*directory_, first);
-        bell_    = unique_fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-        changes_ = unique_fd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
-        // Without (fs.inotify limits how many a user has), what others do is seen a period later.
-        if (changes_)
-            ::inotify_add_watch(changes_.get(), directory_->path().c_str(),
-                                IN_CREATE | IN_DELETE | IN_MODIFY | IN_CLOSE_WRITE);
+        file_ = std::make_unique<share_file>(*directory_, first);
+        bell_ = unique_fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+        directory_->watch();
         core_.set_share({.most = capacity_});
         step();
         signals_blocked const here;
@@ -113,15 +110,16 @@ private:
     void run() noexcept {
         ::pthread_setname_np(::pthread_self(), "tenure-share");
         while (!stopping_.load(std::memory_order_acquire)) {
-            std::array<::pollfd, 2>        on{{{bell_.get(), POLLIN, 0}, {changes_.get(), POLLIN, 0}}};
+            std::array<::pollfd, 2>        on{{{bell_.get(), POLLIN, 0}, {directory_->events(), POLLIN, 0}}};
             std::chrono::nanoseconds const wait =
-                restless_ ? period_ : std::max<std::chrono::nanoseconds>(period_, std::chrono::seconds(1));
+                doubtful_   ? std::min<std::chrono::nanoseconds>(period_, std::chrono::milliseconds(1))
+                : restless_ ? period_
+                            : std::max<std::chrono::nanoseconds>(period_, std::chrono::seconds(1));
             ::timespec const t{wait / std::chrono::seconds(1),
                                static_cast<long>((wait % std::chrono::seconds(1)).count())};
             ::ppoll(on.data(), on.size(), &t, nullptr);
             if (on[0].revents == 0 && on[1].revents != 0) rest();
-            drain(bell_.get());
-            drain(changes_.get());
+            silence();
             run_or<std::exception>([&] { step(); }, [](auto const&) {});  // if not, the next round does
         }
     }
@@ -132,9 +130,10 @@ private:
         if (auto const now = clock::now(); now < due) std::this_thread::sleep_for(due - now);
     }
 
-    static void drain(int fd) noexcept {
-        alignas(::inotify_event) std::array<char, 4096> events;
-        while (fd >= 0 && ::read(fd, events.data(), events.size()) > 0) {}
+    void silence() const noexcept {
+        std::uint64_t rings;
+        if (bell_) [[maybe_unused]]
+            auto const n = ::read(bell_.get(), &rings, sizeof rings);
     }
 
     /// A round. The budget has less before the others are told, and more once they were. No lock is held when it is
@@ -155,9 +154,9 @@ private:
             p.status.started = d.started ? 1 : 0;
             p.status.next    = {up(d.next.bytes), d.next.cores};  // which may be more than there is
 
-            if (!look(p)) {  // somebody cleaned the directory up
+            if (!look(p, false)) {  // somebody cleaned the directory up
                 file_ = std::make_unique<share_file>(*directory_, p.status);
-                if (!look(p)) return;
+                if (!look(p, true)) return;
             }
         }
         if (p.now.keeps != p.status.has) {
@@ -184,16 +183,17 @@ private:
         share_step    now{};
     };
 
-    /// Looks at what all tell. Returns false if this process's own file is not there. The mutex is locked. Throws
-    /// what share_directory::read() does.
-    bool look(plan& p) {
-        share_directory::view v    = directory_->read();
+    /// Looks at what all tell, or at what is new of it. Returns false if this process's own file is not there. The
+    /// mutex is locked. Throws what share_directory::read() does.
+    bool look(plan& p, bool all) {
+        share_directory::view v    = all ? directory_->read() : directory_->read_changed();
         std::size_t           mine = 0;
         while (mine < v.members.size() && v.members[mine].file != file_->name()) ++mine;
         if (mine == v.members.size()) return false;
         v.members[mine].status = p.status;
         members_               = static_cast<int>(v.members.size());
         dead_                  = std::move(v.dead);
+        doubtful_              = v.doubtful;
         share_claims const c(v, capacity_, directory_->owner());
         p.most = c.capacity;
         look_for_others(p, v, mine);
@@ -225,7 +225,7 @@ private:
     void grow(plan& p) {
         directory_->alone([&] {
             directory_->sweep(dead_);
-            if (!look(p)) return;
+            if (!look(p, true)) return;
             share_status more = p.status;
             more.has          = larger(more.has, p.now.grows_to);
             if (tell(more, false)) p.status = more;
@@ -271,7 +271,6 @@ private:
         file_.reset();
         directory_.reset();
         bell_.reset();
-        changes_.reset();
         new (&thread_) std::thread;  // the old one cannot be joined
         core_.set_share({.settled = settled_});
     }
@@ -286,11 +285,11 @@ private:
     std::unique_ptr<share_directory> directory_;
     std::unique_ptr<share_file>      file_;
     std::vector<std::string>         dead_;
-    unique_fd                        bell_;     ///< an eventfd(2)
-    unique_fd                        changes_;  ///< an inotify(7)
+    unique_fd                        bell_;  ///< an eventfd(2)
 
     // The thread's own.
     bool              restless_ = false;
+    bool              doubtful_ = false;
     int               members_  = 1;
     std::size_t       over_     = 0;  ///< bytes in use that others should have
     budget_amount     had_{};
