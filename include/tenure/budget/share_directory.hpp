@@ -217,7 +217,7 @@ private:
         if (!f.why.empty()) f.is = file::kind::refused;
         f.doubts              = f.is == file::kind::member ? std::max(0, f.doubts - 1) : 0;
         bool const stays_open = f.is == file::kind::member && (was_open || opened_ < most_open);
-        opened_ = opened_ + stays_open - was_open;
+        opened_               = opened_ + stays_open - was_open;
         if (!stays_open) f.fd.reset();
     }
 
