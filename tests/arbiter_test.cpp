@@ -1117,12 +1117,10 @@ TEST_SUITE("the directory of a machine") {
                 REQUIRE(v.members[i].user == all.members[i].user);
                 REQUIRE(v.members[i].status == all.members[i].status);
             }
-            std::ranges::sort(all.dead);
             REQUIRE(v.dead == all.dead);
             auto const names = [](auto const& refused) {
                 std::vector<std::string> out;
                 for (auto const& r : refused) out.push_back(r.file + ": " + r.why);
-                std::ranges::sort(out);
                 return out;
             };
             REQUIRE(names(v.others) == names(all.others));
@@ -1149,6 +1147,7 @@ TEST_SUITE("the directory of a machine") {
             }
             if (below(3) == 0) is_as_read();
         }
+        REQUIRE(!all.empty());
         for (std::size_t i = 0; i < 20'000; ++i) REQUIRE(all[i % all.size()].tell(status));  // more than is noted
         all.emplace_back(in, status);
         is_as_read();
@@ -1174,9 +1173,7 @@ TEST_SUITE("the directory of a machine") {
             CHECK(watched.read_changed().members.size() == 1);
             ::close(::open(one.c_str(), O_RDWR));  // as if it went
             CHECK(watched.read_changed().doubtful);
-            int times = 1;
-            while (watched.read_changed().doubtful) ++times;
-            CHECK(times < 20);
+            CHECK(soon([&] { return !watched.read_changed().doubtful; }));
             CHECK(watched.read_changed().members.size() == 1);
             std::filesystem::copy_file(one, where.path() / "kept");
         }

@@ -41,27 +41,32 @@ public:
     int fd() const noexcept { return events_.get(); }
 
     /// Calls f(event, name) for each change since the last time, `event` being inotify's bits. Returns false if
-    /// there may have been others. Cost: a system call for some hundred, and one more.
+    /// there may have been others: the system lost some, or there are so many that the rest is for the next time.
+    /// Cost: a system call for some hundred, and one more.
     template <class F>
     bool take(F f) {
         alignas(::inotify_event) std::array<char, 4096> events;
-        bool                                            all = static_cast<bool>(events_);
-        while (events_) {
+        bool                                            all = true, over = false;
+        for (int reads = 0; events_ && reads < most_reads; ++reads) {
             ::ssize_t const n = ::read(events_.get(), events.data(), events.size());
             if (n < 0 && errno == EINTR) continue;
             if (n <= 0) return all && n < 0 && errno == EAGAIN;
             for (char const* at = events.data(); at < events.data() + n;) {
                 ::inotify_event e;
                 std::memcpy(&e, at, sizeof e);
-                all = all && (e.mask & (IN_Q_OVERFLOW | IN_IGNORED | IN_UNMOUNT)) == 0;
+                all  = all && (e.mask & IN_Q_OVERFLOW) == 0;
+                over = over || (e.mask & (IN_IGNORED | IN_UNMOUNT)) != 0;
                 if (e.len > 0) f(e.mask, std::string_view(at + sizeof e));
                 at += sizeof e + e.len;
             }
+            if (over) events_.reset();
         }
-        return all;
+        return false;
     }
 
 private:
+    static constexpr int most_reads = 256;
+
     unique_fd events_{};
 };
 

@@ -89,10 +89,15 @@ public:
         for (std::size_t n = 0; ::dirent const* const e = ::readdir(all.get());) {
             std::string_view const name = e->d_name;
             if (!name.starts_with(prefix)) continue;
-            if (++n > most_files)  // those that are not read may have something
-                raise(error(errc::limit_exceeded, printed("share a machine: more than %zu files in ", most_files) +
-                                                      path_.string() + ": remove what is not its processes'"));
-            read_one(std::string(name));
+            if (++n <= most_files) {
+                read_one(std::string(name));
+                continue;
+            }
+            files_.clear();
+            opened_ = 0;
+            raise(error(errc::limit_exceeded,  // those that are not read may have something
+                        printed("share a machine: more than %zu files in ", most_files) + path_.string() +
+                            ": remove what is not its processes'"));
         }
         for (auto f = files_.begin(); f != files_.end();) f = f->second.read == reads_ ? std::next(f) : forget(f);
         last_whole_ = clock::now();
@@ -110,10 +115,11 @@ public:
     /// changed.
     view read_changed() {
         std::set<std::string> names;
-        auto const            last = std::exchange(last_whole_, {});
-        if (!take_events(names) || clock::now() - last > std::chrono::seconds(1)) return read();
+        auto const            last  = std::exchange(last_whole_, {});
+        bool const            known = take_events(names) && last != clock::time_point{};
+        if (!known || clock::now() - last > std::chrono::seconds(1)) return read();
         for (auto const& [name, f] : files_)
-            if (f.doubts > 0) names.insert(name);
+            if (f.is_doubtful()) names.insert(name);
         for (std::string const& name : names) read_one(name);
         last_whole_ = last;
         return told();
@@ -146,23 +152,26 @@ public:
 private:
     friend class share_file;
 
-    static constexpr std::string_view prefix      = "share-";
-    static constexpr std::size_t      most_files  = 65'536;
-    static constexpr std::size_t      most_open   = 128;
-    static constexpr int              most_doubts = 8;
+    static constexpr std::string_view prefix     = "share-";
+    static constexpr std::size_t      most_files = 65'536;
+    static constexpr std::size_t      most_open  = 128;
+
+    static constexpr std::chrono::milliseconds doubt{50};
 
     using clock = std::chrono::steady_clock;
 
     struct file {
         enum class kind : std::uint8_t { member, refused, dead };
 
-        unique_fd     fd{};  ///< of few it is kept open
-        std::uint64_t user   = 0;
-        std::uint64_t read   = 0;  ///< last, by read()
-        kind          is     = kind::dead;
-        int           doubts = 0;  ///< how often it is still to be looked whether it is dead
-        share_status  status{};
-        std::string   why{};
+        unique_fd         fd{};  ///< of few it is kept open
+        std::uint64_t     user = 0;
+        std::uint64_t     read = 0;  ///< last, by read()
+        kind              is   = kind::dead;
+        clock::time_point doubted{};  ///< when its process seemed to go; or none
+        share_status      status{};
+        std::string       why{};
+
+        bool is_doubtful() const noexcept { return doubted != clock::time_point{}; }
     };
     using file_map = std::map<std::string, file>;  // by their names, which are never used again
 
@@ -188,37 +197,38 @@ private:
         return fd && is_locked(fd.get());
     }
 
-    /// Returns false if there is no such file.
-    bool open_one(std::string const& name, file& f) {
-        f.fd = open_of(name);
+    /// Opens a file, or notes why it is refused. Returns false if there is none.
+    bool open_one(std::string const& name, unique_fd& fd, file& f) const {
+        fd = open_of(name);
         struct ::stat is{};
-        if (!f.fd || ::fstat(f.fd.get(), &is) != 0) {
+        if (!fd || ::fstat(fd.get(), &is) != 0) {
             if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
                 fail(errno, "read");  // it may have something
             if (errno == ENOENT) return false;
             f.why = system_code(errno).message();
         } else if (!S_ISREG(is.st_mode)) f.why = "it is not a regular file";
-        else f.user = is.st_uid;
+        f.user = is.st_uid;
         return true;
     }
 
     void read_one(std::string const& name) {
-        auto const at       = files_.try_emplace(name).first;
-        file&      f        = at->second;
-        bool const was_open = static_cast<bool>(f.fd);
-        f.read              = reads_;
+        auto const at = files_.try_emplace(name).first;
+        file&      f  = at->second;
+        if (f.fd) --opened_;
+        unique_fd fd = std::move(f.fd);
+        f.read       = reads_;
         f.why.clear();
-        if (!was_open && !open_one(name, f)) return void(files_.erase(at));
+        if (!fd && !open_one(name, fd, f)) return void(files_.erase(at));
         if (f.why.empty()) {
-            f.is = is_locked(f.fd.get()) ? file::kind::member : file::kind::dead;
+            f.is = is_locked(fd.get()) ? file::kind::member : file::kind::dead;
             if (f.is == file::kind::member)
-                if (char const* const why = read_status(f.fd.get(), name, f.status)) f.why = why;
+                if (char const* const why = read_status(fd.get(), name, f.status)) f.why = why;
         }
         if (!f.why.empty()) f.is = file::kind::refused;
-        f.doubts              = f.is == file::kind::member ? std::max(0, f.doubts - 1) : 0;
-        bool const stays_open = f.is == file::kind::member && (was_open || opened_ < most_open);
-        opened_               = opened_ + stays_open - was_open;
-        if (!stays_open) f.fd.reset();
+        if (f.is != file::kind::member || clock::now() - f.doubted > doubt) f.doubted = {};
+        if (f.is != file::kind::member || opened_ == most_open) return;
+        f.fd = std::move(fd);
+        ++opened_;
     }
 
     file_map::iterator forget(file_map::iterator f) noexcept {
@@ -233,20 +243,20 @@ private:
             if (f.is == file::kind::member) out.members.push_back({name, f.user, f.status});
             else if (f.is == file::kind::dead) out.dead.push_back(name);
             else out.others.push_back({name, f.why});
-            out.doubtful = out.doubtful || f.doubts > 0;
+            out.doubtful = out.doubtful || f.is_doubtful();
         }
         return out;
     }
 
-    /// Takes the names of what has changed. Returns false if that is not known.
+    /// Takes the names of what has changed, forgets what was removed, and notes whose process may be about to go:
+    /// its end is told just before its lock goes. Returns false if not all is known.
     bool take_events(std::set<std::string>& names) {
-        return watch_.take([&](std::uint32_t event, std::string_view name) {
-            if (!name.starts_with(prefix)) return;
-            auto const f = files_.find(*names.emplace(name).first);
-            if (f == files_.end()) return;
-            if ((event & (IN_DELETE | IN_MOVE)) != 0) forget(f);
-            // A process's end is told just before its lock goes.
-            else if ((event & IN_CLOSE_WRITE) != 0) f->second.doubts = most_doubts;
+        return watch_.take([&](std::uint32_t event, std::string_view given) {
+            if (!given.starts_with(prefix)) return;
+            std::string const& name = *names.emplace(given).first;
+            if ((event & IN_CLOSE_WRITE) != 0) files_[name].doubted = clock::now();
+            else if (auto const f = files_.find(name); f != files_.end() && (event & (IN_DELETE | IN_MOVE)) != 0)
+                forget(f);
         });
     }
 

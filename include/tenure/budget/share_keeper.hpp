@@ -112,7 +112,8 @@ private:
         while (!stopping_.load(std::memory_order_acquire)) {
             std::array<::pollfd, 2>        on{{{bell_.get(), POLLIN, 0}, {directory_->events(), POLLIN, 0}}};
             std::chrono::nanoseconds const wait =
-                doubtful_   ? std::min<std::chrono::nanoseconds>(period_, std::chrono::milliseconds(1))
+                std::exchange(doubtful_, false)
+                    ? std::min<std::chrono::nanoseconds>(period_, std::chrono::milliseconds(1))
                 : restless_ ? period_
                             : std::max<std::chrono::nanoseconds>(period_, std::chrono::seconds(1));
             ::timespec const t{wait / std::chrono::seconds(1),
@@ -121,12 +122,13 @@ private:
             if (on[0].revents == 0 && on[1].revents != 0) rest();
             silence();
             run_or<std::exception>([&] { step(); }, [](auto const&) {});  // if not, the next round does
+            last_ = clock::now();
         }
     }
 
     /// Many that look at each of each other's changes would do nothing else.
     void rest() const noexcept {
-        auto const due = last_ + std::max(0, members_ - 4) * std::chrono::microseconds(50);
+        auto const due = last_ + std::max(2, members_ - 4) * std::chrono::microseconds(50);
         if (auto const now = clock::now(); now < due) std::this_thread::sleep_for(due - now);
     }
 
@@ -166,12 +168,11 @@ private:
             std::scoped_lock const guard(mutex_);
             if (!file_) return;
             tell(p.status, std::exchange(begun_, d.begun) != d.begun);
-            if (larger(p.status.has, p.now.grows_to) != p.status.has || !dead_.empty()) grow(p);
+            if (larger(p.status.has, p.now.grows_to) != p.status.has || dead_ != left_) grow(p);
         }
         bool const lacks = p.status.lacks();
         note(d, p, lacks);
         core_.set_share({p.status.has, p.most, p.reach, p.now.stays, settled_});
-        last_ = clock::now();
         if (over_ > 0) core_.give_back(over_);
     }
 
@@ -226,6 +227,7 @@ private:
         directory_->alone([&] {
             directory_->sweep(dead_);
             if (!look(p, true)) return;
+            left_             = dead_;
             share_status more = p.status;
             more.has          = larger(more.has, p.now.grows_to);
             if (tell(more, false)) p.status = more;
@@ -285,6 +287,7 @@ private:
     std::unique_ptr<share_directory> directory_;
     std::unique_ptr<share_file>      file_;
     std::vector<std::string>         dead_;
+    std::vector<std::string>         left_;  ///< of those, what could not be removed
     unique_fd                        bell_;  ///< an eventfd(2)
 
     // The thread's own.
