@@ -111,7 +111,7 @@ public:
     int events() const noexcept { return watch_.fd(); }
 
     /// Returns what read() does, but that it may be a second old where a file changed unnoticed, as through a
-    /// mapping or another name. Throws what read() does. Cost: one system call, and some four for each file that
+    /// mapping or another name. Throws what read() does. Cost: two system calls, and four for each file that
     /// changed.
     view read_changed() {
         std::set<std::string> names;
