@@ -115,10 +115,13 @@ public:
     std::optional<errc> begin(lent_room& room, reservation_request const& r, waiting* w) {
         look_if_old();
         std::unique_lock<std::mutex> guard(mutex_);
-        auto                         kind = kinds_.find(r.kind);
-        if (kind == kinds_.end()) kind = kinds_.try_emplace(std::string(r.kind)).first;
-        if (r.bytes) kind->second.declared = r.bytes;
-        room.kind_     = &*kind;
+        if (!last_kind_ || last_kind_->first != r.kind) {
+            auto kind = kinds_.find(r.kind);
+            if (kind == kinds_.end()) kind = kinds_.try_emplace(std::string(r.kind)).first;
+            last_kind_ = &*kind;
+        }
+        if (r.bytes) last_kind_->second.declared = r.bytes;
+        room.kind_     = last_kind_;
         room.priority_ = r.priority;
         room.timeout_  = r.timeout;
         budget_amount const wants{need_of(room), r.cores};
@@ -578,6 +581,7 @@ private:
     std::uint64_t           tried_at_ = 0;
     admission_rules         rules_;
     job_kinds               kinds_{};
+    job_kinds::value_type*  last_kind_ = nullptr;  ///< most often the next one, too
     std::deque<job_failure> failures_{};
     lent_room*              newest_   = nullptr;
     std::size_t             watched_  = 0;      ///< rooms with something outside, or a batch that may start it
