@@ -65,7 +65,7 @@ public:
     }
 
 private:
-    static constexpr int most_reads = 256;
+    static constexpr int most_reads = 1024;
 
     unique_fd events_{};
 };
