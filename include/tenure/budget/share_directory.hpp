@@ -68,8 +68,7 @@ public:
         owner_ = is.st_uid;
     }
 
-    std::filesystem::path const& path() const noexcept { return path_; }
-    std::uint64_t                owner() const noexcept { return owner_; }
+    std::uint64_t owner() const noexcept { return owner_; }
 
     /// Returns what all tell; of files of others that could be anything, only what was checked. Throws
     /// what the system says where it gives no more files or memory, and std::bad_alloc. Cost: four system calls for
