@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: 2026 The tenure authors
+// SPDX-License-Identifier: BSL-1.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <tenure/fleet/replica_table.hpp>
+
+namespace tenure {
+
+/// Whether a store of a group takes part.
+enum class store_state : std::uint8_t {
+    running,
+    paused,    ///< receives nothing, and gives first
+    retiring,  ///< as paused; and what it has goes elsewhere, until it is empty
+    lost,      ///< it died, and what it had is gone
+};
+
+constexpr std::string_view name_of(store_state s) noexcept {
+    switch (s) {
+    case store_state::running: return "running";
+    case store_state::paused: return "paused";
+    case store_state::retiring: return "retiring";
+    case store_state::lost: return "lost";
+    }
+    return "?";
+}
+
+namespace detail {
+
+/// A store of a group: what there is in it, in bytes.
+struct fleet_store {
+    std::string       name;
+    std::size_t       capacity;
+    double            distance = 1;  ///< of two copies, a read takes the nearer
+    std::size_t       used     = 0;  ///< by replicas
+    std::size_t       others   = 0;  ///< by what is not the group's
+    std::size_t       arriving = 0;  ///< set aside for copies
+    std::size_t       leaving  = 0;  ///< of `used`
+    store_state       state    = store_state::running;
+    std::uint64_t     since    = 0;  ///< the cycle in which it was added
+    std::uint32_t     unswept  = 0;  ///< how many of its replicas are yet to be looked at, since its state changed
+    replicas_of_store replicas{};
+
+    /// Returns what is in it, copies under way included.
+    std::size_t taken() const noexcept { return others + used + arriving; }
+    bool has_room(std::size_t bytes) const noexcept { return taken() <= capacity && bytes <= capacity - taken(); }
+
+    /// Returns how full it will be when all that is under way is done: 1 is full.
+    double fill() const noexcept { return static_cast<double>(taken() - leaving) / static_cast<double>(capacity); }
+};
+
+/// The stores of a group, and the running ones in order of how full they are. Not thread-safe.
+class fleet_stores {
+public:
+    static constexpr std::uint16_t none = static_cast<std::uint16_t>(-1);
+
+    std::uint16_t add(fleet_store s) {
+        auto const n = static_cast<std::uint16_t>(stores_.size());
+        stores_.push_back(std::move(s));
+        emptiest_.emplace(stores_[n].fill(), n);
+        fills_.push_back(stores_[n].fill());
+        return n;
+    }
+
+    std::size_t        size() const noexcept { return stores_.size(); }
+    fleet_store const& operator[](std::uint16_t s) const noexcept { return stores_[s]; }
+
+    /// Returns the store of that name that is not lost, or none. Cost: O(stores).
+    std::uint16_t find(std::string_view name) const noexcept {
+        for (std::uint16_t s = 0; s < stores_.size(); ++s)
+            if (stores_[s].name == name && stores_[s].state != store_state::lost) return s;
+        return none;
+    }
+
+    /// Returns the running stores, the emptiest first, as pairs of fill() and number.
+    std::set<std::pair<double, std::uint16_t>> const& emptiest() const noexcept { return emptiest_; }
+
+    /// Calls f(store) and puts the store where it belongs now. Cost: O(log(stores)); allocates nothing unless the
+    /// store was not running before.
+    template <class F>
+    void change(std::uint16_t s, F&& f) {
+        fleet_store&      it  = stores_[s];
+        bool const        was = it.state == store_state::running;
+        std::size_t const had = it.taken();
+        f(it);
+        ++version_;
+        bool const is = it.state == store_state::running;
+        if (is && (!was || it.taken() < had)) room_grew_ = true;
+        double const fill = it.fill();
+        if (was && is && fill == fills_[s]) return;
+        if (was && is) {
+            auto node    = emptiest_.extract({fills_[s], s});
+            node.value() = {fill, s};
+            emptiest_.insert(std::move(node));
+        } else if (was) {
+            emptiest_.erase({fills_[s], s});
+        } else if (is) {
+            emptiest_.emplace(fill, s);
+        }
+        fills_[s] = fill;
+    }
+
+    /// Says where to go on in the store's replicas.
+    void set_cursor(std::uint16_t s, std::uint32_t at) noexcept { stores_[s].replicas.cursor = at; }
+
+    /// Returns how often something was changed.
+    std::uint64_t version() const noexcept { return version_; }
+
+    /// Returns whether a running store has got room since the last call.
+    bool room_grew() noexcept { return std::exchange(room_grew_, false); }
+
+private:
+    std::deque<fleet_store>                    stores_;
+    std::deque<double>                         fills_;  // as emptiest_ has them
+    std::set<std::pair<double, std::uint16_t>> emptiest_;
+    std::uint64_t                              version_   = 0;
+    bool                                       room_grew_ = false;
+};
+
+}  // namespace detail
+}  // namespace tenure
