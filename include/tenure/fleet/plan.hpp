@@ -74,7 +74,7 @@ private:
         std::vector<std::uint16_t> numbers;
         if (in)
             for (store_id const s : *in) numbers.push_back(static_cast<std::uint16_t>(s));
-        std::scoped_lock const guard(core_.mutex);
+        std::scoped_lock const guard(core_.planning);
         detail::judge::stores  among;
         if (in) among = numbers;
         detail::verdict const v = b.is_live() ? ask(among) : detail::verdict{refusal::gone};

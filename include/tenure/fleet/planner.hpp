@@ -104,18 +104,18 @@ private:
     template <class F>
     static void begin(fleet_core& core, F& freed) {
         {
-            std::scoped_lock const guard(core.mutex);
+            std::scoped_lock const guard(core.planning);
             core.state.begin_cycle();
         }
         for (bool done = false; !done;) {
-            std::scoped_lock const guard(core.mutex);
+            std::scoped_lock const guard(core.planning);
             done = core.state.prepare(slice, freed);
         }
         settle(core);
     }
 
     static void settle(fleet_core& core) {
-        std::unique_lock<std::mutex> guard(core.mutex);
+        std::unique_lock guard(core.planning);
         for (std::size_t moves = core.proposals.moves(); moves > 0; moves -= std::min(moves, slice)) {
             core.proposals.settle(core.orders, slice);
             guard.unlock();
@@ -126,12 +126,12 @@ private:
     static std::deque<fleet_buffer> take_changed(fleet_core& core) {
         std::deque<std::uint32_t> numbers;
         {
-            std::scoped_lock const guard(core.mutex);
+            std::scoped_lock const guard(core.planning);
             numbers = core.state.take_changed();
         }
         std::deque<fleet_buffer> out;
         for (std::size_t i = 0; i < numbers.size();) {
-            std::scoped_lock const guard(core.mutex);
+            std::scoped_lock const guard(core.planning);
             for (std::size_t const end = std::min(i + slice, numbers.size()); i < end; ++i) {
                 auto const& table = core.state.table();
                 if (!table.has_buffer(numbers[i])) continue;
@@ -144,7 +144,7 @@ private:
     static std::deque<fleet_view::demand> take_demands(fleet_core& core) {
         std::deque<fleet_state::demand> noted;
         {
-            std::scoped_lock const guard(core.mutex);
+            std::scoped_lock const guard(core.planning);
             noted = core.state.take_demands();
         }
         std::deque<fleet_view::demand> out;
@@ -156,7 +156,7 @@ private:
     template <class F>
     static void hand_over(fleet_core& core, judge::orders& accepted, bool dry, F& freed) {
         while (!accepted.empty()) {
-            std::scoped_lock const guard(core.mutex);
+            std::scoped_lock const guard(core.planning);
             for (std::size_t n = slice; n > 0 && !accepted.empty(); --n) {
                 if (dry) core.proposals.take_back(accepted.front(), freed);
                 else core.orders.push_back(accepted.front());

@@ -13,8 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include <tenure/fleet/fleet_state.hpp>
-#include <tenure/fleet/judge.hpp>
+#include <tenure/fleet/core.hpp>
 
 namespace tenure {
 
@@ -34,19 +33,6 @@ struct store_status {
     /// Returns how full it will be: 1 is full.
     double fill() const noexcept { return static_cast<double>(bytes) / static_cast<double>(capacity); }
 };
-
-namespace detail {
-
-/// The state of a group, with what guards it. The lock is held for O(copies of one buffer), but where a size is
-/// given.
-struct fleet_core {
-    std::mutex    mutex;
-    fleet_state   state;
-    judge         proposals{state};
-    judge::orders orders;  ///< what was accepted, and nobody carries out yet
-};
-
-}  // namespace detail
 
 /// A buffer in a group, as policies see it. May be kept from cycle to cycle: one that was freed is not live. Calls
 /// are thread-safe; each is a short lock.
@@ -98,7 +84,7 @@ public:
 
     /// Lets the buffer be among those that changed, once more.
     void mark() const {
-        std::scoped_lock const guard(core_->mutex);
+        std::scoped_lock const guard(core_->planning);
         if (is_live()) core_->state.mark(number_);
     }
 
@@ -109,7 +95,7 @@ private:
 
     template <class T, class F>
     T ask(T freed, F&& of) const {
-        std::scoped_lock const guard(core_->mutex);
+        std::scoped_lock const guard(core_->planning);
         return is_live() ? T(of(core_->state)) : freed;
     }
     bool is_live() const noexcept {
@@ -142,12 +128,12 @@ public:
 
     /// Returns the number of this cycle, from 1 on.
     std::uint64_t cycle() const {
-        std::scoped_lock const guard(core_.mutex);
+        std::scoped_lock const guard(core_.planning);
         return core_.state.cycle();
     }
     /// Returns a number that differs when something in a store, or of it, has changed.
     std::uint64_t version() const {
-        std::scoped_lock const guard(core_.mutex);
+        std::scoped_lock const guard(core_.planning);
         return core_.state.stores().version();
     }
 
@@ -155,7 +141,7 @@ public:
     std::vector<store_status> stores() const {
         std::vector<store_status> out;
         for (std::size_t s = 0;;) {
-            std::scoped_lock const guard(core_.mutex);
+            std::scoped_lock const guard(core_.planning);
             auto const&            all = core_.state.stores();
             for (std::size_t const end = std::min(s + 256, all.size()); s < end; ++s) {
                 auto const& it = all[static_cast<std::uint16_t>(s)];
@@ -168,7 +154,7 @@ public:
     }
     /// Returns the store of that name. Errors: no_such_name, with the names that there are.
     store_id store(std::string_view name) const {
-        std::scoped_lock const guard(core_.mutex);
+        std::scoped_lock const guard(core_.planning);
         return store_id{core_.state.find_store(name)};
     }
 
@@ -176,7 +162,7 @@ public:
     std::vector<fleet_buffer> some_in(store_id s) const {
         std::vector<fleet_buffer> out;
         out.reserve(256);
-        std::scoped_lock const guard(core_.mutex);
+        std::scoped_lock const guard(core_.planning);
         core_.state.go_round(static_cast<std::uint16_t>(s), out.capacity(), [&](std::uint32_t b) {
             out.emplace_back(core_, b, core_.state.table().buffer(b).generation);
         });
