@@ -65,6 +65,9 @@ enum class errc {
     root_refused,        ///< registry_options::root_makes: nothing may be made in the registry's root
     would_deadlock,      ///< all who have room in a budget wait for more
     below_itself,        ///< a batch was to get a parent that is below it
+    store_lost,          ///< all stores of a group that had a copy of the buffer died
+    not_in_group,        ///< the buffer is in no store_group, or not in that one
+    replica_needed,      ///< the copy of a buffer cannot be dropped
 };
 
 namespace detail {
@@ -171,6 +174,15 @@ namespace detail {
     case errc::would_deadlock:
         return "would deadlock: all who have room in the budget wait for more; end this batch and try again, or "
                "reserve what it needs when it begins";
+    case errc::store_lost:
+        return "store lost: all stores of the group that had a copy of it died; make it anew, or keep more copies "
+               "(replicate(b, 2), keep_replicas)";
+    case errc::not_in_group:
+        return "not in the group: the buffer is elsewhere; make it with a store_group or one of its stores, or "
+               "move_to() there";
+    case errc::replica_needed:
+        return "replica needed: it is the last copy, or one of as many as were asked for, or in use; replicate() "
+               "first, or try again";
     case errc::below_itself:
         return "below itself: no batch can be below itself; pass a parent that is not below it";
     case errc::root_refused:

@@ -25,7 +25,7 @@
 #include <tenure/budget/admission.hpp>
 #include <tenure/budget/capacity_source.hpp>
 #include <tenure/budget/job_watch.hpp>
-#include <tenure/budget/minder.hpp>
+#include <tenure/detail/base/minder.hpp>
 #include <tenure/budget/options.hpp>
 #include <tenure/budget/process_memory.hpp>
 #include <tenure/budget/use_meter.hpp>
@@ -593,7 +593,7 @@ private:
 
     mutable fork_mutex mutex_;
 
-    minder minder_{[this] { return mind(); }};
+    minder minder_{"tenure-budget", [this] { return mind(); }};
 
     std::unique_ptr<capacity_source> source_{};
 };

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -59,9 +59,10 @@ public:
         return s;
     }
 
-    /// Changes what a store takes part in. A lost one stays lost: if it comes back, it is added anew, and is empty.
+    /// Changes what a store takes part in. One that is lost or removed stays so: if it comes back, it is added
+    /// anew, and is empty.
     void set_state(std::uint16_t s, store_state to) {
-        if (stores_[s].state == store_state::lost || stores_[s].state == to) return;
+        if (is_over(stores_[s].state) || stores_[s].state == to) return;
         stores_.change(s, [&](fleet_store& it) {
             it.state           = to;
             it.replicas.cursor = it.replicas.first;
@@ -78,6 +79,14 @@ public:
     /// Says how many bytes of the store others than the group have.
     void set_others(std::uint16_t s, std::size_t bytes) {
         stores_.change(s, [&](fleet_store& it) { it.others = bytes; });
+    }
+
+    /// Sets aside room in a store for something that is not in the group yet, or gives it back.
+    void hold_room(std::uint16_t s, std::size_t bytes) {
+        stores_.change(s, [&](fleet_store& it) { it.arriving += bytes; });
+    }
+    void give_room(std::uint16_t s, std::size_t bytes) {
+        stores_.change(s, [&](fleet_store& it) { it.arriving -= bytes; });
     }
 
     /// Notes a buffer that was made in a store. Errors: limit_exceeded beyond 16 TiB.
@@ -120,9 +129,9 @@ public:
         mark(b);
     }
 
-    /// Begins to read the nearest copy. Returns it, or none if all were lost.
-    std::uint32_t begin_read(std::uint32_t b) {
-        std::uint32_t const r = nearest(b);
+    /// Begins to read the nearest copy that is not in one of `except`. Returns it, or none if there is none.
+    std::uint32_t begin_read(std::uint32_t b, std::span<std::uint16_t const> except = {}) {
+        std::uint32_t const r = nearest(b, except);
         if (r != none) ++table_[r].readers;
         return r;
     }
@@ -142,6 +151,20 @@ public:
             if (other != r) release(other, freed);
         });
         stay(r);
+        mark(b);
+    }
+
+    /// Notes that `r` was spoiled: a write to it failed. If there are other copies, they are as they were before,
+    /// and `r` goes; so do copies that are being made of it.
+    template <class F>
+    void spoil(std::uint32_t r, F&& freed) {
+        std::uint32_t const b     = table_[r].buffer;
+        bool                other = false;
+        table_.for_each(b, [&](std::uint32_t i) {
+            if (table_[i].state == replica_state::arriving && table_[i].readers == r) release(i, freed);
+            else other = other || (i != r && may_be_read(table_[i]));
+        });
+        if (other) release(r, freed);
         mark(b);
     }
 
@@ -260,6 +283,9 @@ public:
     /// Notes that the buffer was looked at: what happens to it from now on is a change.
     void look(std::uint32_t b) noexcept { table_.buffer(b).changed = 0; }
 
+    /// Ends the protection of a copy that has just been acquired.
+    void forget_acquired(std::uint32_t r) noexcept { table_[r].acquired = 0; }
+
     /// Counts the buffer among what changed.
     void mark(std::uint32_t b) noexcept {
         replicated_buffer& it = table_.buffer(b);
@@ -318,7 +344,7 @@ public:
     std::string names() const {
         std::string out;
         for (std::uint16_t s = 0; s < stores_.size(); ++s)
-            if (stores_[s].state != store_state::lost) out += (out.empty() ? "" : ", ") + stores_[s].name;
+            if (!is_over(stores_[s].state)) out += (out.empty() ? "" : ", ") + stores_[s].name;
         return out.empty() ? "none" : out;
     }
 
@@ -330,13 +356,14 @@ private:
     }
 
     /// Returns the nearest replica that may be read, which stays if it was to leave for want of another.
-    std::uint32_t nearest(std::uint32_t b) {
+    std::uint32_t nearest(std::uint32_t b, std::span<std::uint16_t const> except = {}) {
         std::uint32_t best    = none;
         auto const    further = [&](std::uint32_t r) {  // whether it leaves, then its distance
             return std::pair(table_[r].state == replica_state::leaving, stores_[table_[r].store].distance);
         };
         table_.for_each(b, [&](std::uint32_t r) {
-            if (may_be_read(table_[r]) && (best == none || further(r) < further(best))) best = r;
+            if (!may_be_read(table_[r]) || std::ranges::find(except, table_[r].store) != except.end()) return;
+            if (best == none || further(r) < further(best)) best = r;
         });
         if (best != none && table_[best].state == replica_state::leaving) stay(best);
         return best;

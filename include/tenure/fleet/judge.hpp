@@ -62,6 +62,20 @@ public:
         return v;
     }
 
+    /// Drops the copy in a store for somebody who is no policy, and may drop what a policy has just acquired.
+    verdict drop_for_user(std::uint32_t b, std::uint16_t in, orders& out) {
+        std::uint32_t const r = table().has_buffer(b) ? in_store(b, in) : none;
+        if (r != none) fleet_.forget_acquired(r);
+        return drop(b, out, std::span<std::uint16_t const>(&in, 1));
+    }
+
+    /// Returns why the copy in a store cannot go: because there can be no other, or because it cannot be dropped.
+    refusal why_it_stays(std::uint32_t b, std::uint16_t in) const {
+        std::uint32_t victim = none;
+        refusal const drop   = find_victim(b, std::span<std::uint16_t const>(&in, 1), victim).why;
+        return drop == refusal::last_copy || drop == refusal::declared ? find_room(b, {}).why : drop;
+    }
+
     /// Proposes that the copy in `from` goes to one of `among`. It is dropped once the new one is verified and
     /// nobody reads it; see settle().
     verdict move(std::uint32_t b, std::uint16_t from, orders& out, stores among = {}) {
@@ -101,13 +115,19 @@ public:
         return moves_.size();
     }
 
+    /// Takes the order to drop a replica back.
+    void keep(std::uint32_t r) {
+        if (!table().has_replica(r) || table()[r].state != replica_state::leaving) return;
+        fleet_.stay(r);
+        fleet_.mark(table()[r].buffer);
+    }
+
     /// Drops the replica that was ordered to be, if that is still right. Returns whether it did.
     template <class F>
     bool carry_out_drop(std::uint32_t r, F&& freed) {
         if (!table().has_replica(r) || table()[r].state != replica_state::leaving) return false;
         if (may_lose(r) != refusal::none) {
-            fleet_.stay(r);
-            fleet_.mark(table()[r].buffer);
+            keep(r);
             return false;
         }
         fleet_.drop(r, freed);
@@ -117,10 +137,8 @@ public:
     /// Takes an order back: the copy is not made, the replica stays.
     template <class F>
     void take_back(order o, F&& freed) {
-        if (o.what == order::kind::copy) return fleet_.finish_copy(o.replica, false, freed);
-        if (!table().has_replica(o.replica) || table()[o.replica].state != replica_state::leaving) return;
-        fleet_.stay(o.replica);
-        fleet_.mark(table()[o.replica].buffer);
+        if (o.what == order::kind::copy) fleet_.finish_copy(o.replica, false, freed);
+        else keep(o.replica);
     }
 
     std::size_t moves() const noexcept { return moves_.size(); }

@@ -51,7 +51,14 @@ struct cycle_report {
     std::size_t                changed = 0;  ///< how many buffers were looked at
     std::vector<policy_report> policies;
     std::vector<decision>      decisions;  ///< the first of them, as many as were asked for
-    std::chrono::nanoseconds   time{};
+    std::chrono::nanoseconds   time{};     ///< that deciding took
+
+    // What was carried out; of a dry run nothing.
+    std::size_t copied       = 0;  ///< copies that are there now
+    std::size_t failed       = 0;  ///< copies that are not: a store died or is full, or they are needed no more
+    std::size_t dropped      = 0;  ///< copies
+    std::size_t bytes_copied = 0;
+    std::chrono::nanoseconds copying{};  ///< that copying took or, of a dry run, would take as fast as before
 
     std::size_t bytes_to_copy() const noexcept {
         std::size_t n = 0;

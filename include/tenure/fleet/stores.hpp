@@ -20,6 +20,7 @@ enum class store_state : std::uint8_t {
     paused,    ///< receives nothing, and gives first
     retiring,  ///< as paused; and what it has goes elsewhere, until it is empty
     lost,      ///< it died, and what it had is gone
+    removed,   ///< it retired, and belongs to the group no more
 };
 
 constexpr std::string_view name_of(store_state s) noexcept {
@@ -28,11 +29,15 @@ constexpr std::string_view name_of(store_state s) noexcept {
     case store_state::paused: return "paused";
     case store_state::retiring: return "retiring";
     case store_state::lost: return "lost";
+    case store_state::removed: return "removed";
     }
     return "?";
 }
 
 namespace detail {
+
+/// Returns whether a store's name may be given to another.
+constexpr bool is_over(store_state s) noexcept { return s == store_state::lost || s == store_state::removed; }
 
 /// A store of a group: what there is in it, in bytes.
 struct fleet_store {
@@ -66,16 +71,18 @@ public:
         stores_.push_back(std::move(s));
         emptiest_.emplace(stores_[n].fill(), n);
         fills_.push_back(stores_[n].fill());
+        room_grew_ = true;
+        ++version_;
         return n;
     }
 
     std::size_t        size() const noexcept { return stores_.size(); }
     fleet_store const& operator[](std::uint16_t s) const noexcept { return stores_[s]; }
 
-    /// Returns the store of that name that is not lost, or none. Cost: O(stores).
+    /// Returns the store of that name that is there, or none. Cost: O(stores).
     std::uint16_t find(std::string_view name) const noexcept {
         for (std::uint16_t s = 0; s < stores_.size(); ++s)
-            if (stores_[s].name == name && stores_[s].state != store_state::lost) return s;
+            if (stores_[s].name == name && !is_over(stores_[s].state)) return s;
         return none;
     }
 

@@ -137,7 +137,7 @@ public:
         return core_.state.stores().version();
     }
 
-    /// Returns the stores that are not lost, in the order in which they were added. Cost: O(stores), 256 a lock.
+    /// Returns the stores that are there, in the order in which they were added. Cost: O(stores), 256 a lock.
     std::vector<store_status> stores() const {
         std::vector<store_status> out;
         for (std::size_t s = 0;;) {
@@ -145,7 +145,7 @@ public:
             auto const&            all = core_.state.stores();
             for (std::size_t const end = std::min(s + 256, all.size()); s < end; ++s) {
                 auto const& it = all[static_cast<std::uint16_t>(s)];
-                if (it.state == store_state::lost) continue;
+                if (detail::is_over(it.state)) continue;
                 out.push_back({store_id{static_cast<std::uint16_t>(s)}, it.name, it.state, it.capacity,
                                it.taken() - it.leaving, it.replicas.count, it.since});
             }

@@ -4,6 +4,7 @@
 
 #include <tenure/version.hpp>
 
+#include <concepts>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -17,7 +18,15 @@
 
 namespace tenure {
 
+class any_store;
+
 namespace detail {
+
+/// A store that is a place in a larger one, which knows its blocks by the same names and frees them.
+template <class S>
+concept part_of_store = requires(S const& s) {
+    { s.whole() } noexcept -> std::same_as<any_store>;
+};
 
 /// The operations that any_store calls. Null: the store has none of that name.
 struct store_calls {
@@ -38,6 +47,7 @@ struct store_calls {
     result<block> (*allocate_in)(void*, std::uint64_t, std::size_t, std::size_t);
     result<void> (*transfer)(void*, std::span<block const>, std::uint64_t);
     result<void> (*deallocate_batch)(void*, std::uint64_t, std::span<block const>) noexcept;
+    any_store (*whole)(void const*) noexcept;
 };
 
 template <class S>
@@ -83,6 +93,8 @@ constexpr store_calls make_store_calls() noexcept {
             return static_cast<S*>(s)->deallocate_batch(batch, many);
         };
     }
+    if constexpr (part_of_store<S>)
+        c.whole = [](void const* s) noexcept { return static_cast<S const*>(s)->whole(); };
     return c;
 }
 
@@ -163,6 +175,12 @@ public:
         if (!calls_->deallocate_batch) return deallocate(many);
         return calls_->deallocate_batch(store_.get(), batch, many);
     }
+
+    /// Returns the store that this one is a place in, by whose name blocks are freed; this one, if it is none.
+    any_store whole() const noexcept { return is_place() ? calls_->whole(store_.get()) : *this; }
+
+    /// Returns whether this is a place in another store, whole().
+    bool is_place() const noexcept { return calls_ && calls_->whole; }
 
     /// Returns the store itself if it is an S, else null.
     template <class S>

@@ -73,15 +73,17 @@ inline void move_buffer_to(registry_core& r, raw_handle h, any_store const& name
         buffer_record const& before = *seen;
         supply_guard const   to(owner, named);
         if (!to) return {errc::memory_full, &owner, sizeof(supply)};
-        if (&*to == before.from) return {};
+        if (&*to == before.from && !named.is_place()) return {};
         charge_guard charged(owner);
         if (before.lent() && owner.limited)  // the new block is the batch's own
             if (failure const refused = charged.add(before.where.bytes)) return refused;
         promise_guard room(owner, *to);
         if (!room) return {errc::memory_full, &owner, sizeof(block)};
-        std::uint64_t const id    = owner.id.load(std::memory_order_relaxed);
-        result<block> const fresh = to->store.try_allocate_in(id, before.where.bytes, alignment);
-        if (!fresh) throw_store_error(fresh.error(), "move a buffer to", to->store);
+        std::uint64_t const id = owner.id.load(std::memory_order_relaxed);
+        any_store           place;
+        any_store&          in    = named.is_place() ? place = named : to->store;
+        result<block> const fresh = in.try_allocate_in(id, before.where.bytes, alignment);
+        if (!fresh) throw_store_error(fresh.error(), "move a buffer to", in);
         fresh_block target(owner, *to, *fresh, room);
         auto const  copied = [&] {
             waiting_here const timed = waiting_for(is_near(to->store) ? before.from->store : to->store);

@@ -46,15 +46,17 @@ private:
     stored*       in_ = nullptr;
 };
 
-/// Keeps the supply of the store that a buffer names, else its batch's, during a call: it stays in any case if the
-/// batch has had something there. Null if memory is full.
+/// Keeps the supply of the store that a buffer names, or is a place in, else its batch's, during a call: it stays
+/// in any case if the batch has had something there. Null if memory is full.
 class supply_guard {
 public:
-    supply_guard(batch_record& b, any_store const& named) noexcept {
-        if (!named) {
+    supply_guard(batch_record& b, any_store const& place) noexcept {
+        if (!place) {
             supply_ = &buffers_of(b);
             return;
         }
+        any_store        whole;
+        any_store const& named = place.is_place() ? whole = place.whole() : place;
         {
             std::scoped_lock const guard(b.lock);
             if (stored const* const in = find_stored(b, named)) supply_ = in->from;
@@ -142,15 +144,17 @@ inline raw_handle make_buffer_in(lane& l, std::size_t bytes, std::size_t alignme
         if (failure const why = charged.add(bytes)) throw_failure(why, call);
     promise_guard room(b, *s);
     if (!room) throw_failure({errc::memory_full, &b, sizeof(block)}, call);
-    std::uint64_t const id   = b.id.load(std::memory_order_relaxed);
+    std::uint64_t const id = b.id.load(std::memory_order_relaxed);
+    any_store           place;
+    any_store&          in   = named.is_place() ? place = named : s->store;
     result<block> const made = [&] {
         waiting_here const timed = waiting_for(s->store);
-        return take ? (*take)(s->store) : s->store.try_allocate_in(id, bytes, alignment);
+        return take ? (*take)(in) : in.try_allocate_in(id, bytes, alignment);
     }();
     char const* const what =
         bytes == absurd_bytes ? "make a buffer of more elements than there can be, a negative number of them?, in"
                               : "make a buffer in";
-    if (!made) throw_store_error(made.error(), what, s->store);
+    if (!made) throw_store_error(made.error(), what, in);
     fresh_block fresh(b, *s, *made, room);
     if (bytes == absurd_bytes) throw_store_error(make_error_code(errc::store_full), what, s->store);
     if (fill) (*fill)(s->store, *made);

@@ -14,15 +14,16 @@
 
 namespace tenure {
 
-/// Moves buffers from stores that are fuller than `threshold` to those that are less full, until no two of them
-/// differ by more than `gap`; with as few bytes as that takes. No move puts a giver below the mean of all, or a
+/// Moves buffers from stores that are fuller than `above` to those that are less full than `below`, until no two of
+/// them differ by more than `gap`; with as few bytes as that takes. No move puts a giver below the mean of all, or a
 /// receiver above it. Copies that must stay where they are, or of which a receiver has one, are passed over. Cost:
 /// O(stores) if a store has changed, and the moves.
 class rebalance {
 public:
     struct options {
-        double threshold = 0.6;  ///< of capacity
-        double gap       = 0.1;  ///< of capacity
+        double above = 0.6;  ///< how full, of capacity, a store is that gives
+        double below = 0.6;  ///< how full one is at most when it has got something
+        double gap   = 0.1;  ///< of capacity
     };
 
     rebalance() noexcept : rebalance(options{}) {}
@@ -35,8 +36,8 @@ public:
         if (is_uneven(stores)) {
             double const      mean  = detail::evening_out::mean(stores);
             double const      low   = lower_end(stores, mean);
-            double const      above = std::max(low + options_.gap, options_.threshold);
-            double const      below = std::min(low, options_.threshold);
+            double const      above = std::max(low + options_.gap, options_.above);
+            double const      below = std::min(low, options_.below);
             std::vector<part> givers, takers;
             for (store_status const& s : stores) {
                 auto const   capacity = static_cast<double>(s.capacity);
@@ -58,7 +59,7 @@ private:
             least = std::min(least, s.fill());
             most  = std::max(most, s.fill());
         }
-        return most - least > options_.gap && most > options_.threshold;
+        return most - least > options_.gap && most > options_.above;
     }
 
     /// Returns where a window of `gap` begins, around the mean, above which there are as many bytes as are missing

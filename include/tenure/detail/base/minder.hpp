@@ -27,8 +27,10 @@ class minder {
 public:
     using time = std::chrono::steady_clock::time_point;
 
-    /// `round` says when the next one is due, if one is. No lock is held when it is called.
-    explicit minder(std::function<std::optional<time>()> round) noexcept : round_(std::move(round)) {}
+    /// `round` says when the next one is due, if one is. No lock is held when it is called. `name` is the thread's,
+    /// a literal of 15 characters at most.
+    minder(char const* name, std::function<std::optional<time>()> round) noexcept
+        : name_(name), round_(std::move(round)) {}
     ~minder() { stop(); }
     minder(minder const&)            = delete;
     minder& operator=(minder const&) = delete;
@@ -68,7 +70,7 @@ private:
     }
 
     void run() noexcept {
-        ::pthread_setname_np(::pthread_self(), "tenure-budget");
+        ::pthread_setname_np(::pthread_self(), name_);
         std::unique_lock<std::mutex> guard(mutex_);
         for (time due = time::max(); !stopping_;) {
             if (!rung_ && std::chrono::steady_clock::now() < due) {
@@ -89,6 +91,7 @@ private:
         rung_ = false;
     }
 
+    char const* const                          name_;
     std::function<std::optional<time>()> const round_;
 
     mutable fork_mutex      mutex_{this, [](void* self) noexcept { static_cast<minder*>(self)->lose(); }};
