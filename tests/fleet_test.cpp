@@ -454,6 +454,26 @@ TEST_SUITE("a copy in a group") {
         CHECK(g.where(b) == list{0, 1});
     }
 
+    TEST_CASE("that was to leave and then to stay is not dropped by an old order") {
+        group               g({100, 100, 100});
+        std::uint32_t const b = g.make(10, list{0, 1});
+        g.drop(b, list{1});
+        judge::order const o = g.take_order();
+        SUBCASE("since it was the only one left for a while") {
+            g.state().set_state(0, store_state::lost);
+            g.end_read(g.state().begin_read(b));
+            g.state().add_copy(b, 2);
+            CHECK_FALSE(g.carry_out(o));
+            CHECK(g.where(b) == list{1, 2});
+        }
+        SUBCASE("since it is another buffer's now") {
+            g.free(b);
+            std::uint32_t const other = g.make(10, list{0, 1, 2});
+            CHECK_FALSE(g.carry_out(o));
+            CHECK(g.where(other) == list{0, 1, 2});
+        }
+    }
+
     TEST_CASE("that did not come right is given back and asked for again") {
         group               g({100, 100});
         std::uint32_t const b = g.make(10, 0);
@@ -785,11 +805,13 @@ TEST_SUITE("a store of a group") {
     TEST_CASE("shows its buffers in turn") {
         group g({100'000});
         for (int i = 0; i < 300; ++i) g.make(1, 0);
-        g.cycle([](tenure::fleet_view const& view, plan&) {
+        g.cycle([&](tenure::fleet_view const& view, plan&) {
             auto const first = view.some_in(store_id{0}), second = view.some_in(store_id{0});
             CHECK(first.size() == 256);
             CHECK(second.front() == view.changed()[256]);
             CHECK(second[44] == first[0]);
+            g.free(212);  // where it is to go on
+            CHECK(view.some_in(store_id{0}).front() == view.changed()[213]);
         });
     }
 }
@@ -964,6 +986,7 @@ TEST_SUITE("a policy") {
         CHECK(g.where(b) == list{1});
         CHECK(g.where(c).size() == 2);
         CHECK(g.state().table().size() == 43);
+        CHECK(g.cycle().policies[1].proposals() == 0);
     }
 
     TEST_CASE("retire_store drops nothing for which there is no place elsewhere") {
@@ -1031,7 +1054,7 @@ TEST_SUITE("a policy") {
                 }
                 least = std::min(least, std::max(above, below));
             }
-            g.planner.add(tenure::rebalance({.above = mean, .gap = gap}));
+            g.planner.add(tenure::rebalance({.above = mean, .below = mean, .gap = gap}));
             auto const moved    = static_cast<double>(g.cycle().bytes_to_copy());
             double     emptiest = 1, fullest = 0;
             for (std::uint16_t s = 0; s < stores; ++s) {

@@ -40,6 +40,20 @@ struct share_options;
 struct machine_figures;
 struct memory_use;
 
+class store_group;
+class memory_manager;
+class fleet_view;
+class fleet_buffer;
+class plan;
+class any_policy;
+struct member_options;
+struct manager_options;
+struct retire_options;
+struct retire_report;
+struct cycle_options;
+struct cycle_report;
+struct store_status;
+
 template <class T>
 class handle;
 template <class T>

@@ -64,9 +64,10 @@ public:
     void set_state(std::uint16_t s, store_state to) {
         if (is_over(stores_[s].state) || stores_[s].state == to) return;
         stores_.change(s, [&](fleet_store& it) {
+            bool const look =
+                it.state == store_state::retiring || !(to == store_state::running || to == store_state::paused);
             it.state           = to;
             it.replicas.cursor = it.replicas.first;
-            bool const look    = to == store_state::retiring || to == store_state::lost;
             it.unswept         = look ? it.replicas.count : 0;
             unswept_           = unswept_ || it.unswept;
         });
@@ -267,9 +268,8 @@ public:
         for (; n > 0 && retries_now_ > 0; --n, --retries_now_) {
             std::uint32_t const b = unplaced_.front();
             unplaced_.pop_front();
-            if (!table_.has_buffer(b)) continue;
             table_.buffer(b).unplaced = 0;
-            mark(b);
+            if (table_.has_buffer(b)) mark(b);
         }
         if (n > 0 && unswept_) {
             unswept_ = false;

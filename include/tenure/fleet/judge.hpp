@@ -81,7 +81,8 @@ public:
     verdict move(std::uint32_t b, std::uint16_t from, orders& out, stores among = {}) {
         if (!table().has_buffer(b)) return {refusal::gone};
         std::uint32_t const giver = in_store(b, from);
-        if (giver == none || table()[giver].state != replica_state::here) return {refusal::no_copy};
+        if (giver == none || table()[giver].state != replica_state::here || !fleet_.may_be_read(table()[giver]))
+            return {refusal::no_copy};
         if (table()[giver].acquired) {
             fleet_.mark_when_free(b);
             return {refusal::just_acquired};

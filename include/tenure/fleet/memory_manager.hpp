@@ -252,9 +252,8 @@ private:
             ++reasons[static_cast<std::size_t>(fleet().proposals.why_it_stays(b, s))];
         });
         report.why = static_cast<refusal>(std::ranges::max_element(reasons) - reasons.begin());
-        for (std::size_t const passing :
-             {0, static_cast<int>(refusal::in_use), static_cast<int>(refusal::just_acquired)})
-            if (reasons[passing] > 0) report.why = static_cast<refusal>(passing);
+        for (refusal const passing : {refusal::none, refusal::in_use, refusal::just_acquired})
+            if (reasons[static_cast<std::size_t>(passing)] > 0) report.why = passing;
         return report.empty || it.state != store_state::retiring;
     }
 

@@ -21,32 +21,28 @@ namespace tenure {
 /// O(stores) if the emptiest ones have no room.
 class plan {
 public:
-    using candidates = std::optional<std::span<store_id const>>;
-
     plan(detail::fleet_core& core, cycle_report& report, std::size_t most_decisions) noexcept
         : core_(core), report_(report), most_decisions_(most_decisions) {}
 
     /// Proposes a further copy. It comes to the emptiest candidate that runs and has room, in percent of capacity.
-    decision replicate(fleet_buffer const& b) { return replicate(b, candidates{}); }
-    decision replicate(fleet_buffer const& b, std::span<store_id const> in) { return replicate(b, candidates{in}); }
+    decision replicate(fleet_buffer const& b) { return copy_to(b, {}); }
+    decision replicate(fleet_buffer const& b, std::span<store_id const> in) { return copy_to(b, in); }
     decision replicate(fleet_buffer const& b, std::initializer_list<store_id> in) {
-        return replicate(b, candidates{std::span(in)});
+        return copy_to(b, std::span(in));
     }
 
     /// Proposes to drop a copy: from a candidate that retires, else from a paused one, else from the fullest.
-    decision drop(fleet_buffer const& b) { return drop(b, candidates{}); }
-    decision drop(fleet_buffer const& b, std::span<store_id const> in) { return drop(b, candidates{in}); }
-    decision drop(fleet_buffer const& b, std::initializer_list<store_id> in) {
-        return drop(b, candidates{std::span(in)});
-    }
+    decision drop(fleet_buffer const& b) { return drop_from(b, {}); }
+    decision drop(fleet_buffer const& b, std::span<store_id const> in) { return drop_from(b, in); }
+    decision drop(fleet_buffer const& b, std::initializer_list<store_id> in) { return drop_from(b, std::span(in)); }
 
     /// Proposes to copy what `from` has to a candidate, as replicate(), and to drop it when the copy is verified.
-    decision move(fleet_buffer const& b, store_id from) { return move(b, from, candidates{}); }
+    decision move(fleet_buffer const& b, store_id from) { return move_to(b, from, {}); }
     decision move(fleet_buffer const& b, store_id from, std::span<store_id const> to) {
-        return move(b, from, candidates{to});
+        return move_to(b, from, to);
     }
     decision move(fleet_buffer const& b, store_id from, std::initializer_list<store_id> to) {
-        return move(b, from, candidates{std::span(to)});
+        return move_to(b, from, std::span(to));
     }
 
     /// Says whose proposals come next: a number in cycle_report::policies.
@@ -55,15 +51,17 @@ public:
     detail::judge::orders& accepted() noexcept { return accepted_; }
 
 private:
-    decision replicate(fleet_buffer const& b, candidates in) {
+    using candidates = std::optional<std::span<store_id const>>;
+
+    decision copy_to(fleet_buffer const& b, candidates in) {
         return judged(proposal::copy, b, in,
                       [&](auto among) { return core_.proposals.copy(b.number_, accepted_, among); });
     }
-    decision drop(fleet_buffer const& b, candidates in) {
+    decision drop_from(fleet_buffer const& b, candidates in) {
         return judged(proposal::drop, b, in,
                       [&](auto among) { return core_.proposals.drop(b.number_, accepted_, among); });
     }
-    decision move(fleet_buffer const& b, store_id from, candidates to) {
+    decision move_to(fleet_buffer const& b, store_id from, candidates to) {
         return judged(proposal::move, b, to, [&](auto among) {
             return core_.proposals.move(b.number_, static_cast<std::uint16_t>(from), accepted_, among);
         });

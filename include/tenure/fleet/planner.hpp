@@ -86,9 +86,11 @@ public:
                     e.error = message_of(thrown);
             report.policies[i].error = e.error;
         }
-        hand_over(core, proposals.accepted(), options.dry, freed);
-        if (options.dry)
+        if (options.dry) {
             for (fleet_buffer const& b : changed) b.mark();
+            for (fleet_view::demand const& d : demands) d.buffer.note_demand(d.at);
+        }
+        hand_over(core, proposals.accepted(), options.dry, freed);
         report.time = std::chrono::steady_clock::now() - begun;
         return report;
     }
@@ -134,8 +136,8 @@ private:
             std::scoped_lock const guard(core.planning);
             for (std::size_t const end = std::min(i + slice, numbers.size()); i < end; ++i) {
                 auto const& table = core.state.table();
-                if (!table.has_buffer(numbers[i])) continue;
                 core.state.look(numbers[i]);
+                if (!table.has_buffer(numbers[i])) continue;
                 out.emplace_back(core, numbers[i], table.buffer(numbers[i]).generation);
             }
         }

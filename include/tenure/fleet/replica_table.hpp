@@ -75,11 +75,13 @@ public:
             oldest_free_ = buffers_[b].first;
             if (oldest_free_ == none) newest_free_ = none;
         }
-        std::uint32_t const generation = buffers_[b].generation;
+        replicated_buffer const before = buffers_[b];
         buffers_[b]                    = {};
         buffers_[b].low_bytes          = static_cast<std::uint32_t>(bytes);
         buffers_[b].high_bytes         = static_cast<std::uint32_t>(bytes >> 32) & 0xfff;
-        buffers_[b].generation         = generation & 0x7f;
+        buffers_[b].generation         = before.generation;
+        buffers_[b].changed            = before.changed;  // its number is in those lists still
+        buffers_[b].unplaced           = before.unplaced;
         buffers_[b].live               = 1;
         buffers_[b].first              = none;
         ++live_;

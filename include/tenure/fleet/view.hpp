@@ -88,6 +88,12 @@ public:
         if (is_live()) core_->state.mark(number_);
     }
 
+    /// Notes that somebody wants to read it at a store.
+    void note_demand(store_id at) const {
+        std::scoped_lock const guard(core_->planning);
+        if (is_live()) core_->state.note_demand(number_, static_cast<std::uint16_t>(at));
+    }
+
     friend auto operator<=>(fleet_buffer const&, fleet_buffer const&) = default;
 
 private:

@@ -35,12 +35,13 @@ public:
 
     /// Proposes the moves. The fullest gives first, and the emptiest gets. Of what a store gives, the last buffer
     /// is the one with which it comes nearest to `bytes`. Cost: O(buffers of the givers), each of which is looked
-    /// at once at most.
-    static void propose(fleet_view const& view, plan& proposals, std::vector<part> givers,
+    /// at once at most. Returns whether some could not move for a reason that passes.
+    static bool propose(fleet_view const& view, plan& proposals, std::vector<part> givers,
                         std::vector<part> takers) {
         std::ranges::sort(givers, [](part const& a, part const& b) { return a.store.fill() > b.store.fill(); });
         auto const emptier = [](part const& a, part const& b) { return a.store.fill() > b.store.fill(); };
         std::priority_queue<part, std::vector<part>, decltype(emptier)> queue(emptier, std::move(takers));
+        bool                                                            passes = false;
         for (part& giver : givers) {
             std::size_t unseen = giver.store.copies;
             while (unseen > 0 && giver.bytes > 0 && !queue.empty()) {
@@ -48,14 +49,15 @@ public:
                 if (some.empty()) break;
                 unseen -= std::min(unseen, some.size());
                 for (fleet_buffer const& b : some)
-                    if (giver.bytes > 0) give(giver, b, queue, proposals);
+                    if (giver.bytes > 0) give(giver, b, queue, proposals, passes);
             }
         }
+        return passes;
     }
 
 private:
     template <class Queue>
-    static void give(part& giver, fleet_buffer const& b, Queue& takers, plan& proposals) {
+    static void give(part& giver, fleet_buffer const& b, Queue& takers, plan& proposals, bool& passes) {
         auto const bytes = static_cast<double>(b.bytes());
         if (bytes == 0 || bytes > 2 * giver.bytes || bytes > giver.most) return;
         std::vector<part> passed;  // which have the buffer, or too little room for it
@@ -75,6 +77,7 @@ private:
                 break;
             }
             passed.push_back(std::move(taker));
+            passes = passes || d.why == refusal::just_acquired || d.why == refusal::in_use;
             if (d.why != refusal::has_it && d.why != refusal::no_room) break;
         }
         for (part& p : passed) takers.push(std::move(p));

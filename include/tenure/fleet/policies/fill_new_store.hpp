@@ -9,6 +9,7 @@
 
 #include <tenure/fleet/plan.hpp>
 #include <tenure/fleet/policies/evening_out.hpp>
+#include <tenure/fleet/policies/next_look.hpp>
 #include <tenure/fleet/view.hpp>
 
 namespace tenure {
@@ -21,7 +22,7 @@ struct fill_new_store {
     double gap = 0.05;  ///< of capacity: what it may have less than the mean
 
     void propose(fleet_view const& view, plan& proposals) {
-        if (view.version() == seen_) return;
+        if (!due_(view)) return;
         std::vector<store_status> stores = view.stores();
         std::erase_if(stores, [](store_status const& s) { return s.state != store_state::running; });
         double const        mean = detail::evening_out::mean(stores);
@@ -44,15 +45,16 @@ struct fill_new_store {
                 givers.push_back({s, gives, above});
                 lack -= gives;
             }
-            detail::evening_out::propose(view, proposals, std::move(givers), std::move(takers));
+            if (detail::evening_out::propose(view, proposals, std::move(givers), std::move(takers)))
+                due_.later(view);
         }
-        seen_ = view.version();
+        due_.looked(view);
     }
 
 private:
     using part = detail::evening_out::part;
 
-    std::uint64_t seen_ = 0;
+    detail::next_look due_;
 };
 
 }  // namespace tenure

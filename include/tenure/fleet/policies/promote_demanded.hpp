@@ -4,8 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
+#include <set>
 #include <utility>
 
 #include <tenure/fleet/plan.hpp>
@@ -32,19 +32,19 @@ public:
         for (auto const& [at, n] : reads) {
             auto const made = last_read_.find(at);
             if (made != last_read_.end()) made->second = now;
-            else if (n >= options_.reads && proposals.replicate(at.first, {at.second})) {
-                last_read_.emplace(at, now);
-                looks_.push_back({now + options_.fade, at});
-            }
+            if (n < options_.reads || !proposals.replicate(at.first, {at.second}) || made != last_read_.end())
+                continue;
+            last_read_.emplace(at, now);
+            looks_.emplace(now + options_.fade, at);
         }
-        for (; !looks_.empty() && looks_.front().first <= now; looks_.pop_front()) {
-            auto const made = last_read_.find(looks_.front().second);
+        while (!looks_.empty() && looks_.begin()->first <= now) {
+            auto const made = last_read_.find(looks_.begin()->second);
+            looks_.erase(looks_.begin());
             if (std::uint64_t const until = made->second + options_.fade; until > now) {
-                looks_.push_back({until, made->first});
+                looks_.emplace(until, made->first);
             } else {
                 refusal const why = proposals.drop(made->first.first, {made->first.second}).why;
-                if (why == refusal::in_use || why == refusal::just_acquired)
-                    looks_.push_back({now + 1, made->first});
+                if (why == refusal::in_use || why == refusal::just_acquired) looks_.emplace(now + 1, made->first);
                 else last_read_.erase(made);
             }
         }
@@ -53,9 +53,9 @@ public:
 private:
     using place = std::pair<fleet_buffer, store_id>;
 
-    options                                     options_;
-    std::map<place, std::uint64_t>              last_read_;  // in which cycle, of copies that this policy made
-    std::deque<std::pair<std::uint64_t, place>> looks_;      // in which cycle to look at them again
+    options                                   options_;
+    std::map<place, std::uint64_t>            last_read_;  // in which cycle, of copies that this policy made
+    std::set<std::pair<std::uint64_t, place>> looks_;      // in which cycle to look at them again
 };
 
 }  // namespace tenure

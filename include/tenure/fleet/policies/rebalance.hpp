@@ -10,14 +10,15 @@
 
 #include <tenure/fleet/plan.hpp>
 #include <tenure/fleet/policies/evening_out.hpp>
+#include <tenure/fleet/policies/next_look.hpp>
 #include <tenure/fleet/view.hpp>
 
 namespace tenure {
 
 /// Moves buffers from stores that are fuller than `above` to those that are less full than `below`, until no two of
-/// them differ by more than `gap`; with as few bytes as that takes. No move puts a giver below the mean of all, or a
-/// receiver above it. Copies that must stay where they are, or of which a receiver has one, are passed over. Cost:
-/// O(stores) if a store has changed, and the moves.
+/// them differ by more than `gap`; with as few bytes as that takes. No move puts a giver below the mean of all, or
+/// a receiver above it. Copies that must stay where they are, or of which a receiver has one, are passed over.
+/// Cost: O(stores) if a store has changed, and the moves.
 class rebalance {
 public:
     struct options {
@@ -30,7 +31,7 @@ public:
     explicit rebalance(options o) noexcept : options_(o) {}
 
     void propose(fleet_view const& view, plan& proposals) {
-        if (view.version() == seen_) return;
+        if (!due_(view)) return;
         std::vector<store_status> stores = view.stores();
         std::erase_if(stores, [](store_status const& s) { return s.state != store_state::running; });
         if (is_uneven(stores)) {
@@ -45,9 +46,10 @@ public:
                 if (fill > above) givers.push_back({s, (fill - above) * capacity, (fill - mean) * capacity});
                 if (fill < below) takers.push_back({s, (below - fill) * capacity, (mean - fill) * capacity});
             }
-            detail::evening_out::propose(view, proposals, std::move(givers), std::move(takers));
+            if (detail::evening_out::propose(view, proposals, std::move(givers), std::move(takers)))
+                due_.later(view);
         }
-        seen_ = view.version();
+        due_.looked(view);
     }
 
 private:
@@ -79,8 +81,8 @@ private:
         return (from + to) / 2;
     }
 
-    options       options_;
-    std::uint64_t seen_ = 0;
+    options           options_;
+    detail::next_look due_;
 };
 
 }  // namespace tenure

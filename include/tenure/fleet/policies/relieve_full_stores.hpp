@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <vector>
 
 #include <tenure/fleet/plan.hpp>
+#include <tenure/fleet/policies/next_look.hpp>
 #include <tenure/fleet/view.hpp>
 
 namespace tenure {
@@ -26,31 +26,43 @@ public:
     explicit relieve_full_stores(options o) noexcept : options_(o) {}
 
     void propose(fleet_view const& view, plan& proposals) {
-        if (view.version() == seen_) return;
+        if (!due_(view)) return;
+        bool more = false, left = false;
         for (store_status const& s : view.stores()) {
             if (s.state == store_state::retiring || s.fill() <= options_.above) continue;
             double need = (s.fill() - options_.to) * static_cast<double>(s.capacity);
-            relieve(view, s, need, [&](fleet_buffer const& b) { return bool(proposals.drop(b, {s.id})); });
-            relieve(view, s, need, [&](fleet_buffer const& b) { return bool(proposals.move(b, s.id)); });
+            relieve(view, s, need, proposals);
+            left = left || need > 0;
+            more = more || (need > 0 && s.copies / part > rounds_);
         }
-        seen_ = view.version();
+        rounds_ = more ? rounds_ + 1 : 0;
+        if (more) due_.soon(view);
+        else if (left) due_.later(view);
+        due_.looked(view);
     }
 
 private:
-    template <class F>
-    static void relieve(fleet_view const& view, store_status const& s, double& need, F&& without) {
-        for (std::size_t seen = 0, n = std::min<std::size_t>(s.copies, 4096); seen < n && need > 0;) {
+    static constexpr std::size_t part = 4096;  // buffers of a store that are looked at in a cycle
+
+    static void relieve(fleet_view const& view, store_status const& s, double& need, plan& proposals) {
+        std::vector<fleet_buffer> single;
+        for (std::size_t seen = 0, n = std::min(s.copies, part); seen < n && need > 0;) {
             std::vector<fleet_buffer> const some = view.some_in(s.id);
-            if (some.empty()) return;
+            if (some.empty()) break;
             seen += some.size();
-            for (fleet_buffer const& b : some)
-                if (std::size_t const bytes = b.bytes(); need > 0 && bytes > 0 && without(b))
-                    need -= static_cast<double>(bytes);
+            for (fleet_buffer const& b : some) {
+                if (need <= 0 || b.bytes() == 0) continue;
+                if (proposals.drop(b, {s.id})) need -= static_cast<double>(b.bytes());
+                else single.push_back(b);
+            }
         }
+        for (fleet_buffer const& b : single)
+            if (need > 0 && proposals.move(b, s.id)) need -= static_cast<double>(b.bytes());
     }
 
-    options       options_;
-    std::uint64_t seen_ = 0;
+    options           options_;
+    std::size_t       rounds_ = 0;  // through which a full store was looked at in parts
+    detail::next_look due_;
 };
 
 }  // namespace tenure
