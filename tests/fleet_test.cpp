@@ -731,6 +731,8 @@ TEST_SUITE("a buffer in a group") {
         g.state().set_state(2, store_state::lost);
         CHECK(g.handle(b).replicas().size() == 2);
         CHECK(g.handle(b).copies() == 1);
+        g.state().set_state(3, store_state::retiring);  // where it arrives
+        CHECK(g.handle(b).copies() == 0);
     }
 
     TEST_CASE("has 16 TiB at most") {
@@ -1067,6 +1069,17 @@ TEST_SUITE("a policy") {
             CHECK(fullest - emptiest <= gap + one);
             CHECK(moved <= 1.1 * least + static_cast<double>(largest));  // which cannot be divided
         }
+    }
+
+    TEST_CASE("rebalance puts no giver below the mean and no receiver above it") {
+        group g({1000, 1000, 1000});
+        for (std::size_t const bytes : {250, 250, 190}) g.make(bytes, 0);
+        SUBCASE("of two that give") { g.make(700, 1), g.make(100, 2); }
+        SUBCASE("of two that get") { g.make(190, 0), g.make(300, 1), g.make(300, 2); }
+        g.planner.add(tenure::rebalance({.above = 0, .gap = 0.1}));
+        g.cycle();
+        CHECK(g.store(0).taken() == 500);  // just above the mean, though 250 bytes would come nearer to the gap
+        CHECK(g.store(2).taken() < 500);
     }
 
     TEST_CASE("rebalance moves what was just acquired ten cycles later") {

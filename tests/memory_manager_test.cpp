@@ -254,6 +254,7 @@ TEST_SUITE("memory manager") {
         auto const bad = std::make_error_code(std::errc::invalid_argument);
         check_throws(bad, {"throws"}, [&] { manager.add(throws{}); });
         check_throws(errc::no_such_name, {"no policy 'x'"}, [&] { manager.remove("x"); });
-        check_throws(bad, {"interval"}, [&] { memory_manager const never(g.fleet, {.interval = 0s, .policies = {}}); });
+        check_throws(bad, {"interval"},
+                     [&] { memory_manager const never(g.fleet, {.interval = 0s, .policies = {}}); });
     }
 }

@@ -25,11 +25,11 @@
 #include <tenure/budget/admission.hpp>
 #include <tenure/budget/capacity_source.hpp>
 #include <tenure/budget/job_watch.hpp>
-#include <tenure/detail/base/minder.hpp>
 #include <tenure/budget/options.hpp>
 #include <tenure/budget/process_memory.hpp>
 #include <tenure/budget/use_meter.hpp>
 #include <tenure/detail/base/fork_list.hpp>
+#include <tenure/detail/base/minder.hpp>
 #include <tenure/detail/base/os.hpp>
 #include <tenure/detail/base/printed.hpp>
 #include <tenure/detail/batch/loans.hpp>

@@ -195,7 +195,7 @@ public:
     store_usage usage() const noexcept {
         std::scoped_lock const guard(fleet_.mutex);
         store_usage            sum{live_bytes_, table_.size(), 0};
-        for (store_number s = 0; s < members_.size(); ++s)
+        for (store_number s = 0; s < fleet_.state.stores().size(); ++s)
             if (auto const& it = fleet_.state.stores()[s]; it.state != store_state::lost)
                 sum.capacity += it.capacity;
         return sum;
@@ -205,7 +205,7 @@ public:
     std::string describe() const {
         std::scoped_lock const guard(fleet_.mutex);
         std::string            out;
-        for (store_number s = 0; s < members_.size(); ++s) {
+        for (store_number s = 0; s < fleet_.state.stores().size(); ++s) {
             auto const& it = fleet_.state.stores()[s];
             if (it.state == store_state::removed) continue;
             out += (out.empty() ? "" : ", ") + it.name;

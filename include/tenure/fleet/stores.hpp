@@ -76,12 +76,12 @@ public:
         return n;
     }
 
-    std::size_t        size() const noexcept { return stores_.size(); }
+    std::uint16_t      size() const noexcept { return static_cast<std::uint16_t>(stores_.size()); }
     fleet_store const& operator[](std::uint16_t s) const noexcept { return stores_[s]; }
 
     /// Returns the store of that name that is there, or none. Cost: O(stores).
     std::uint16_t find(std::string_view name) const noexcept {
-        for (std::uint16_t s = 0; s < stores_.size(); ++s)
+        for (std::uint16_t s = 0; s < size(); ++s)
             if (stores_[s].name == name && !is_over(stores_[s].state)) return s;
         return none;
     }

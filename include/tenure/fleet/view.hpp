@@ -102,7 +102,7 @@ private:
     template <class T, class F>
     T ask(T freed, F&& of) const {
         std::scoped_lock const guard(core_->planning);
-        return is_live() ? T(of(core_->state)) : freed;
+        return is_live() ? T(of(core_->state)) : std::move(freed);
     }
     bool is_live() const noexcept {
         auto const& table = core_->state.table();
@@ -149,7 +149,7 @@ public:
         for (std::size_t s = 0;;) {
             std::scoped_lock const guard(core_.planning);
             auto const&            all = core_.state.stores();
-            for (std::size_t const end = std::min(s + 256, all.size()); s < end; ++s) {
+            for (std::size_t const end = std::min<std::size_t>(s + 256, all.size()); s < end; ++s) {
                 auto const& it = all[static_cast<std::uint16_t>(s)];
                 if (detail::is_over(it.state)) continue;
                 out.push_back({store_id{static_cast<std::uint16_t>(s)}, it.name, it.state, it.capacity,
