@@ -37,10 +37,10 @@ struct group_block {
     std::uint32_t buffer;
 };
 
-/// Returns whether an error says that a store is gone, with all that it held.
+/// Returns whether an error says that a store is gone, with all that it held; perhaps to come back empty.
 inline bool says_lost(std::error_code const& e) noexcept {
     return e == errc::disconnected || e == errc::device_unavailable || e == errc::store_closed ||
-           e == errc::store_replaced;
+           e == errc::store_replaced || e == errc::stale_handle;
 }
 
 /// The stores of a group, and which blocks of them are the copies of a buffer. Thread-safe. No lock is held while a
