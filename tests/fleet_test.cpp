@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: BSL-1.0
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <optional>
 #include <set>
 #include <span>
 #include <stdexcept>
@@ -714,8 +714,8 @@ TEST_SUITE("a buffer in a group") {
         CHECK(g.make(1, 0) == other);
         CHECK(g.state().table().size() == 2);
         g.free(b);
+        REQUIRE(g.make(1, 0) == b);
         CHECK(g.where(other) == list{0});
-        CHECK(g.make(1, 0) == b);
     }
 
     TEST_CASE("shows where it will be") {
@@ -1057,7 +1057,9 @@ TEST_SUITE("a policy") {
                 least = std::min(least, std::max(above, below));
             }
             g.planner.add(tenure::rebalance({.above = mean, .below = mean, .gap = gap}));
-            auto const moved    = static_cast<double>(g.cycle().bytes_to_copy());
+            // The last that gives keeps what the others gave too much, a buffer or two; it gives that in the next
+            // cycle.
+            auto const moved    = static_cast<double>(g.cycle().bytes_to_copy() + g.cycle().bytes_to_copy());
             double     emptiest = 1, fullest = 0;
             for (std::uint16_t s = 0; s < stores; ++s) {
                 double const fill = g.store(s).fill();
@@ -1073,7 +1075,7 @@ TEST_SUITE("a policy") {
 
     TEST_CASE("rebalance puts no giver below the mean and no receiver above it") {
         group g({1000, 1000, 1000});
-        for (std::size_t const bytes : {250, 250, 190}) g.make(bytes, 0);
+        g.make(250, 0), g.make(250, 0), g.make(190, 0);
         SUBCASE("of two that give") { g.make(700, 1), g.make(100, 2); }
         SUBCASE("of two that get") { g.make(190, 0), g.make(300, 1), g.make(300, 2); }
         g.planner.add(tenure::rebalance({.above = 0, .gap = 0.1}));

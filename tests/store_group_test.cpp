@@ -215,15 +215,22 @@ TEST_SUITE("store group") {
         CHECK(sorted(tenure::replicas(both)) == names{"a", "b"});
     }
 
-    TEST_CASE("a store that is late is passed over and stays") {
-        group               g;
-        tenure::batch_scope round;
-        auto const          b = round.make_buffer<int>(100, g.fleet["a"]);
+    TEST_CASE("a store that is late is passed over until the next cycle and stays") {
+        group                  g;
+        tenure::memory_manager manager(g.fleet);
+        tenure::batch_scope    round;
+        auto const             b = round.make_buffer<int>(100, g.fleet["a"]);
         b.fill(1);
         tenure::replicate(b, g.fleet["b"]);
         g.members[0]->inject(
             {.on = store_operation::read, .how = tenure::faults::fails{make_error_code(errc::timed_out)}});
+        auto const before = g.members[0]->calls(store_operation::read);
         CHECK(contents(b) == std::vector<int>(100, 1));
+        CHECK(contents(b) == std::vector<int>(100, 1));
+        CHECK(g.members[0]->calls(store_operation::read) == before + 1);
+        manager.run_once();
+        CHECK(contents(b) == std::vector<int>(100, 1));
+        CHECK(g.members[0]->calls(store_operation::read) == before + 2);
         CHECK(tenure::replicas(b).size() == 2);
     }
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include <tenure/error.hpp>
@@ -71,6 +72,12 @@ public:
             it.unswept         = look ? it.replicas.count : 0;
             unswept_           = unswept_ || it.unswept;
         });
+    }
+    /// Notes that a store did not answer in time: until the next cycle, reads take other copies where there are
+    /// some.
+    void set_late(std::uint16_t s) noexcept {
+        stores_.set_late(s, true);
+        late_ = true;
     }
     /// Says how many bytes there may be in the store. Nothing that is there is dropped at once if it is less.
     void set_capacity(std::uint16_t s, std::size_t bytes) {
@@ -249,6 +256,8 @@ public:
         room_grew_   = false;
         retries_now_ = std::min<std::size_t>(retries_, retries_in_a_cycle);
         retries_ -= retries_now_;
+        if (std::exchange(late_, false))
+            for (std::uint16_t s = 0; s < stores_.size(); ++s) stores_.set_late(s, false);
         if (std::exchange(missed_, false))
             for (std::uint16_t s = 0; s < stores_.size(); ++s) look_at_all(s);
     }
@@ -358,8 +367,9 @@ private:
     /// Returns the nearest replica that may be read, which stays if it was to leave for want of another.
     std::uint32_t nearest(std::uint32_t b, std::span<std::uint16_t const> except = {}) {
         std::uint32_t best    = none;
-        auto const    further = [&](std::uint32_t r) {  // whether it leaves, then its distance
-            return std::pair(table_[r].state == replica_state::leaving, stores_[table_[r].store].distance);
+        auto const    further = [&](std::uint32_t r) {
+            fleet_store const& s = stores_[table_[r].store];
+            return std::tuple(table_[r].state == replica_state::leaving, s.late, s.distance);
         };
         table_.for_each(b, [&](std::uint32_t r) {
             if (!may_be_read(table_[r]) || std::ranges::find(except, table_[r].store) != except.end()) return;
@@ -435,7 +445,7 @@ private:
     std::deque<demand>        demands_;
     std::deque<std::uint32_t> unplaced_;
     std::size_t               retries_ = 0, retries_now_ = 0;  // of unplaced_: altogether, and in this cycle
-    bool                      room_grew_ = false, missed_ = false, unswept_ = false;
+    bool                      room_grew_ = false, missed_ = false, unswept_ = false, late_ = false;
 
     std::array<std::deque<std::uint32_t>, protected_cycles + 2> acquired_;  // in which cycle
 };

@@ -375,6 +375,7 @@ private:
                     [&](auto const& freed) {
                         if (!done && says_lost(done.error()))
                             fleet_.state.set_state(tried.back(), store_state::lost);
+                        if (!done && done.error() == errc::timed_out) fleet_.state.set_late(tried.back());
                         fleet_.state.end_read(r, freed);
                     });
             if (done) return done;

@@ -49,7 +49,8 @@ struct fleet_store {
     std::size_t       arriving = 0;  ///< set aside for copies
     std::size_t       leaving  = 0;  ///< of `used`
     store_state       state    = store_state::running;
-    std::uint64_t     since    = 0;  ///< the cycle in which it was added
+    bool              late     = false;  ///< it did not answer in time, in this cycle
+    std::uint64_t     since    = 0;      ///< the cycle in which it was added
     std::uint32_t     unswept  = 0;  ///< how many of its replicas are yet to be looked at, since its state changed
     replicas_of_store replicas{};
 
@@ -114,6 +115,8 @@ public:
         fills_[s] = fill;
     }
 
+    /// Says whether the store is late.
+    void set_late(std::uint16_t s, bool is) noexcept { stores_[s].late = is; }
     /// Says where to go on in the store's replicas.
     void set_cursor(std::uint16_t s, std::uint32_t at) noexcept { stores_[s].replicas.cursor = at; }
 
