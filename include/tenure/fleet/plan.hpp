@@ -70,10 +70,11 @@ private:
     template <class F>
     decision judged(proposal what, fleet_buffer const& b, candidates in, F&& ask) {
         std::vector<std::uint16_t> numbers;
+        std::scoped_lock const     guard(core_.planning);
         if (in)
-            for (store_id const s : *in) numbers.push_back(static_cast<std::uint16_t>(s));
-        std::scoped_lock const guard(core_.planning);
-        detail::judge::stores  among;
+            for (store_id const s : *in)
+                if (s < store_id{core_.state.stores().size()}) numbers.push_back(static_cast<std::uint16_t>(s));
+        detail::judge::stores among;
         if (in) among = numbers;
         detail::verdict const v = b.is_live() ? ask(among) : detail::verdict{refusal::gone};
         decision const        d{policy_, what, b, v.why, store_id{v.store}};

@@ -164,12 +164,14 @@ public:
         return store_id{core_.state.find_store(name)};
     }
 
-    /// Returns the next buffers of a store, 256 at most; goes round from call to call.
-    std::vector<fleet_buffer> some_in(store_id s) const {
+    /// Looks at the next `part` copies in a store, going round from call to call, and returns the buffers of those
+    /// that are there already.
+    static constexpr std::size_t part = 256;
+    std::vector<fleet_buffer>    some_in(store_id s) const {
         std::vector<fleet_buffer> out;
-        out.reserve(256);
+        out.reserve(part);
         std::scoped_lock const guard(core_.planning);
-        core_.state.go_round(static_cast<std::uint16_t>(s), out.capacity(), [&](std::uint32_t b) {
+        core_.state.go_round(static_cast<std::uint16_t>(s), part, [&](std::uint32_t b) {
             out.emplace_back(core_, b, core_.state.table().buffer(b).generation);
         });
         return out;

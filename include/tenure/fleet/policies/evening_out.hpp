@@ -46,8 +46,7 @@ public:
             std::size_t unseen = giver.store.copies;
             while (unseen > 0 && giver.bytes > 0 && !queue.empty()) {
                 std::vector<fleet_buffer> const some = view.some_in(giver.store.id);
-                if (some.empty()) break;
-                unseen -= std::min(unseen, some.size());
+                unseen -= std::min(unseen, fleet_view::part);
                 for (fleet_buffer const& b : some)
                     if (giver.bytes > 0) give(giver, b, queue, proposals, passes);
             }

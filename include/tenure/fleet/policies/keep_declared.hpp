@@ -15,9 +15,8 @@ struct keep_declared {
         for (fleet_buffer const& b : view.changed()) {
             std::size_t const least = b.declared();
             if (least == 0) continue;
-            // Of one that is to be everywhere, the last proposal is refused, and comes up again with the next
-            // store.
-            for (std::size_t n = b.everywhere() ? 0 : b.copies(); n < least || b.everywhere(); ++n)
+            // Of one that is everywhere, a proposal is refused, and comes up again with the next store.
+            for (std::size_t n = b.everywhere() ? 0 : b.copies(); n < least; ++n)
                 if (!proposals.replicate(b)) break;
         }
     }

@@ -13,8 +13,8 @@
 namespace tenure {
 
 /// Relieves stores that are fuller than `above`: drops what has a copy elsewhere and then, if that is not enough,
-/// moves the rest to the emptiest, until they are `to` full. Cost: O(stores) if a store has changed, and of a full
-/// store 4,096 buffers a cycle.
+/// moves the rest to the emptiest, until they are `to` full or, if that takes several cycles, no fuller than
+/// `above`. Cost: O(stores) if a store has changed, and of a full store 4,096 buffers a cycle.
 class relieve_full_stores {
 public:
     struct options {
@@ -48,8 +48,7 @@ private:
         std::vector<fleet_buffer> single;
         for (std::size_t seen = 0, n = std::min(s.copies, part); seen < n && need > 0;) {
             std::vector<fleet_buffer> const some = view.some_in(s.id);
-            if (some.empty()) break;
-            seen += some.size();
+            seen += fleet_view::part;
             for (fleet_buffer const& b : some) {
                 if (need <= 0 || b.bytes() == 0) continue;
                 if (proposals.drop(b, {s.id})) need -= static_cast<double>(b.bytes());

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
 #include <vector>
 
 #include <tenure/fleet/plan.hpp>
@@ -29,9 +28,7 @@ struct retire_store {
 
 private:
     static void empty(fleet_buffer const& b, store_id s, plan& proposals) {
-        std::size_t const needed = std::max<std::size_t>(b.declared(), 1);
-        for (std::size_t n = b.copies(); n < needed; ++n)
-            if (!proposals.replicate(b)) break;
+        if (b.copies() == 0) proposals.replicate(b);  // if more were asked for, these are proposed already
         proposals.drop(b, {s});
     }
 
