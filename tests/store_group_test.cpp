@@ -242,6 +242,8 @@ TEST_SUITE("store group") {
         auto const other = round.make_buffer<char>(500, g.fleet["b"]);
         check_throws(errc::store_full, {"replicate", "b of group", "no candidate has room"},
                      [&] { tenure::replicate(b, g.fleet["b"]); });
+        CHECK(round.try_make_buffer<char>(501, g.fleet["b"]).error() == errc::store_full);
+        CHECK(round.try_make_buffer<char>(501, g.fleet).error() == errc::store_full);
         round.free(other);
         for (auto const on : {store_operation::allocate, store_operation::write, store_operation::read}) {
             g.members[1]->inject({.on = on});
@@ -264,10 +266,11 @@ TEST_SUITE("store group") {
         };
         group g(1);
         g.fleet.add("liar", std::make_shared<tenure::faulty_store<liar>>(std::make_shared<liar>()),
-                    {.capacity = mib});
+                    {.capacity = 64 * mib});
         tenure::batch_scope round;
         auto const          b = round.make_buffer<int>(1'000'000, g.fleet["a"]);
-        CHECK_THROWS_AS(tenure::replicate(b, g.fleet["liar"]), tenure::error);
+        check_throws(errc::store_lost, {"replicate", "liar"}, [&] { tenure::replicate(b, g.fleet["liar"]); });
+        CHECK(g.fleet.stores()[1].bytes == 0);
         CHECK(tenure::replicas(b) == names{"a"});
     }
 
