@@ -96,10 +96,10 @@ public:
 
     void compare() const {
         std::map<std::uint16_t, std::size_t> used;
-        for (auto const& [r, held] : held_) {
+        for (auto const& [r, there] : held_) {
             REQUIRE(fleet().table().has_replica(r));
-            if (!stores_[held.store].lives) continue;
-            used[held.store] += held.bytes;
+            if (!stores_[there.store].lives) continue;
+            used[there.store] += there.bytes;
         }
         for (std::uint16_t s = 0; s < stores_.size(); ++s) {
             if (!stores_[s].lives) continue;

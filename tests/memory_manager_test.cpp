@@ -237,6 +237,29 @@ TEST_SUITE("memory manager") {
         CHECK(soon([&] { return tenure::replicas(later).size() == 2; }));
     }
 
+    TEST_CASE("a store that cannot be emptied because copies fail says so") {
+        group               g{1000, 1000};
+        memory_manager      manager(g.fleet);
+        tenure::batch_scope round;
+        filled(round, 100, g.fleet["a"], 'x');
+        g.members[1]->inject({.on = tenure::store_operation::write, .times = 1'000'000});
+        auto const report = manager.retire("a");
+        CHECK_FALSE(report);
+        CHECK(report.why == refusal::failing);
+        CHECK(g.fleet.stores()[0].state == tenure::store_state::running);
+    }
+
+    TEST_CASE("a copy is made where a buffer is read often") {
+        group               g{1000, 1000};
+        memory_manager      manager(g.fleet, {.policies = {tenure::promote_demanded({.reads = 3})}});
+        tenure::batch_scope round;
+        auto const          b = filled(round, 100, g.fleet["a"], 'x');
+        for (int i = 0; i < 3; ++i) tenure::note_demand(b, g.fleet["b"]);
+        CHECK(manager.run_once({.dry = true}).bytes_to_copy() == 100);
+        CHECK(manager.run_once().copied == 1);
+        CHECK(tenure::replicas(b).size() == 2);
+    }
+
     TEST_CASE("policies are added and removed by name") {
         struct throws {
             void propose(tenure::fleet_view const&, tenure::plan&) const { throw std::runtime_error("no idea"); }

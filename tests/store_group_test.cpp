@@ -24,10 +24,12 @@
 
 #include "accounting.hpp"
 #include "random/dice.hpp"
+#include "soon.hpp"
 #include "throws.hpp"
 
 namespace {
 
+using namespace std::chrono_literals;
 using tenure::any_store;
 using tenure::buffer;
 using tenure::errc;
@@ -355,6 +357,135 @@ TEST_SUITE("store group") {
         CHECK(tenure::replicas(b) == names{"b"});
     }
 
+    TEST_CASE("no copy is made of what is being written") {
+        group               g;
+        tenure::batch_scope round;
+        auto const          b = round.make_buffer<int>(2, g.fleet["a"]);
+        b.fill(1);
+        tenure::replicate(b, g.fleet["b"]);
+        g.members[0]->inject({.on = store_operation::write, .how = tenure::faults::delays{200ms}});
+        g.members[0]->inject({.on = store_operation::write, .how = tenure::faults::shortens{.to = 4}});
+        std::thread writer([&] { CHECK_FALSE(b.try_write(0, std::vector{2, 2})); });
+        CHECK(soon([&] { return g.members[0]->struck() == 1; }));
+        CHECK_THROWS_AS(tenure::replicate(b, g.fleet["c"]), tenure::error);
+        writer.join();
+        CHECK(tenure::replicas(b) == names{"b"});
+        CHECK(contents(b) == std::vector{1, 1});
+        tenure::replicate(b, g.fleet["c"]);
+        CHECK(contents(b) == std::vector{1, 1});
+    }
+
+    TEST_CASE("a copy that cannot be read is passed over and one that is corrupt goes") {
+        group               g;
+        tenure::batch_scope round;
+        auto const          b = round.make_buffer<int>(100, g.fleet["a"]);
+        b.fill(1);
+        tenure::replicate(b, g.fleet["b"]);
+        g.members[0]->inject({.on = store_operation::read});
+        CHECK(contents(b) == std::vector<int>(100, 1));
+        CHECK(tenure::replicas(b).size() == 2);
+        g.members[0]->inject(
+            {.on = store_operation::read, .how = tenure::faults::fails{make_error_code(errc::corrupt)}});
+        CHECK(contents(b) == std::vector<int>(100, 1));
+        CHECK(tenure::replicas(b) == names{"b"});
+        CHECK(g.used(0) == 0);
+        g.members[1]->inject(
+            {.on = store_operation::read, .how = tenure::faults::fails{make_error_code(errc::corrupt)}});
+        std::vector<int> out(1);
+        CHECK(b.try_read(0, out).error() == errc::corrupt);
+        CHECK(tenure::replicas(b) == names{"b"});
+    }
+
+    TEST_CASE("what is ordered and never made does not stand in the way of the end") {
+        group g(4);
+        {
+            tenure::memory_manager manager(g.fleet, {.policies = {tenure::keep_replicas(4)}});
+            tenure::batch_scope    round;
+            auto const             b = round.make_buffer<int>(100, g.fleet["a"]);
+            for (std::size_t i = 1; i < 4; ++i)
+                g.members[i]->inject({.on = store_operation::allocate, .how = tenure::faults::delays{50ms}});
+            std::thread cycle([&] { manager.run_once(); });
+            CHECK(
+                soon([&] { return g.members[1]->struck() + g.members[2]->struck() + g.members[3]->struck() > 0; }));
+            round.free(b);
+            cycle.join();
+        }
+        for (auto const& s : g.fleet.stores()) CHECK(s.bytes == 0);
+        for (std::size_t i = 0; i < 4; ++i) CHECK(g.used(i) == 0);
+    }
+
+    TEST_CASE("a copy that a manager has ordered and not made is made by who asks for it") {
+        group               g;
+        tenure::batch_scope round;
+        auto const          b = round.make_buffer<int>(100, g.fleet["a"]);
+        b.fill(3);
+        {
+            // Stopped in the middle of its first cycle, it leaves orders.
+            tenure::memory_manager manager(g.fleet, {.interval = 1ms, .policies = {tenure::keep_replicas(3)}});
+            for (std::size_t i = 1; i < 3; ++i)
+                g.members[i]->inject({.on = store_operation::allocate, .how = tenure::faults::delays{100ms}});
+            manager.start();
+            CHECK(soon([&] { return g.members[1]->struck() + g.members[2]->struck() == 1; }));
+            manager.stop();
+            CHECK(tenure::replicas(b).size() == 2);
+            CHECK(g.fleet.stores()[1].bytes + g.fleet.stores()[2].bytes == 800);
+            tenure::replicate(b, g.fleet["b"]);
+            tenure::replicate(b, g.fleet["c"]);
+            CHECK(tenure::replicas(b).size() == 3);
+        }
+        CHECK(contents(b) == std::vector<int>(100, 3));
+    }
+
+    TEST_CASE("what a manager has ordered goes with it") {
+        group               g;
+        tenure::batch_scope round;
+        auto const          b = round.make_buffer<int>(100, g.fleet["a"]);
+        {
+            tenure::memory_manager manager(g.fleet, {.interval = 1ms, .policies = {tenure::keep_replicas(3)}});
+            for (std::size_t i = 1; i < 3; ++i)
+                g.members[i]->inject({.on = store_operation::allocate, .how = tenure::faults::delays{100ms}});
+            manager.start();
+            CHECK(soon([&] { return g.members[1]->struck() + g.members[2]->struck() == 1; }));
+        }
+        CHECK(tenure::replicas(b).size() == 2);
+        CHECK(g.fleet.stores()[1].bytes + g.fleet.stores()[2].bytes == 400);
+    }
+
+    TEST_CASE("what a store refuses to free is freed later") {
+        group g;
+        {
+            tenure::batch_scope round;
+            round.make_buffer<int>(1000, g.fleet["a"]).fill(1);
+            g.members[0]->inject({.on = store_operation::deallocate});
+        }
+        CHECK(g.used(0) == 4000);
+        CHECK(g.fleet.stores()[0].bytes == 4000);
+        { tenure::batch_scope{}.make_buffer<int>(1, g.fleet["b"]).fill(1); }
+        CHECK(g.used(0) == 0);
+        CHECK(g.fleet.stores()[0].bytes == 0);
+    }
+
+    TEST_CASE("a store that refuses copies does not stand in the way of others") {
+        group               g;
+        tenure::batch_scope round;
+        round.make_buffer<int>(100, g.fleet["c"]).fill(0);  // b is the emptiest
+        auto const b = round.make_buffer<int>(100, g.fleet["a"]);
+        g.members[1]->inject({.on    = store_operation::allocate,
+                              .times = 1'000'000,
+                              .how   = tenure::faults::fails{make_error_code(errc::store_full)}});
+        CHECK(tenure::replicate(b, 2) == 2);
+        CHECK(sorted(tenure::replicas(b)) == names{"a", "c"});
+    }
+
+    TEST_CASE("a place is a store for a whole batch") {
+        group               g;
+        tenure::batch_scope round({.store = g.fleet["b"]});
+        auto const          b = round.make_buffer<int>(100);
+        CHECK(tenure::replicas(b) == names{"b"});
+        tenure::replicate(b, g.fleet["a"]);
+        CHECK(tenure::replicas(b).size() == 2);
+    }
+
     TEST_CASE("threads make and write and read and copy and free at once") {
         group                  g(4);
         tenure::memory_manager manager(
@@ -381,6 +512,7 @@ TEST_SUITE("store group") {
             });
         for (std::thread& u : users) u.join();
         manager.stop();
+        manager.run_once();  // what it had ordered of buffers that are gone
         for (std::size_t i = 0; i < 4; ++i) CHECK(g.used(i) == 0);
         for (auto const& s : g.fleet.stores()) CHECK(s.bytes == 0);
     }

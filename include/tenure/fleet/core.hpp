@@ -50,8 +50,8 @@ public:
     };
 
 private:
-    fork_mutex            mutex_;
     std::atomic<unsigned> waiting_{0};
+    fork_mutex            mutex_{this, [](void* self) noexcept { static_cast<fleet_mutex*>(self)->waiting_ = 0; }};
 };
 
 /// A group of stores, and what guards it. Who plans holds the lock for O(copies of one buffer), but where a size is

@@ -75,10 +75,9 @@ public:
     }
     /// Notes that a store did not answer in time: until the next cycle, reads take other copies where there are
     /// some.
-    void set_late(std::uint16_t s) noexcept {
-        stores_.set_late(s, true);
-        late_ = true;
-    }
+    void set_late(std::uint16_t s) noexcept { stores_.set_late(s, cycle_ + 1); }
+    /// Notes that a store did not take a copy for which it should have room: for ten cycles it gets none by itself.
+    void set_refuses(std::uint16_t s) noexcept { stores_.set_refuses(s, cycle_ + protected_cycles); }
     /// Says how many bytes there may be in the store. Nothing that is there is dropped at once if it is less.
     void set_capacity(std::uint16_t s, std::size_t bytes) {
         stores_.change(s, [&](fleet_store& it) { it.capacity = std::max<std::size_t>(bytes, 1); });
@@ -151,23 +150,36 @@ public:
         if (table_.buffer(it.buffer).wanted) mark(it.buffer);
     }
 
+    /// Begins to write the nearest copy that is not in one of `except`. Until written() or spoil(), no copy is made
+    /// of the buffer, and what is being made is wanted no more. Returns the copy, which is read, too; or none.
+    template <class F>
+    std::uint32_t begin_write(std::uint32_t b, std::span<std::uint16_t const> except, F&& freed) {
+        std::uint32_t const r = begin_read(b, except);
+        if (r == none) return r;
+        table_.buffer(b).written = 1;
+        table_.for_each(b, [&](std::uint32_t other) {
+            if (table_[other].state == replica_state::arriving) release(other, freed);
+        });
+        return r;
+    }
     /// Notes that `r` was written: the other copies are of yesterday.
     template <class F>
     void written(std::uint32_t r, F&& freed) {
-        std::uint32_t const b = table_[r].buffer;
+        std::uint32_t const b    = table_[r].buffer;
+        table_.buffer(b).written = 0;
         table_.for_each(b, [&](std::uint32_t other) {
             if (other != r) release(other, freed);
         });
         stay(r);
         mark(b);
     }
-
-    /// Notes that `r` was spoiled: a write to it failed. If there are other copies, they are as they were before,
-    /// and `r` goes; so do copies that are being made of it.
+    /// Notes that `r` is not what it should be: a write to it failed, or its store says so. If there are other
+    /// copies, they are as they were before, and `r` goes.
     template <class F>
     void spoil(std::uint32_t r, F&& freed) {
         std::uint32_t const b     = table_[r].buffer;
         bool                other = false;
+        table_.buffer(b).written  = 0;
         table_.for_each(b, [&](std::uint32_t i) {
             if (table_[i].state == replica_state::arriving && table_[i].readers == r) release(i, freed);
             else other = other || (i != r && may_be_read(table_[i]));
@@ -201,9 +213,10 @@ public:
     /// finish_copy(); or none: then it is wanted no more, or not possible, and is gone.
     template <class F>
     std::uint32_t begin_copy(std::uint32_t r, F&& freed) {
-        bool const          wanted = table_[r].state == replica_state::arriving;
-        std::uint32_t const from =
-            wanted && stores_[table_[r].store].state == store_state::running ? nearest(table_[r].buffer) : none;
+        replica_record const& it     = table_[r];
+        bool const            wanted = it.state == replica_state::arriving && !table_.buffer(it.buffer).written &&
+                            stores_[it.store].state == store_state::running;
+        std::uint32_t const from = wanted ? nearest(it.buffer) : none;
         if (from == none) {
             finish_copy(r, false, freed);
             return none;
@@ -256,8 +269,6 @@ public:
         room_grew_   = false;
         retries_now_ = std::min<std::size_t>(retries_, retries_in_a_cycle);
         retries_ -= retries_now_;
-        if (std::exchange(late_, false))
-            for (std::uint16_t s = 0; s < stores_.size(); ++s) stores_.set_late(s, false);
         if (std::exchange(missed_, false))
             for (std::uint16_t s = 0; s < stores_.size(); ++s) look_at_all(s);
     }
@@ -286,9 +297,10 @@ public:
         }
         return n > 0;
     }
-    /// Returns what changed, once: numbers of buffers, some of which may be free again.
-    std::deque<std::uint32_t> take_changed() noexcept { return std::exchange(changed_, {}); }
-    std::deque<demand>        take_demands() noexcept { return std::exchange(demands_, {}); }
+    /// Gives what changed, once, in exchange for an empty list: numbers of buffers, some of which may be free
+    /// again.
+    void take_changed(std::deque<std::uint32_t>& out) noexcept { changed_.swap(out); }
+    void take_demands(std::deque<demand>& out) noexcept { demands_.swap(out); }
     /// Notes that the buffer was looked at: what happens to it from now on is a change.
     void look(std::uint32_t b) noexcept { table_.buffer(b).changed = 0; }
 
@@ -308,22 +320,24 @@ public:
     /// Marks the buffer when nobody reads it any more, or it is protected no longer.
     void mark_when_free(std::uint32_t b) noexcept { table_.buffer(b).wanted = 1; }
     /// Marks the buffer when there is more room.
-    void mark_when_room(std::uint32_t b) {
+    void mark_when_room(std::uint32_t b) noexcept {
         replicated_buffer& it = table_.buffer(b);
         if (it.unplaced) return;
-        unplaced_.push_back(b);
-        it.unplaced = 1;
+        it.unplaced = memory_lasts([&] { unplaced_.push_back(b); });
+        if (!it.unplaced) missed_ = true;
     }
+    /// Notes that something that changed could not be looked at: in the next cycle, all has changed.
+    void miss() noexcept { missed_ = true; }
 
     /// Calls f(buffer) for the next replicas of a store, `n` at most; goes round from call to call. Cost: O(n).
     template <class F>
     void go_round(std::uint16_t s, std::size_t n, F&& f) {
-        std::uint32_t at = stores_[s].replicas.cursor;
+        std::uint32_t at = stores_[s].replicas.round;
         for (n = std::min<std::size_t>(n, stores_[s].replicas.count); n > 0; --n) {
             if (may_be_read(table_[at])) f(table_[at].buffer);
             at = table_[at].next;
         }
-        stores_.set_cursor(s, at);
+        stores_.set_round(s, at);
     }
 
     /// Returns whether a replica, which is somebody's, holds the buffer's bytes.
@@ -369,7 +383,7 @@ private:
         std::uint32_t best    = none;
         auto const    further = [&](std::uint32_t r) {
             fleet_store const& s = stores_[table_[r].store];
-            return std::tuple(table_[r].state == replica_state::leaving, s.late, s.distance);
+            return std::tuple(table_[r].state == replica_state::leaving, s.late > cycle_, s.distance);
         };
         table_.for_each(b, [&](std::uint32_t r) {
             if (!may_be_read(table_[r]) || std::ranges::find(except, table_[r].store) != except.end()) return;
@@ -445,7 +459,7 @@ private:
     std::deque<demand>        demands_;
     std::deque<std::uint32_t> unplaced_;
     std::size_t               retries_ = 0, retries_now_ = 0;  // of unplaced_: altogether, and in this cycle
-    bool                      room_grew_ = false, missed_ = false, unswept_ = false, late_ = false;
+    bool                      room_grew_ = false, missed_ = false, unswept_ = false;
 
     std::array<std::deque<std::uint32_t>, protected_cycles + 2> acquired_;  // in which cycle
 };

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -21,6 +22,7 @@
 
 #include <tenure/detail/blocks/block_table.hpp>
 #include <tenure/detail/blocks/gather_space.hpp>
+#include <tenure/detail/blocks/is_gone.hpp>
 #include <tenure/error.hpp>
 #include <tenure/fleet/copying.hpp>
 #include <tenure/fleet/core.hpp>
@@ -38,7 +40,7 @@ struct group_block {
 };
 
 /// Returns whether an error says that a store is gone, with all that it held; perhaps to come back empty.
-inline bool says_lost(std::error_code const& e) noexcept {
+inline bool says_lost(std::error_code e) noexcept {
     return e == errc::disconnected || e == errc::device_unavailable || e == errc::store_closed ||
            e == errc::store_replaced || e == errc::stale_handle;
 }
@@ -65,8 +67,9 @@ public:
     /// store_full, also if the store does not run; memory_full; the store's.
     result<block> allocate(std::size_t bytes, std::size_t alignment, std::optional<store_number> where) {
         if (!std::has_single_bit(alignment)) return make_error_code(errc::bad_alignment);
+        if (bytes > replicated_buffer::most_bytes) return make_error_code(errc::store_full);
         std::error_code why = errc::store_full;
-        for (std::vector<store_number> tried;;) {
+        for (store_list tried;;) {
             std::optional<store_number> const s = hold_room(bytes, where, tried, why);
             if (!s) return why;
             result<block> const made = member(*s).allocate(bytes, alignment);
@@ -76,7 +79,7 @@ public:
             std::scoped_lock const guard(fleet_.mutex);
             fleet_.state.give_room(*s, bytes);
             if (says_lost(why)) fleet_.state.set_state(*s, store_state::lost);
-            if (where || !(says_lost(why) || is_full(why))) return why;
+            if (where || !(says_lost(why) || is_full(why)) || tried.full()) return why;
             tried.push_back(*s);
         }
     }
@@ -85,11 +88,12 @@ public:
     /// what a store says. What a store would not free stays there.
     result<void> deallocate(std::span<block const> many) noexcept {
         std::error_code wrong;
+        free_refused();
         while (!many.empty()) {
-            freed_replicas out(gather_, std::min(many.size() * members(), copies_.load(std::memory_order_relaxed)));
+            freed_replicas out(gather_, copies_of(many));
             for (bool room = true; room && !many.empty();) {
                 std::scoped_lock const guard(fleet_.mutex);
-                for (int n = 0; room && n < 128 && !many.empty(); ++n) {
+                for (int n = 0; n < 128 && !many.empty(); ++n) {
                     std::optional<std::uint32_t> const b = find(many.front());
                     room                                 = !b || copies_of(*b) <= out.room();
                     if (!room) break;
@@ -105,22 +109,33 @@ public:
         return {};
     }
 
+    /// Reads the nearest copy or, if that cannot be read, the next. A copy that its store does not have, or says is
+    /// corrupt, is dropped if there is another.
     result<void> read(block b, std::size_t offset, std::span<std::byte> out) {
         if (result<void> const ok = check(b, offset, out.size()); !ok || out.empty()) return ok;
-        return use(b, [&](any_store& in, block at, std::uint32_t) { return in.read(at, offset, out); });
+        auto const begin = [&](std::uint32_t buffer, std::span<store_number const> tried, auto const&) {
+            return fleet_.state.begin_read(buffer, tried);
+        };
+        auto const end = [&](std::uint32_t r, std::error_code why, auto const& freed) {
+            if (why == errc::corrupt || why == errc::no_such_block) fleet_.state.spoil(r, freed);
+        };
+        return use(
+            b, begin, [&](any_store& in, block at) { return in.read(at, offset, out); }, end,
+            [](std::error_code) { return true; });
     }
 
     /// Writes to the nearest copy, which is then the only one. If that fails, the others stay, as they were.
     result<void> write(block b, std::size_t offset, std::span<std::byte const> in) {
         if (result<void> const ok = check(b, offset, in.size()); !ok || in.empty()) return ok;
-        return use(b, [&](any_store& store, block at, std::uint32_t r) {
-            result<void> const done = store.write(at, offset, in);
-            change_buffer(r, [&](auto const& freed) {
-                if (done) fleet_.state.written(r, freed);
-                else fleet_.state.spoil(r, freed);
-            });
-            return done;
-        });
+        auto const begin = [&](std::uint32_t buffer, std::span<store_number const> tried, auto const& freed) {
+            return fleet_.state.begin_write(buffer, tried, freed);
+        };
+        auto const end = [&](std::uint32_t r, std::error_code why, auto const& freed) {
+            if (why) fleet_.state.spoil(r, freed);
+            else fleet_.state.written(r, freed);
+        };
+        return use(
+            b, begin, [&](any_store& store, block at) { return store.write(at, offset, in); }, end, &says_lost);
     }
 
     /// Makes the copy for which room was set aside. Returns how many bytes are there, verified; nothing if the copy
@@ -145,7 +160,12 @@ public:
     /// Drops the replica that was ordered to be, if all others answer and that is still right. Returns whether it
     /// did.
     bool carry_out_drop(std::uint32_t r) {
-        for (store_number const s : others_of(r)) {
+        std::vector<store_number> others;
+        if (!memory_lasts([&] { others = others_of(r); })) {
+            std::scoped_lock const guard(fleet_.mutex);
+            return fleet_.proposals.keep(r), false;
+        }
+        for (store_number const s : others) {
             std::error_code const why = ask(r, s);
             if (!why) continue;
             std::scoped_lock const guard(fleet_.mutex);
@@ -167,12 +187,11 @@ public:
             {
                 std::scoped_lock const guard(fleet_.mutex);
                 std::size_t const      n = most();
-                out.emplace(gather_, n);
-                if (out->room() < n) continue;
-                f([&](std::uint32_t r) { gone(r, *out); });
+                if (n > 0 && out.emplace(gather_, n).room() < n) continue;
+                f([&](std::uint32_t r) { out ? gone(r, *out) : forget(r); });
             }
-            std::error_code
-                unheard;  // a store that does not free what is no buffer's any more: nobody can mend that
+            if (!out) return;
+            std::error_code unheard;  // what a store refuses to free is tried again
             free(*out, unheard);
             return;
         }
@@ -216,9 +235,27 @@ public:
 
     fleet_core& fleet() noexcept { return fleet_; }
 
+    /// Tries again to free what stores have refused to.
+    void tidy() noexcept { free_refused(); }
+
 private:
     struct placed {
         block at;  ///< id 0: not made yet
+    };
+    struct refused {
+        store_number store = 0;
+        block        at{};
+    };
+    /// Stores that were tried, no more than one would wait for.
+    class store_list {
+    public:
+        void                          push_back(store_number s) noexcept { all_[size_++] = s; }
+        bool                          full() const noexcept { return size_ == std::size(all_); }
+        std::span<store_number const> all() const noexcept { return {all_, size_}; }
+
+    private:
+        store_number all_[16]{};
+        std::size_t  size_ = 0;
     };
     struct named {
         std::uint64_t id        = 0;
@@ -249,14 +286,14 @@ private:
     }
 
     std::optional<store_number> hold_room(std::size_t bytes, std::optional<store_number> where,
-                                          std::vector<store_number> const& tried, std::error_code& why) {
+                                          store_list const& tried, std::error_code& why) {
         std::optional<store_number> chosen;
         {
             std::scoped_lock const guard(fleet_.mutex);
             auto const&            stores = fleet_.state.stores();
             auto const             suits  = [&](store_number s) {
                 return stores[s].state == store_state::running && stores[s].has_room(bytes) &&
-                       std::ranges::find(tried, s) == tried.end();
+                       std::ranges::find(tried.all(), s) == tried.all().end();
             };
             if (where) {
                 if (suits(*where)) chosen = where;
@@ -312,8 +349,9 @@ private:
     }
 
     std::size_t copies_of(std::uint32_t b) const {
-        std::size_t n = 0;
-        fleet_.state.table().for_each(b, [&](std::uint32_t) { ++n; });
+        std::size_t n     = 0;
+        auto const& table = fleet_.state.table();  // what arrives is not freed at once
+        table.for_each(b, [&](std::uint32_t r) { n += table[r].state != replica_state::arriving; });
         return n;
     }
 
@@ -338,51 +376,86 @@ private:
         out.for_each_store([&](store_number s, std::span<block const> many) {
             result<void> const done = member(s).deallocate(many);
             copies_.fetch_sub(many.size(), std::memory_order_relaxed);
-            if (!done && !says_lost(done.error())) wrong = done.error();
+            if (done || says_lost(done.error())) return;
+            wrong = done.error();
+            std::scoped_lock const guard(fleet_.mutex);
+            for (block const b : many)
+                if (memory_lasts([&] { refused_.push_back({s, b}); })) fleet_.state.hold_room(s, b.bytes);
         });
     }
 
-    /// Calls f(freed) unless the buffer of `r`, which is in use, was freed meanwhile.
-    template <class F>
-    void change_buffer(std::uint32_t r, F f) {
-        auto const& it = fleet_.state.table()[r];
-        changed([&] { return replica_table::detached(it) ? 0 : copies_of(it.buffer); },
-                [&](auto const& freed) {
-                    if (!replica_table::detached(it)) f(freed);
-                });
+    /// Frees what stores have refused to free, unless they do so again.
+    void free_refused() noexcept {
+        for (std::size_t n = 0;; ++n) {
+            refused    one;
+            any_store* in = nullptr;
+            {
+                std::scoped_lock const guard(fleet_.mutex);
+                if (refused_.size() <= n) return;
+                one = refused_.front();
+                in  = &members_[one.store];
+            }
+            result<void> const     done = in->deallocate({&one.at, 1});
+            bool const             gone = done || says_lost(done.error()) || is_gone(*in, one.at);
+            std::scoped_lock const guard(fleet_.mutex);
+            if (refused_.empty() || refused_.front().at != one.at) continue;  // another thread was faster
+            refused_.pop_front();
+            if (gone) fleet_.state.give_room(one.store, one.at.bytes);
+            else if (!memory_lasts([&] { refused_.push_back(one); })) return;
+        }
     }
 
-    /// Calls operation(store, block, replica) for the nearest copy and, while that is lost or late, for the next.
-    template <class Operation>
-    result<void> use(block b, Operation operation) {
-        std::error_code why = errc::store_lost;
-        for (std::vector<store_number> tried;;) {
+    /// Calls operation(store, block) for the copy that begin(buffer, tried, freed) gives and, if that fails in a
+    /// way that `goes_on` with, for the next; end(copy, error, freed) after each. begin() and end() have the lock.
+    template <class Begin, class Operation, class End>
+    result<void> use(block b, Begin begin, Operation operation, End end, bool (*goes_on)(std::error_code)) {
+        std::error_code why;
+        for (store_list tried; !tried.full();) {
             std::uint32_t r  = fleet_state::none;
             any_store*    in = nullptr;
             block         at;
-            {
-                std::scoped_lock const             guard(fleet_.mutex);
-                std::optional<std::uint32_t> const buffer = find(b);
-                if (!buffer) return make_error_code(errc::no_such_block);
-                r = fleet_.state.begin_read(*buffer, tried);
-                if (r == fleet_state::none) return why;
-                tried.push_back(fleet_.state.table()[r].store);
-                in = &members_[tried.back()];
-                at = placed_[r].at;
-            }
-            result<void> const done = operation(*in, at, r);
-            changed([] { return std::size_t{1}; },
+            bool          live = true;
+            changed([&] { return copies_of(b); },
                     [&](auto const& freed) {
-                        if (!done && says_lost(done.error()))
-                            fleet_.state.set_state(tried.back(), store_state::lost);
-                        if (!done && done.error() == errc::timed_out) fleet_.state.set_late(tried.back());
+                        std::optional<std::uint32_t> const buffer = find(b);
+                        live                                      = buffer.has_value();
+                        if (live) r = begin(*buffer, tried.all(), freed);
+                        if (r == fleet_state::none) return;
+                        tried.push_back(fleet_.state.table()[r].store);
+                        in = &members_[tried.all().back()];
+                        at = placed_[r].at;
+                    });
+            if (!live) return make_error_code(errc::no_such_block);
+            if (r == fleet_state::none) return why ? why : make_error_code(errc::store_lost);
+            result<void> const    done  = operation(*in, at);
+            std::error_code const wrong = done ? std::error_code() : done.error();
+            changed([&] { return copies_used_of(r); },
+                    [&](auto const& freed) {
+                        if (says_lost(wrong)) fleet_.state.set_state(tried.all().back(), store_state::lost);
+                        if (wrong == errc::timed_out) fleet_.state.set_late(tried.all().back());
+                        if (!replica_table::detached(fleet_.state.table()[r])) end(r, wrong, freed);
                         fleet_.state.end_read(r, freed);
                     });
             if (done) return done;
-            bool const lost = says_lost(done.error());
-            if (!lost && done.error() != errc::timed_out) return done;
-            why = lost ? make_error_code(errc::store_lost) : done.error();
+            why = says_lost(wrong) && (!why || why == errc::store_lost) ? make_error_code(errc::store_lost) : wrong;
+            if (!goes_on(wrong)) return wrong;
         }
+        return why;
+    }
+
+    std::size_t copies_of(block b) const {
+        std::optional<std::uint32_t> const buffer = find(b);
+        return buffer ? copies_of(*buffer) : 0;
+    }
+    /// Returns how many copies may be freed when who uses `r` is done.
+    std::size_t copies_used_of(std::uint32_t r) const {
+        replica_record const& it = fleet_.state.table()[r];
+        return replica_table::detached(it) ? 1 : copies_of(it.buffer);
+    }
+    std::size_t copies_of(std::span<block const> many) noexcept {
+        std::size_t n = 0;
+        for_each_locked(fleet_.mutex, many, [&](block b) { n += copies_of(b); });
+        return n;
     }
 
     copying copying_of(std::uint32_t from, std::uint32_t to) {
@@ -402,7 +475,7 @@ private:
         result<block> const made = what.to->allocate(what.source.bytes, what.alignment);
         if (!made) {
             copies_.fetch_sub(1, std::memory_order_relaxed);
-            if (says_lost(made.error())) lose(what.to_number);
+            note(what.to_number, made.error());
             return made.error();
         }
         {
@@ -411,16 +484,16 @@ private:
         }
         result<void> const done = copy_and_verify({*what.from, what.source}, {*what.to, *made}, what.source.bytes);
         if (done) return {};
-        if (says_lost(done.error())) {
-            if (says_lost(answer(*what.from, what.source))) lose(what.from_number);
-            if (says_lost(answer(*what.to, *made))) lose(what.to_number);
-        }
+        if (std::error_code const from = answer(*what.from, what.source)) note(what.from_number, from);
+        else note(what.to_number, says_lost(done.error()) ? answer(*what.to, *made) : done.error());
         return done.error();
     }
 
-    void lose(store_number s) {
+    /// Notes that a store did not take a copy, or did not give one.
+    void note(store_number s, std::error_code why) {
         std::scoped_lock const guard(fleet_.mutex);
-        fleet_.state.set_state(s, store_state::lost);
+        if (says_lost(why)) fleet_.state.set_state(s, store_state::lost);
+        else fleet_.state.set_refuses(s);
     }
 
     /// Returns what a store says of a block that it should have.
@@ -464,6 +537,7 @@ private:
     std::deque<any_store>    members_;
     std::deque<placed>       placed_;  // by replica
     std::deque<named>        named_;   // by buffer
+    std::deque<refused>      refused_;
     std::size_t              live_bytes_ = 0;
     std::atomic<std::size_t> copies_{0};  // blocks in the stores, and those that are just being made
 };

@@ -100,15 +100,23 @@ public:
     std::size_t settle(orders& out, std::size_t n = static_cast<std::size_t>(-1)) {
         for (n = std::min(n, moves_.size()); n > 0; --n) {
             move_under_way const m = moves_.front();
-            moves_.pop_front();
-            if (!is_of(m.giver, m.buffer) || table()[m.giver].state != replica_state::giving) continue;
+            if (!is_of(m.giver, m.buffer) || table()[m.giver].state != replica_state::giving) {
+                moves_.pop_front();
+                continue;
+            }
             bool const there = is_of(m.taker, m.buffer);
-            if (there && (table()[m.taker].state == replica_state::arriving || table()[m.giver].readers > 0)) {
-                moves_.push_back(m);
-            } else if (there && may_lose(m.giver) == refusal::none) {
-                out.push_back({order::kind::drop, m.giver});
+            bool const waits =
+                there && (table()[m.taker].state == replica_state::arriving || table()[m.giver].readers > 0);
+            bool const goes  = !waits && there && may_lose(m.giver) == refusal::none;
+            bool const noted = memory_lasts([&] {
+                if (waits) moves_.push_back(m);
+                if (goes) out.push_back({order::kind::drop, m.giver});
+            });
+            moves_.pop_front();
+            if (noted && waits) continue;
+            if (noted && goes) {
                 fleet_.leave(m.giver, replica_state::leaving);
-            } else {
+            } else {  // a copy, then
                 fleet_.stay(m.giver);
                 fleet_.mark(m.buffer);
             }
@@ -181,21 +189,23 @@ private:
 
         std::size_t const bytes = table().buffer(b).bytes();
         verdict           best{refusal::none_running};
-        double            least = 0;
-        // The refusal that says most: there is a store that runs, there is one without a copy, there is room.
+        std::pair         least(false, 0.);
+        // The refusal that says most: there is a store that runs, there is one without a copy, there is room. Of
+        // stores with room, one that has just refused a copy comes last.
         auto const consider = [&](std::uint16_t s) {
             fleet_store const& it = fleet_.stores()[s];
             if (it.state != store_state::running) return false;
-            refusal const why = in_store(b, s) != none ? refusal::has_it
-                                : !it.has_room(bytes)  ? refusal::no_room
-                                                       : refusal::none;
-            if (why == refusal::none && (!best || it.fill() < least)) {
+            refusal const   why = in_store(b, s) != none ? refusal::has_it
+                                  : !it.has_room(bytes)  ? refusal::no_room
+                                                         : refusal::none;
+            std::pair const rank(it.refuses > fleet_.cycle(), it.fill());
+            if (why == refusal::none && (!best || rank < least)) {
                 best  = {refusal::none, s};
-                least = it.fill();
+                least = rank;
             } else if (!best && best.why != refusal::no_room) {
                 best.why = why;
             }
-            return why == refusal::none;
+            return why == refusal::none && !rank.first;
         };
         if (among) std::ranges::for_each(*among, consider);
         else

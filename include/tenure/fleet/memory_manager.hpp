@@ -76,20 +76,25 @@ public:
                         "a manager's interval is to be above 0; 2 s is usual"));
         for (any_policy& p : options.policies) planner_.add(std::move(p));
     }
-    ~memory_manager() { stop(); }
+    ~memory_manager() {
+        stop();
+        take_back();
+    }
     memory_manager(memory_manager const&)            = delete;
     memory_manager& operator=(memory_manager const&) = delete;
 
     /// Has a thread run a cycle in each interval from now on. Errors: std::errc::resource_unavailable_try_again if
     /// the system gives none.
     void start() {
+        not_forked();
+        auto made = std::make_unique<detail::minder>("tenure-manager", [this] { return next_round(); });
         std::scoped_lock const guard(starting_);
         if (thread_) return;
         stopping_ = false;
-        thread_   = std::make_unique<detail::minder>("tenure-manager", [this] { return next_round(); });
+        thread_   = std::move(made);
         thread_->ring();
         if (!thread_->has_stopped()) return;
-        thread_.reset();
+        made = std::move(thread_);
         raise(error(std::make_error_code(std::errc::resource_unavailable_try_again), "start a manager's thread"));
     }
     /// Waits for the copy that is being made; further ones are made when it is started again.
@@ -110,6 +115,7 @@ public:
 
     /// Runs a cycle now, and carries out what it comes to. Throws std::bad_alloc.
     cycle_report run_once(cycle_options const& options = {}) {
+        not_forked();
         std::scoped_lock const guard(running_);
         return run(planner_, options);
     }
@@ -117,6 +123,7 @@ public:
     /// Evens out now how full the stores are, however full that is; see tenure::rebalance. What is moved is dropped
     /// where it was in later cycles at the latest.
     cycle_report rebalance() {
+        not_forked();
         detail::planner once;
         once.add(tenure::rebalance({.above = 0, .below = 1}));
         std::scoped_lock const guard(running_);
@@ -128,17 +135,19 @@ public:
     /// again, unless that was not wanted; calling again goes on where this call ended. Several stores may retire at
     /// once, each in a thread. Errors: no_such_name; std::errc::invalid_argument for the last store that runs.
     retire_report retire(std::string_view name, retire_options const& options = {}) {
-        using clock               = std::chrono::steady_clock;
-        auto const          begun = clock::now();
-        std::uint16_t const s     = begin_retiring(name);
+        using clock      = std::chrono::steady_clock;
+        auto const begun = clock::now();
+        not_forked();
+        std::uint16_t const s = begin_retiring(name);
         retire_report       report;
-        for (int idle = 0; idle < 3 && begun + timeout_of(options) > clock::now();) {
+        for (int idle = 0; idle < 20 && begun + timeout_of(options) > clock::now();) {
             cycle_report const c = run_once({.most_decisions = 0});
             report.copied += c.bytes_copied;
             if (look(s, report)) break;
             if (c.copied + c.dropped > 0) {
                 idle = 0;
             } else {
+                if (c.failed > 0) report.why = refusal::failing;
                 if (!passes(report.why)) ++idle;
                 std::this_thread::sleep_for(std::chrono::milliseconds(1));
             }
@@ -151,16 +160,19 @@ public:
 
     /// Adds a policy, to be asked last. Errors: std::errc::invalid_argument for a second one of its type.
     void add(any_policy p) {
+        not_forked();
         std::scoped_lock const guard(running_);
         planner_.add(std::move(p));
     }
     /// Removes a policy by the name of its type. Errors: no_such_name, with the names that there are.
     void remove(std::string_view name) {
+        not_forked();
         std::scoped_lock const guard(running_);
         planner_.remove(name);
     }
     /// Returns the policies' names, in the order in which they are asked.
     std::vector<std::string> policies() const {
+        not_forked();
         std::scoped_lock const guard(running_);
         return planner_.names();
     }
@@ -170,11 +182,25 @@ private:
     detail::fleet_core& fleet() const noexcept { return core().fleet(); }
 
     cycle_report run(detail::planner& by, cycle_options const& options) {
-        if (made_in_.in_child()) raise(error(make_error_code(errc::forked), "a memory_manager"));
+        core().tidy();
         cycle_report report = by.run(fleet(), options, [&](std::uint32_t r) { core().forget(r); });
         if (options.dry) report.copying = time_for(report.bytes_to_copy());
         else carry_out(report);
         return report;
+    }
+
+    /// In the child of a fork(), what the parent's threads did is not done.
+    void not_forked() const {
+        if (made_in_.in_child()) raise(error(make_error_code(errc::forked), "a memory_manager"));
+    }
+
+    /// Takes back what was ordered and nobody carries out.
+    void take_back() {
+        if (made_in_.in_child()) return;
+        std::scoped_lock const guard(fleet().mutex);
+        detail::judge::orders& orders = fleet().orders;
+        for (; !orders.empty(); orders.pop_front())
+            fleet().proposals.take_back(orders.front(), [&](std::uint32_t r) { core().forget(r); });
     }
 
     /// Carries out all orders, until it is stopped: the rest stays for later.
@@ -246,7 +272,7 @@ private:
         auto const&            it    = state.stores()[s];
         report.left                  = it.replicas.count;
         report.bytes_left            = it.used;
-        report.empty                 = report.left == 0 && it.state == store_state::retiring;
+        report.empty                 = report.left == 0 && it.arriving == 0 && it.state == store_state::retiring;
         std::array<std::size_t, refusals> reasons{};
         state.go_round(s, 256, [&](std::uint32_t b) {
             ++reasons[static_cast<std::size_t>(fleet().proposals.why_it_stays(b, s))];

@@ -12,6 +12,7 @@
 
 #include <tenure/fleet/report.hpp>
 #include <tenure/fleet/view.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure {
 
@@ -21,7 +22,7 @@ namespace tenure {
 /// O(stores) if the emptiest ones have no room.
 class plan {
 public:
-    plan(detail::fleet_core& core, cycle_report& report, std::size_t most_decisions) noexcept
+    plan(detail::fleet_core& core, cycle_report& report, std::size_t most_decisions)
         : core_(core), report_(report), most_decisions_(most_decisions) {}
 
     /// Proposes a further copy. It comes to the emptiest candidate that runs and has room, in percent of capacity.
@@ -87,7 +88,8 @@ private:
         } else {
             ++of.refused[static_cast<std::size_t>(v.why)];
         }
-        if (report_.decisions.size() < most_decisions_) report_.decisions.push_back(d);
+        if (report_.decisions.size() < most_decisions_)
+            detail::memory_lasts([&] { report_.decisions.push_back(d); });  // else it tells of fewer
         return d;
     }
 

@@ -67,28 +67,29 @@ public:
     /// for what lost stores had. Cost: what changed, and what the policies look at beyond.
     template <class F>
     cycle_report run(fleet_core& core, cycle_options const& options, F&& freed) {
-        auto const   begun = std::chrono::steady_clock::now();
-        cycle_report report;
+        auto const                     begun = std::chrono::steady_clock::now();
+        cycle_report                   report;
+        std::deque<fleet_buffer>       changed;
+        std::deque<fleet_view::demand> demands;
+        fleet_view const               view(core, changed, demands, options.dry);
+        plan                           proposals(core, report, options.most_decisions);
+        report.policies.resize(policies_.size());
+        for (std::size_t i = 0; i < policies_.size(); ++i) report.policies[i].name = policies_[i].policy.name();
+
+        // From here on nothing is thrown: what there is no memory for is looked at again in the next cycle.
         begin(core, freed);
-        std::deque<fleet_buffer> const       changed = take_changed(core);
-        std::deque<fleet_view::demand> const demands = take_demands(core);
-        fleet_view const                     view(core, changed, demands);
-        plan                                 proposals(core, report, options.most_decisions);
+        take_changed(core, changed);
+        take_demands(core, demands);
         report.cycle   = view.cycle();
         report.changed = changed.size();
-        report.policies.resize(policies_.size());
         for (std::size_t i = 0; i < policies_.size(); ++i) {
-            entry& e                = policies_[i];
-            report.policies[i].name = e.policy.name();
             proposals.next_policy(static_cast<std::uint32_t>(i));
-            if (e.error.empty())
-                if (std::exception_ptr const thrown = thrown_by([&] { e.policy.propose(view, proposals); }))
-                    e.error = message_of(thrown);
-            report.policies[i].error = e.error;
+            if (policies_[i].error.empty()) ask(core, policies_[i], view, proposals);
+            memory_lasts([&] { report.policies[i].error = policies_[i].error; });
         }
         if (options.dry) {
             for (fleet_buffer const& b : changed) b.mark();
-            for (fleet_view::demand const& d : demands) d.buffer.note_demand(d.at);
+            for (fleet_view::demand const& d : demands) memory_lasts([&] { d.buffer.note_demand(d.at); });
         }
         hand_over(core, proposals.accepted(), options.dry, freed);
         report.time = std::chrono::steady_clock::now() - begun;
@@ -125,33 +126,41 @@ private:
         }
     }
 
-    static std::deque<fleet_buffer> take_changed(fleet_core& core) {
+    static void take_changed(fleet_core& core, std::deque<fleet_buffer>& out) {
         std::deque<std::uint32_t> numbers;
         {
             std::scoped_lock const guard(core.planning);
-            numbers = core.state.take_changed();
+            core.state.take_changed(numbers);
         }
-        std::deque<fleet_buffer> out;
         for (std::size_t i = 0; i < numbers.size();) {
             std::scoped_lock const guard(core.planning);
             for (std::size_t const end = std::min(i + slice, numbers.size()); i < end; ++i) {
                 auto const& table = core.state.table();
                 core.state.look(numbers[i]);
                 if (!table.has_buffer(numbers[i])) continue;
-                out.emplace_back(core, numbers[i], table.buffer(numbers[i]).generation);
+                if (!memory_lasts([&] { out.emplace_back(core, numbers[i], table.buffer(numbers[i]).generation); }))
+                    core.state.miss();
             }
         }
-        return out;
     }
-    static std::deque<fleet_view::demand> take_demands(fleet_core& core) {
+    static void take_demands(fleet_core& core, std::deque<fleet_view::demand>& out) {
         std::deque<fleet_state::demand> noted;
         {
             std::scoped_lock const guard(core.planning);
-            noted = core.state.take_demands();
+            core.state.take_demands(noted);
         }
-        std::deque<fleet_view::demand> out;
-        for (auto const& d : noted) out.push_back({fleet_buffer(core, d.buffer, d.generation), store_id{d.store}});
-        return out;
+        memory_lasts([&] {
+            for (auto const& d : noted)
+                out.push_back({fleet_buffer(core, d.buffer, d.generation), store_id{d.store}});
+        });
+    }
+
+    static void ask(fleet_core& core, entry& e, fleet_view const& view, plan& proposals) {
+        bool       lasted = true;
+        auto const run    = [&] { lasted = memory_lasts([&] { e.policy.propose(view, proposals); }); };
+        if (std::exception_ptr const thrown = thrown_by(run)) e.error = message_of(thrown);
+        std::scoped_lock const guard(core.planning);
+        if (!lasted) core.state.miss();
     }
 
     /// Gives what was accepted to who carries it out or, in a dry run, takes it back.
@@ -160,8 +169,8 @@ private:
         while (!accepted.empty()) {
             std::scoped_lock const guard(core.planning);
             for (std::size_t n = slice; n > 0 && !accepted.empty(); --n) {
-                if (dry) core.proposals.take_back(accepted.front(), freed);
-                else core.orders.push_back(accepted.front());
+                if (dry || !memory_lasts([&] { core.orders.push_back(accepted.front()); }))
+                    core.proposals.take_back(accepted.front(), freed);
                 accepted.pop_front();
             }
         }

@@ -21,8 +21,9 @@ enum class refusal : std::uint8_t {
     declared,       ///< there would be fewer copies than were asked for
     in_use,         ///< somebody reads it
     just_acquired,  ///< a policy wanted this copy in one of the last ten cycles
+    failing,        ///< nothing is in the way, but the stores do not do it
 };
-inline constexpr std::size_t refusals = static_cast<std::size_t>(refusal::just_acquired) + 1;
+inline constexpr std::size_t refusals = static_cast<std::size_t>(refusal::failing) + 1;
 
 /// Returns a sentence without its full stop.
 constexpr std::string_view text_of(refusal why) noexcept {
@@ -38,6 +39,7 @@ constexpr std::string_view text_of(refusal why) noexcept {
     case refusal::declared: return "fewer copies would be left than were asked for";
     case refusal::in_use: return "somebody reads it";
     case refusal::just_acquired: return "it was acquired in one of the last ten cycles";
+    case refusal::failing: return "copying it fails; see whether all stores answer";
     }
     return "?";
 }

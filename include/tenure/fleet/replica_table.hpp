@@ -42,7 +42,7 @@ struct replicated_buffer {
     std::uint32_t changed : 1;   ///< is in the list of what changed
     std::uint32_t wanted : 1;    ///< a drop was refused for a reason that passes
     std::uint32_t unplaced : 1;  ///< is in the list of those for which there was no room
-    std::uint32_t lost : 1;      ///< no store has it any more
+    std::uint32_t written : 1;   ///< a copy is being written: none is made of it
     std::uint32_t first;         ///< its replicas; or the next free number
 
     static constexpr std::size_t most_bytes = (std::size_t{1} << 44) - 1;
@@ -51,10 +51,11 @@ struct replicated_buffer {
 };
 static_assert(sizeof(replicated_buffer) == 12);
 
-/// The replicas that a store has, as a ring's worth of a list: `cursor` goes round.
+/// The replicas that a store has, as a ring, and how far in it those are that go through it.
 struct replicas_of_store {
     std::uint32_t first  = static_cast<std::uint32_t>(-1);
-    std::uint32_t cursor = static_cast<std::uint32_t>(-1);
+    std::uint32_t cursor = static_cast<std::uint32_t>(-1);  ///< of who looks at all of them
+    std::uint32_t round  = static_cast<std::uint32_t>(-1);  ///< of who looks at some, in turn
     std::uint32_t count  = 0;
 };
 
@@ -112,7 +113,7 @@ public:
         replicas_[r]      = {b, buffers_[b].first, none, none, 0, store, state, 0};
         buffers_[b].first = r;
         if (list.first == none) {
-            list.first = list.cursor = r;
+            list.first = list.cursor = list.round = r;
             replicas_[r].previous = replicas_[r].next = r;
         } else {
             std::uint32_t const last       = replicas_[list.first].previous;
@@ -140,12 +141,13 @@ public:
     void remove_replica(std::uint32_t r, replicas_of_store& list) noexcept {
         replica_record& out = replicas_[r];
         if (out.next == r) {
-            list.first = list.cursor = none;
+            list.first = list.cursor = list.round = none;
         } else {
             replicas_[out.previous].next = out.next;
             replicas_[out.next].previous = out.previous;
             if (list.first == r) list.first = out.next;
             if (list.cursor == r) list.cursor = out.next;
+            if (list.round == r) list.round = out.next;
         }
         --list.count;
         out.state     = replica_state::free;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -10,6 +11,7 @@
 #include <span>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include <tenure/buffer.hpp>
@@ -26,7 +28,7 @@ class grouped_buffer {
 public:
     /// Errors: not_in_group.
     template <class B>
-    explicit grouped_buffer(B const& b) : block_(b.block()), store_(b.stores().front()) {
+    explicit grouped_buffer(B const& b) : block_(b.block()), store_(b.stores().front().whole()) {
         group_ = store_.get_if<group_store>();
         if (!group_) raise(error(make_error_code(errc::not_in_group), "a buffer in store " + store_.describe()));
     }
@@ -34,11 +36,14 @@ public:
     group_core& core() const noexcept { return group_->core(); }
     fleet_core& fleet() const noexcept { return core().fleet(); }
 
-    /// Returns its number, with the lock held. Errors: stale_handle.
-    std::uint32_t number() const {
-        std::optional<std::uint32_t> const b = core().find(block_);
-        if (!b) raise(error(make_error_code(errc::stale_handle), "a buffer in store " + store_.describe()));
-        return *b;
+    /// Returns f(its number), called with the lock. Errors: stale_handle, without the lock.
+    template <class F>
+    auto with_number(F f) const {
+        {
+            std::scoped_lock const guard(fleet().mutex);
+            if (std::optional<std::uint32_t> const b = core().find(block_)) return f(*b);
+        }
+        raise(error(make_error_code(errc::stale_handle), "a buffer in store " + store_.describe()));
     }
 
     /// Returns which of the group's stores that is. Errors: not_in_group.
@@ -50,29 +55,60 @@ public:
         return p->number();
     }
 
+    /// Returns how many copies are there to stay.
+    std::size_t copies() const {
+        return with_number([&](std::uint32_t b) {
+            std::size_t n = 0;
+            auto const& f = fleet().state;
+            f.table().for_each(b, [&](std::uint32_t r) { n += f.stays(f.table()[r]); });
+            return n;
+        });
+    }
+
+    /// Makes one more copy, in a store or in the emptiest; also one that is ordered there, and that nobody makes
+    /// yet. Waits for one that is being made. Returns why there is none; has_it if there was one.
+    refusal copy_to(std::optional<std::uint16_t> where) const {
+        for (;; std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
+            std::optional<std::uint32_t> ordered;
+            bool                         waits = false;
+            verdict const v = with_number([&](std::uint32_t b) { return order(b, where, ordered, waits); });
+            if (ordered) return core().carry_out_copy(*ordered) ? refusal::none : refusal::no_copy;
+            if (!waits) return v.why;
+        }
+    }
+
     [[noreturn]] void refuse(errc why, refusal because, std::string const& what) const {
         raise(error(make_error_code(why),
                     what + ": " + std::string(text_of(because)) + "; store " + store_.describe()));
     }
 
 private:
+    verdict order(std::uint32_t b, std::optional<std::uint16_t> where, std::optional<std::uint32_t>& ordered,
+                  bool& waits) const {
+        judge::orders orders;
+        judge::stores among;
+        if (where) among = std::span<std::uint16_t const>(&*where, 1);
+        verdict const v = fleet().proposals.copy(b, orders, among);
+        if (v) ordered = orders.front().replica;
+        if (v.why != refusal::has_it || !where) return v;
+        auto const& table = fleet().state.table();
+        table.for_each(b, [&](std::uint32_t r) {
+            if (table[r].store != *where) return;
+            if (table[r].state != replica_state::arriving) return fleet().state.stay(r);  // if it was to leave
+            waits            = true;
+            auto const same  = [&](judge::order o) { return o.what == judge::order::kind::copy && o.replica == r; };
+            auto const there = std::ranges::find_if(fleet().orders, same);
+            if (there == fleet().orders.end()) return;
+            fleet().orders.erase(there);
+            ordered = r;
+        });
+        return v;
+    }
+
     block        block_;
     any_store    store_;
     group_store* group_;
 };
-
-/// Makes one more copy, in a store or in the emptiest. Returns why not, if there is none.
-inline refusal copy_once(grouped_buffer const& b, std::optional<std::uint16_t> where) {
-    judge::orders orders;
-    judge::stores among;
-    if (where) among = std::span<std::uint16_t const>(&*where, 1);
-    {
-        std::scoped_lock const guard(b.fleet().mutex);
-        verdict const          v = b.fleet().proposals.copy(b.number(), orders, among);
-        if (!v) return v.why;
-    }
-    return b.core().carry_out_copy(orders.front().replica) ? refusal::none : refusal::no_copy;
-}
 
 }  // namespace detail
 
@@ -83,7 +119,7 @@ inline refusal copy_once(grouped_buffer const& b, std::optional<std::uint16_t> w
 template <class T>
 void replicate(buffer<T> const& b, any_store const& where) {
     detail::grouped_buffer const it(b);
-    refusal const                why = detail::copy_once(it, it.number_of(where));
+    refusal const                why = it.copy_to(it.number_of(where));
     if (why == refusal::none || why == refusal::has_it) return;
     bool const room = why == refusal::no_room || why == refusal::none_running;
     it.refuse(room ? errc::store_full : errc::store_lost, why, "replicate a buffer to " + where.describe());
@@ -96,24 +132,13 @@ void replicate(buffer<T> const& b, any_store const& where) {
 template <class T>
 std::size_t replicate(buffer<T> const& b, std::size_t copies) {
     detail::grouped_buffer const it(b);
-    auto const                   count = [&] {
-        std::size_t n = 0;
-        auto const& f = it.fleet().state;
-        f.table().for_each(it.number(), [&](std::uint32_t r) { n += f.stays(f.table()[r]); });
-        return n;
-    };
-    {
-        std::scoped_lock const guard(it.fleet().mutex);
-        it.fleet().state.declare(it.number(), static_cast<std::uint32_t>(std::min<std::size_t>(copies, 255 + 1)));
-    }
-    for (;;) {
-        {
-            std::scoped_lock const guard(it.fleet().mutex);
-            if (std::size_t const n = count(); n >= copies) return n;
-        }
-        if (detail::copy_once(it, {}) == refusal::none) continue;
-        std::scoped_lock const guard(it.fleet().mutex);
-        return count();
+    if (copies >= detail::fleet_state::everywhere)
+        raise(error(make_error_code(errc::limit_exceeded), "254 copies of a buffer can be asked for"));
+    it.with_number([&](std::uint32_t n) { it.fleet().state.declare(n, static_cast<std::uint32_t>(copies)); });
+    for (std::size_t n = it.copies(), failed = 0;; n = it.copies()) {
+        if (n >= copies) return n;
+        refusal const why = it.copy_to({});  // a store that fails is not the next one's
+        if (why != refusal::none && (why != refusal::no_copy || ++failed > copies)) return it.copies();
     }
 }
 
@@ -124,11 +149,8 @@ void drop_replica(buffer<T> const& b, any_store const& where) {
     detail::grouped_buffer const it(b);
     std::uint16_t const          from = it.number_of(where);
     detail::judge::orders        orders;
-    detail::verdict              v;
-    {
-        std::scoped_lock const guard(it.fleet().mutex);
-        v = it.fleet().proposals.drop_for_user(it.number(), from, orders);
-    }
+    detail::verdict              v =
+        it.with_number([&](std::uint32_t n) { return it.fleet().proposals.drop_for_user(n, from, orders); });
     if (v && !it.core().carry_out_drop(orders.front().replica)) v.why = refusal::last_copy;
     if (!v) it.refuse(errc::replica_needed, v.why, "drop a copy in " + where.describe());
 }
@@ -137,13 +159,23 @@ void drop_replica(buffer<T> const& b, any_store const& where) {
 template <class T>
 std::vector<std::string> replicas(buffer<T> const& b) {
     detail::grouped_buffer const it(b);
-    std::vector<std::string>     out;
-    std::scoped_lock const       guard(it.fleet().mutex);
-    auto const&                  f = it.fleet().state;
-    f.table().for_each(it.number(), [&](std::uint32_t r) {
-        if (f.may_be_read(f.table()[r])) out.push_back(f.stores()[f.table()[r].store].name);
+    return it.with_number([&](std::uint32_t n) {
+        std::vector<std::string> out;
+        auto const&              f = it.fleet().state;
+        f.table().for_each(n, [&](std::uint32_t r) {
+            if (f.may_be_read(f.table()[r])) out.push_back(f.stores()[f.table()[r].store].name);
+        });
+        return out;
     });
-    return out;
+}
+
+/// Notes that a buffer is read at a store of its group, be it by others than this process: promote_demanded makes a
+/// copy there if that is often. Errors: not_in_group, stale_handle. Cost: a short lock.
+template <class T>
+void note_demand(buffer<T> const& b, any_store const& at) {
+    detail::grouped_buffer const it(b);
+    std::uint16_t const          s = it.number_of(at);
+    it.with_number([&](std::uint32_t n) { it.fleet().state.note_demand(n, s); });
 }
 
 }  // namespace tenure

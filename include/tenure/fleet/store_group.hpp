@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include <tenure/detail/base/fork_list.hpp>
 #include <tenure/error.hpp>
 #include <tenure/fleet/group_core.hpp>
 #include <tenure/fleet/view.hpp>
@@ -100,7 +101,7 @@ public:
 
 private:
     group_core              core_;
-    std::mutex              adding_;
+    mutable fork_mutex      adding_;
     std::deque<group_place> places_;  // by number
 };
 
@@ -148,7 +149,7 @@ public:
     std::vector<store_status> stores() const {
         std::deque<fleet_buffer> const       nothing;
         std::deque<fleet_view::demand> const none;
-        return fleet_view(group_->core().fleet(), nothing, none).stores();
+        return fleet_view(group_->core().fleet(), nothing, none, true).stores();
     }
 
     friend bool operator==(store_group const& a, store_group const& b) noexcept { return a.group_ == b.group_; }

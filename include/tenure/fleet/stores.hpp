@@ -5,12 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <new>
 #include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include <tenure/fleet/replica_table.hpp>
+#include <tenure/raise.hpp>
 
 namespace tenure {
 
@@ -41,17 +43,18 @@ constexpr bool is_over(store_state s) noexcept { return s == store_state::lost |
 
 /// A store of a group: what there is in it, in bytes.
 struct fleet_store {
-    std::string       name;
-    std::size_t       capacity;
-    double            distance = 1;  ///< of two copies, a read takes the nearer
-    std::size_t       used     = 0;  ///< by replicas
-    std::size_t       others   = 0;  ///< by what is not the group's
-    std::size_t       arriving = 0;  ///< set aside for copies
-    std::size_t       leaving  = 0;  ///< of `used`
-    store_state       state    = store_state::running;
-    bool              late     = false;  ///< it did not answer in time, in this cycle
-    std::uint64_t     since    = 0;      ///< the cycle in which it was added
-    std::uint32_t     unswept  = 0;  ///< how many of its replicas are yet to be looked at, since its state changed
+    std::string   name;
+    std::size_t   capacity;
+    double        distance = 1;  ///< of two copies, a read takes the nearer
+    std::size_t   used     = 0;  ///< by replicas
+    std::size_t   others   = 0;  ///< by what is not the group's
+    std::size_t   arriving = 0;  ///< set aside for copies
+    std::size_t   leaving  = 0;  ///< of `used`
+    store_state   state    = store_state::running;
+    std::uint64_t late     = 0;  ///< the cycle up to which others are read, for it did not answer in time
+    std::uint64_t refuses  = 0;  ///< the cycle up to which others receive, for it did not take what it had room for
+    std::uint64_t since    = 0;  ///< the cycle in which it was added
+    std::uint32_t unswept  = 0;  ///< how many of its replicas are yet to be looked at, since its state changed
     replicas_of_store replicas{};
 
     /// Returns what is in it, copies under way included.
@@ -68,10 +71,18 @@ public:
     static constexpr std::uint16_t none = static_cast<std::uint16_t>(-1);
 
     std::uint16_t add(fleet_store s) {
-        auto const n = static_cast<std::uint16_t>(stores_.size());
+        auto const n    = size();
+        auto const fill = s.fill();
         stores_.push_back(std::move(s));
-        emptiest_.emplace(stores_[n].fill(), n);
-        fills_.push_back(stores_[n].fill());
+        if (!memory_lasts([&] { fills_.push_back({fill, {}}); })) {
+            stores_.pop_back();
+            raise(std::bad_alloc());
+        }
+        if (!memory_lasts([&] { emptiest_.emplace(fill, n); })) {
+            fills_.pop_back();
+            stores_.pop_back();
+            raise(std::bad_alloc());
+        }
         room_grew_ = true;
         ++version_;
         return n;
@@ -90,8 +101,7 @@ public:
     /// Returns the running stores, the emptiest first, as pairs of fill() and number.
     std::set<std::pair<double, std::uint16_t>> const& emptiest() const noexcept { return emptiest_; }
 
-    /// Calls f(store) and puts the store where it belongs now. Cost: O(log(stores)); allocates nothing unless the
-    /// store was not running before.
+    /// Calls f(store) and puts the store where it belongs now. Cost: O(log(stores)); allocates nothing.
     template <class F>
     void change(std::uint16_t s, F&& f) {
         fleet_store&      it  = stores_[s];
@@ -102,23 +112,20 @@ public:
         bool const is = it.state == store_state::running;
         if (is && (!was || it.taken() < had)) room_grew_ = true;
         double const fill = it.fill();
-        if (was && is && fill == fills_[s]) return;
-        if (was && is) {
-            auto node    = emptiest_.extract({fills_[s], s});
-            node.value() = {fill, s};
-            emptiest_.insert(std::move(node));
-        } else if (was) {
-            emptiest_.erase({fills_[s], s});
-        } else if (is) {
-            emptiest_.emplace(fill, s);
-        }
-        fills_[s] = fill;
+        auto& [at, spare] = fills_[s];
+        if (was && is && fill == at) return;
+        if (was) spare = emptiest_.extract({at, s});
+        at = fill;
+        if (!is) return;
+        spare.value() = {fill, s};
+        emptiest_.insert(std::move(spare));
     }
 
-    /// Says whether the store is late.
-    void set_late(std::uint16_t s, bool is) noexcept { stores_[s].late = is; }
-    /// Says where to go on in the store's replicas.
+    /// Says what has nothing to do with how full the store is.
+    void set_late(std::uint16_t s, std::uint64_t until) noexcept { stores_[s].late = until; }
+    void set_refuses(std::uint16_t s, std::uint64_t until) noexcept { stores_[s].refuses = until; }
     void set_cursor(std::uint16_t s, std::uint32_t at) noexcept { stores_[s].replicas.cursor = at; }
+    void set_round(std::uint16_t s, std::uint32_t at) noexcept { stores_[s].replicas.round = at; }
 
     /// Returns how often something was changed.
     std::uint64_t version() const noexcept { return version_; }
@@ -127,11 +134,17 @@ public:
     bool room_grew() noexcept { return std::exchange(room_grew_, false); }
 
 private:
-    std::deque<fleet_store>                    stores_;
-    std::deque<double>                         fills_;  // as emptiest_ has them
-    std::set<std::pair<double, std::uint16_t>> emptiest_;
-    std::uint64_t                              version_   = 0;
-    bool                                       room_grew_ = false;
+    using ranking = std::set<std::pair<double, std::uint16_t>>;
+    struct ranked {
+        double             fill;   // as emptiest_ has it
+        ranking::node_type spare;  // for when the store runs again
+    };
+
+    std::deque<fleet_store> stores_;
+    std::deque<ranked>      fills_;
+    ranking                 emptiest_;
+    std::uint64_t           version_   = 0;
+    bool                    room_grew_ = false;
 };
 
 }  // namespace detail

@@ -122,9 +122,12 @@ public:
         store_id     at;
     };
 
-    fleet_view(detail::fleet_core& core, std::deque<fleet_buffer> const& changed,
-               std::deque<demand> const& demands) noexcept
-        : core_(core), changed_(changed), demands_(demands) {}
+    fleet_view(detail::fleet_core& core, std::deque<fleet_buffer> const& changed, std::deque<demand> const& demands,
+               bool dry) noexcept
+        : core_(core), changed_(changed), demands_(demands), dry_(dry) {}
+
+    /// Returns whether all that is accepted will be taken back: a policy that remembers something forgets it then.
+    bool dry() const noexcept { return dry_; }
 
     /// Returns the buffers that were made, written, copied or dropped since the last cycle, whose store's state
     /// changed, or for which something was refused that may be possible now.
@@ -181,6 +184,7 @@ private:
     detail::fleet_core&             core_;
     std::deque<fleet_buffer> const& changed_;
     std::deque<demand> const&       demands_;
+    bool                            dry_;
 };
 
 }  // namespace tenure

@@ -26,6 +26,15 @@ public:
     explicit promote_demanded(options o) noexcept : options_(o) {}
 
     void propose(fleet_view const& view, plan& proposals) {
+        if (!view.dry()) return look(view, proposals);
+        promote_demanded as_it_would_be = *this;
+        as_it_would_be.look(view, proposals);
+    }
+
+private:
+    using place = std::pair<fleet_buffer, store_id>;
+
+    void look(fleet_view const& view, plan& proposals) {
         std::uint64_t const          now = view.cycle();
         std::map<place, std::size_t> reads;
         for (fleet_view::demand const& d : view.demanded()) ++reads[{d.buffer, d.at}];
@@ -49,9 +58,6 @@ public:
             }
         }
     }
-
-private:
-    using place = std::pair<fleet_buffer, store_id>;
 
     options                                   options_;
     std::map<place, std::uint64_t>            last_read_;  // in which cycle, of copies that this policy made
