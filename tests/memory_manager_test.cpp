@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSL-1.0
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -12,6 +13,8 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <tenure/fleet.hpp>
 #include <tenure/store/heap.hpp>
@@ -194,6 +197,20 @@ TEST_SUITE("memory manager") {
         CHECK(has(b, 'x'));
     }
 
+    TEST_CASE("a retire whose time is up goes on where it ended") {
+        group               g{100'000, 100'000};
+        memory_manager      manager(g.fleet);
+        tenure::batch_scope round;
+        for (int i = 0; i < 50; ++i) filled(round, 100, g.fleet["a"], 'x');
+        g.members[1]->inject(
+            {.on = tenure::store_operation::write, .times = 50, .how = tenure::faults::delays{10ms}});
+        auto const report = manager.retire("a", {.timeout = 50ms, .keep_retiring = true});
+        CHECK_FALSE(report);
+        CHECK(report.left > 20);
+        CHECK(manager.retire("a"));
+        CHECK(g.used(1) == 5000);
+    }
+
     TEST_CASE("several stores retire at once") {
         group                     g{100'000, 100'000, 100'000, 100'000};
         memory_manager            manager(g.fleet);
@@ -258,6 +275,45 @@ TEST_SUITE("memory manager") {
         CHECK(manager.run_once({.dry = true}).bytes_to_copy() == 100);
         CHECK(manager.run_once().copied == 1);
         CHECK(tenure::replicas(b).size() == 2);
+    }
+
+    TEST_CASE("the child of a fork uses the group and not the manager") {
+        group               g{1'000'000, 1'000'000};
+        tenure::batch_scope round;
+        auto const          b = filled(round, 100, g.fleet["a"], 'x');
+        memory_manager      manager(g.fleet, {.interval = 1ms, .policies = {tenure::keep_replicas(2)}});
+        manager.start();
+        std::atomic<bool> over{false};
+        std::thread       user([&] {
+            while (!over) {
+                tenure::batch_scope inner;
+                CHECK(has(filled(inner, 1000, g.fleet["b"], 'y'), 'y'));
+            }
+        });
+        for (int i = 0; i < (TENURE_SANITIZED ? 5 : 30); ++i) {
+            ::pid_t const child = ::fork();
+            if (child == 0) {
+                ::alarm(20);
+                bool refused = false;
+                try {
+                    manager.run_once();
+                } catch (tenure::error const& e) {
+                    refused = e.code() == errc::forked;
+                }
+                bool const used = has(b, 'x') && !tenure::replicas(b).empty() && g.fleet.stores().size() == 2;
+                {
+                    tenure::batch_scope inner;
+                    filled(inner, 10, g.fleet["a"], 'z');
+                }
+                manager.stop();
+                ::_exit(refused && used ? 0 : 1);
+            }
+            int status = 1;
+            REQUIRE(::waitpid(child, &status, 0) == child);
+            CHECK(status == 0);
+        }
+        over = true;
+        user.join();
     }
 
     TEST_CASE("policies are added and removed by name") {

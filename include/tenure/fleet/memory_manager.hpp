@@ -115,9 +115,7 @@ public:
 
     /// Runs a cycle now, and carries out what it comes to. Throws std::bad_alloc.
     cycle_report run_once(cycle_options const& options = {}) {
-        not_forked();
-        std::scoped_lock const guard(running_);
-        return run(planner_, options);
+        return run_until(options, clock::time_point::max());
     }
 
     /// Evens out now how full the stores are, however full that is; see tenure::rebalance. What is moved is dropped
@@ -127,7 +125,7 @@ public:
         detail::planner once;
         once.add(tenure::rebalance({.above = 0, .below = 1}));
         std::scoped_lock const guard(running_);
-        return run(once, {});
+        return run(once, {}, clock::time_point::max());
     }
 
     /// Empties a store while all goes on: what it has is copied to others, verified, and dropped. Returns when it
@@ -135,13 +133,12 @@ public:
     /// again, unless that was not wanted; calling again goes on where this call ended. Several stores may retire at
     /// once, each in a thread. Errors: no_such_name; std::errc::invalid_argument for the last store that runs.
     retire_report retire(std::string_view name, retire_options const& options = {}) {
-        using clock      = std::chrono::steady_clock;
-        auto const begun = clock::now();
         not_forked();
-        std::uint16_t const s = begin_retiring(name);
+        auto const          until = clock::now() + timeout_of(options);
+        std::uint16_t const s     = begin_retiring(name);
         retire_report       report;
-        for (int idle = 0; idle < 20 && begun + timeout_of(options) > clock::now();) {
-            cycle_report const c = run_once({.most_decisions = 0});
+        for (int idle = 0; idle < 20 && clock::now() < until;) {
+            cycle_report const c = run_until({.most_decisions = 0}, until);
             report.copied += c.bytes_copied;
             if (look(s, report)) break;
             if (c.copied + c.dropped > 0) {
@@ -181,11 +178,19 @@ private:
     detail::group_core& core() const noexcept { return group_.group_->core(); }
     detail::fleet_core& fleet() const noexcept { return core().fleet(); }
 
-    cycle_report run(detail::planner& by, cycle_options const& options) {
+    using clock = std::chrono::steady_clock;
+
+    cycle_report run_until(cycle_options const& options, clock::time_point until) {
+        not_forked();
+        std::scoped_lock const guard(running_);
+        return run(planner_, options, until);
+    }
+
+    cycle_report run(detail::planner& by, cycle_options const& options, clock::time_point until) {
         core().tidy();
         cycle_report report = by.run(fleet(), options, [&](std::uint32_t r) { core().forget(r); });
         if (options.dry) report.copying = time_for(report.bytes_to_copy());
-        else carry_out(report);
+        else carry_out(report, until);
         return report;
     }
 
@@ -203,16 +208,18 @@ private:
             fleet().proposals.take_back(orders.front(), [&](std::uint32_t r) { core().forget(r); });
     }
 
-    /// Carries out all orders, until it is stopped: the rest stays for later.
-    void carry_out(cycle_report& report) {
-        while (std::optional<detail::judge::order> const o = next_order()) {
+    /// Carries out all orders, until it is stopped or the time is up: the rest stays for later.
+    void carry_out(cycle_report& report, clock::time_point until) {
+        while (clock::now() < until) {
+            std::optional<detail::judge::order> const o = next_order();
+            if (!o) break;
             if (o->what == detail::judge::order::kind::drop) {
                 report.dropped += core().carry_out_drop(o->replica);
                 continue;
             }
-            auto const                       begun = std::chrono::steady_clock::now();
+            auto const                       begun = clock::now();
             std::optional<std::size_t> const bytes = core().carry_out_copy(o->replica);
-            report.copying += std::chrono::steady_clock::now() - begun;
+            report.copying += clock::now() - begun;
             report.bytes_copied += bytes.value_or(0);
             ++(bytes ? report.copied : report.failed);
         }
@@ -236,7 +243,7 @@ private:
 
     std::optional<detail::minder::time> next_round() {
         if (!stopping_) detail::memory_lasts([&] { run_once({.most_decisions = 0}); });  // else in the next one
-        return std::chrono::steady_clock::now() + interval_;
+        return clock::now() + interval_;
     }
 
     std::uint16_t begin_retiring(std::string_view name) {
