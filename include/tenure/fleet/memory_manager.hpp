@@ -87,15 +87,15 @@ public:
     /// the system gives none.
     void start() {
         not_forked();
+        if (running()) return;
+        // Its mutex is newer than `starting_`, so that it cannot be taken under that: see fork_mutex.
         auto made = std::make_unique<detail::minder>("tenure-manager", [this] { return next_round(); });
+        made->ring();
+        if (made->has_stopped())
+            raise(
+                error(std::make_error_code(std::errc::resource_unavailable_try_again), "start a manager's thread"));
         std::scoped_lock const guard(starting_);
-        if (thread_) return;
-        stopping_ = false;
-        thread_   = std::move(made);
-        thread_->ring();
-        if (!thread_->has_stopped()) return;
-        made = std::move(thread_);
-        raise(error(std::make_error_code(std::errc::resource_unavailable_try_again), "start a manager's thread"));
+        if (!thread_) thread_ = std::move(made);
     }
     /// Waits for the copy that is being made; further ones are made when it is started again.
     void stop() {
