@@ -278,16 +278,18 @@ TEST_SUITE("memory manager") {
     }
 
     TEST_CASE("the child of a fork uses the group and not the manager") {
-        group               g{1'000'000, 1'000'000};
+        store_group fleet;  // of stores that a child may use, which a faulty_store is not
+        for (char const* const name : {"a", "b"})
+            fleet.add(name, std::make_shared<heap_store>(), {.capacity = 1'000'000});
         tenure::batch_scope round;
-        auto const          b = filled(round, 100, g.fleet["a"], 'x');
-        memory_manager      manager(g.fleet, {.interval = 1ms, .policies = {tenure::keep_replicas(2)}});
+        auto const          b = filled(round, 100, fleet["a"], 'x');
+        memory_manager      manager(fleet, {.interval = 1ms, .policies = {tenure::keep_replicas(2)}});
         manager.start();
         std::atomic<bool> over{false};
         std::thread       user([&] {
             while (!over) {
                 tenure::batch_scope inner;
-                CHECK(has(filled(inner, 1000, g.fleet["b"], 'y'), 'y'));
+                CHECK(has(filled(inner, 1000, fleet["b"], 'y'), 'y'));
             }
         });
         for (int i = 0; i < (TENURE_SANITIZED ? 5 : 30); ++i) {
@@ -300,10 +302,10 @@ TEST_SUITE("memory manager") {
                 } catch (tenure::error const& e) {
                     refused = e.code() == errc::forked;
                 }
-                bool const used = has(b, 'x') && !tenure::replicas(b).empty() && g.fleet.stores().size() == 2;
+                bool const used = has(b, 'x') && !tenure::replicas(b).empty() && fleet.stores().size() == 2;
                 {
                     tenure::batch_scope inner;
-                    filled(inner, 10, g.fleet["a"], 'z');
+                    filled(inner, 10, fleet["a"], 'z');
                 }
                 manager.stop();
                 ::_exit(refused && used ? 0 : 1);
