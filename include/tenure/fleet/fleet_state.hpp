@@ -81,7 +81,6 @@ public:
     /// Says how many bytes there may be in the store. Nothing that is there is dropped at once if it is less.
     void set_capacity(std::uint16_t s, std::size_t bytes) {
         stores_.change(s, [&](fleet_store& it) { it.capacity = std::max<std::size_t>(bytes, 1); });
-        room_grew_ = true;
     }
     /// Says how many bytes of the store others than the group have.
     void set_others(std::uint16_t s, std::size_t bytes) {
@@ -265,8 +264,7 @@ public:
     /// Begins a cycle, which has to be prepared until prepare() returns true.
     void begin_cycle() {
         ++cycle_;
-        if (stores_.room_grew() || room_grew_) retries_ = unplaced_.size();
-        room_grew_   = false;
+        if (stores_.room_grew()) retries_ = unplaced_.size();
         retries_now_ = std::min<std::size_t>(retries_, retries_in_a_cycle);
         retries_ -= retries_now_;
         if (std::exchange(missed_, false))
@@ -459,7 +457,7 @@ private:
     std::deque<demand>        demands_;
     std::deque<std::uint32_t> unplaced_;
     std::size_t               retries_ = 0, retries_now_ = 0;  // of unplaced_: altogether, and in this cycle
-    bool                      room_grew_ = false, missed_ = false, unswept_ = false;
+    bool                      missed_ = false, unswept_ = false;
 
     std::array<std::deque<std::uint32_t>, protected_cycles + 2> acquired_;  // in which cycle
 };

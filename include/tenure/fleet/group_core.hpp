@@ -85,7 +85,7 @@ public:
     }
 
     /// Frees blocks with all their copies, in one call to each store. Errors: no_such_block if one was not live;
-    /// what a store says. What a store would not free stays there.
+    /// what a store says. What a store would not free is tried again by later calls.
     result<void> deallocate(std::span<block const> many) noexcept {
         std::error_code wrong;
         free_refused();
@@ -204,7 +204,7 @@ public:
         placed_[r] = {};
     }
 
-    /// Returns the buffer's number in the group, with the lock held. Nothing: the block is not live.
+    /// Returns the buffer's number in the group, valid while the lock is held. Nothing: the block is not live.
     std::optional<std::uint32_t> find(block b) const {
         group_block known{};
         if (!table_.find(b.id, known) || known.bytes != b.bytes) return {};
@@ -215,8 +215,7 @@ public:
         std::scoped_lock const guard(fleet_.mutex);
         store_usage            sum{live_bytes_, table_.size(), 0};
         for (store_number s = 0; s < fleet_.state.stores().size(); ++s)
-            if (auto const& it = fleet_.state.stores()[s]; it.state != store_state::lost)
-                sum.capacity += it.capacity;
+            if (auto const& it = fleet_.state.stores()[s]; !is_over(it.state)) sum.capacity += it.capacity;
         return sum;
     }
 
@@ -235,8 +234,26 @@ public:
 
     fleet_core& fleet() noexcept { return fleet_; }
 
-    /// Tries again to free what stores have refused to.
-    void tidy() noexcept { free_refused(); }
+    /// Frees what stores have refused to free, unless they do so again.
+    void free_refused() noexcept {
+        for (std::size_t n = 0;; ++n) {
+            refused    one;
+            any_store* in = nullptr;
+            {
+                std::scoped_lock const guard(fleet_.mutex);
+                if (refused_.size() <= n) return;
+                one = refused_.front();
+                in  = &members_[one.store];
+            }
+            result<void> const     done = in->deallocate({&one.at, 1});
+            bool const             gone = done || says_lost(done.error()) || is_gone(*in, one.at);
+            std::scoped_lock const guard(fleet_.mutex);
+            if (refused_.empty() || refused_.front().at != one.at) continue;  // another thread was faster
+            refused_.pop_front();
+            if (gone) fleet_.state.give_room(one.store, one.at.bytes);
+            else if (!memory_lasts([&] { refused_.push_back(one); })) return;
+        }
+    }
 
 private:
     struct placed {
@@ -269,19 +286,14 @@ private:
         std::size_t  alignment = 0;
     };
 
-    std::size_t members() const noexcept {
-        std::scoped_lock const guard(fleet_.mutex);
-        return members_.size();
-    }
     any_store& member(store_number s) {
         std::scoped_lock const guard(fleet_.mutex);
         return members_[s];
     }
 
     result<void> check(block b, std::size_t offset, std::size_t bytes) const {
-        group_block known{};
-        if (!table_.find(b.id, known) || known.bytes != b.bytes) return make_error_code(errc::no_such_block);
-        if (offset > known.bytes || bytes > known.bytes - offset) return make_error_code(errc::out_of_range);
+        if (!find(b)) return make_error_code(errc::no_such_block);
+        if (offset > b.bytes || bytes > b.bytes - offset) return make_error_code(errc::out_of_range);
         return {};
     }
 
@@ -299,8 +311,9 @@ private:
                 if (suits(*where)) chosen = where;
                 else why = stores[*where].state == store_state::lost ? errc::store_lost : errc::store_full;
             } else {
-                for (auto const& [fill, s] : stores.emptiest())
-                    if (!chosen && suits(s)) chosen = s;
+                auto const& all = stores.emptiest();
+                auto const it = std::ranges::find_if(all, [&](auto const& ranked) { return suits(ranked.second); });
+                if (it != all.end()) chosen = it->second;
             }
             if (chosen) fleet_.state.hold_room(*chosen, bytes);
         }
@@ -382,27 +395,6 @@ private:
             for (block const b : many)
                 if (memory_lasts([&] { refused_.push_back({s, b}); })) fleet_.state.hold_room(s, b.bytes);
         });
-    }
-
-    /// Frees what stores have refused to free, unless they do so again.
-    void free_refused() noexcept {
-        for (std::size_t n = 0;; ++n) {
-            refused    one;
-            any_store* in = nullptr;
-            {
-                std::scoped_lock const guard(fleet_.mutex);
-                if (refused_.size() <= n) return;
-                one = refused_.front();
-                in  = &members_[one.store];
-            }
-            result<void> const     done = in->deallocate({&one.at, 1});
-            bool const             gone = done || says_lost(done.error()) || is_gone(*in, one.at);
-            std::scoped_lock const guard(fleet_.mutex);
-            if (refused_.empty() || refused_.front().at != one.at) continue;  // another thread was faster
-            refused_.pop_front();
-            if (gone) fleet_.state.give_room(one.store, one.at.bytes);
-            else if (!memory_lasts([&] { refused_.push_back(one); })) return;
-        }
     }
 
     /// Calls operation(store, block) for the copy that begin(buffer, tried, freed) gives and, if that fails in a

@@ -187,7 +187,7 @@ private:
     }
 
     cycle_report run(detail::planner& by, cycle_options const& options, clock::time_point until) {
-        core().tidy();
+        core().free_refused();
         cycle_report report = by.run(fleet(), options, [&](std::uint32_t r) { core().forget(r); });
         if (options.dry) report.copying = time_for(report.bytes_to_copy());
         else carry_out(report, until);

@@ -59,7 +59,9 @@ struct fleet_store {
 
     /// Returns what is in it, copies under way included.
     std::size_t taken() const noexcept { return others + used + arriving; }
-    bool has_room(std::size_t bytes) const noexcept { return taken() <= capacity && bytes <= capacity - taken(); }
+    /// Returns how many bytes more it may get.
+    std::size_t room() const noexcept { return taken() < capacity ? capacity - taken() : 0; }
+    bool        has_room(std::size_t bytes) const noexcept { return taken() <= capacity && bytes <= room(); }
 
     /// Returns how full it will be when all that is under way is done: 1 is full.
     double fill() const noexcept { return static_cast<double>(taken() - leaving) / static_cast<double>(capacity); }
@@ -106,11 +108,11 @@ public:
     void change(std::uint16_t s, F&& f) {
         fleet_store&      it  = stores_[s];
         bool const        was = it.state == store_state::running;
-        std::size_t const had = it.taken();
+        std::size_t const had = it.room();
         f(it);
         ++version_;
         bool const is = it.state == store_state::running;
-        if (is && (!was || it.taken() < had)) room_grew_ = true;
+        if (is && (!was || it.room() > had)) room_grew_ = true;
         double const fill = it.fill();
         auto& [at, spare] = fills_[s];
         if (was && is && fill == at) return;
